@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 
 from lodcli.formats.arrays.budget import batch_bytes
 from lodcli.formats.core.format import BATCH_BYTES
-from lodcli.formats.core.schema import LevelSpec, Schema, TensorSpec
+from lodcli.formats.core.schema import LevelSpec, Schema, TensorSpec, find
 from lodcli.formats.items import keys
 from lodcli.formats.items.external_sort import size_bytes, sorted_by
 from lodcli.formats.items.indexed_copy import copied
@@ -18,21 +21,102 @@ from lodcli.formats.items.reordering import reordered
 from lodcli.formats.items.sharing import Shared
 from lodcli.formats.items.taking import item_count, joined_items, part, taken
 from lodcli.formats.structs.tree import broken_columns, flattened
-from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
+from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.exchange.time_texts import number_of
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Categories, Decimals, Times
 from lodcli.kernels.tensor.nulls import Nulls
 
 Tensors = dict[str, LoDTensor]
+Keep = Literal["first", "last"]
 
 
-def grouped_schema(schema: Schema, names: Sequence[str]) -> Schema:
+@dataclass(frozen=True)
+class Gap:
+    """Where a group ends before its key changes: after a step of more than `most` in a tensor.
+
+    Attributes:
+        name: of the tensor, with one number or time for each item.
+        most: the longest step within a group, in the unit of the tensor.
+    """
+
+    name: str
+    most: float
+
+    @classmethod
+    def of(cls, schema: Schema, name: str, most: str) -> Gap:
+        """Return a gap of a tensor, which is a duration for times, and otherwise a number.
+
+        Raises:
+            SelectionError: the tensor is not there, or has several values for an item; or `most`
+                is no such duration or number, or is negative.
+            UnsupportedError: its values have no differences.
+
+        >>> Gap.of((TensorSpec("place", np.dtype(np.int64)),), "place", "2.5")
+        Gap(name='place', most=2)
+        """
+        spec = find(schema, name)
+        unit = spec.marks.unit
+        if spec.marks.is_text:
+            raise UnsupportedError(f"{name}: text has no gaps; a gap needs times or numbers")
+        if spec.depth or spec.row_shape:
+            raise SelectionError(f"{name}: a gap needs one time or number for each item")
+        if isinstance(unit, Categories) or spec.dtype.kind in "bc":
+            what = spec.marks.kind or spec.dtype
+            raise UnsupportedError(f"{name}: {what} has no gaps; a gap needs times or numbers")
+        try:
+            if isinstance(unit, Times):
+                exact = Fraction(number_of(most, Times("duration", unit.unit)))
+            else:
+                exact = Fraction(most) * 10 ** (unit.scale if isinstance(unit, Decimals) else 0)
+        except InvalidDataError as error:
+            raise SelectionError(f"{name}: {error}") from error
+        except (ValueError, ZeroDivisionError) as error:
+            raise SelectionError(f"{name}: expected a number, found {most!r}") from error
+        if exact < 0:
+            raise SelectionError(f"{name}: expected a gap of 0 or more, found {most!r}")
+        return cls(name, math.floor(exact) if spec.dtype.kind in "iu" else float(exact))
+
+    def starts(self, tensors: Tensors) -> Offsets:
+        """Return the items after a gap, (G,) int64; the items are in order of their numbers."""
+        numbers = tensors[self.name].values
+        if numbers.dtype.kind in "iu":
+            # The difference of two numbers of 64 bits, the second not smaller, needs all 64 bits.
+            steps: Array = numbers.astype(np.int64).view(np.uint64)
+            apart = steps[1:] - steps[:-1] > np.uint64(min(self.most, 2**64 - 1))
+        else:
+            with np.errstate(invalid="ignore"):
+                apart = ~(np.diff(numbers.astype(np.float64)) <= self.most)
+        return np.flatnonzero(apart) + 1
+
+    def checked(self, batches: Iterable[Tensors]) -> Iterator[Tensors]:
+        """Yield batches; InvalidDataError if a value is null."""
+        first = 0
+        for batch in batches:
+            tensor = batch[self.name]
+            mask = tensor.nulls.masks[0] if tensor.nulls else None
+            if mask is not None and not mask.all():
+                where = f"row <{first + int(np.argmin(mask))}>"
+                raise InvalidDataError(
+                    f"{self.name}: {where} is null, so it has no distance to others; "
+                    "--nulls drop leaves such items out"
+                )
+            first += len(tensor)
+            yield batch
+
+
+def grouped_schema(schema: Schema, names: Sequence[str], keep: Keep | None = None) -> Schema:
     """Return the schema of what `grouped` yields: keys, and the other tensors with one more level.
 
     Args:
         schema: of the items.
         names: of the keys. One key names the level.
+        keep: as for `grouped`; then the tensors have the levels of the items.
     """
+    if keep is not None:
+        return tuple(spec.uncounted("of {}") for spec in schema)
     return _schema(schema, names, _level_name(schema, names))
 
 
@@ -57,30 +141,46 @@ def _level_name(schema: Schema, names: Sequence[str]) -> str | None:
 
 
 def grouped(
-    schema: Schema, batches: Iterable[Tensors], names: Sequence[str], *, by_key: bool
+    schema: Schema,
+    batches: Iterable[Tensors],
+    names: Sequence[str],
+    *,
+    by_key: bool,
+    gap: Gap | None = None,
+    keep: Keep | None = None,
 ) -> Iterator[Tensors]:
     """Yield items with equal keys as one item, with the key once; at least one batch.
 
-    Items of a group stay in their order. Memory holds a few batches, and each group as a whole.
+    Items of a group stay in their order, or with a gap in that of its numbers. Memory holds a few
+    batches, and each group as a whole.
 
     Args:
         schema: of the batches.
         batches: of tensors that share their items; at least one.
         names: of the keys.
-        by_key: whether groups are in order of their keys; else in that of their first items.
+        by_key: whether groups are in order of their keys; else in that of their first items (or
+            of those that `keep` keeps).
+        gap: where groups end also.
+        keep: which item to yield instead of a group.
     """
     level = _level_name(schema, names)
+    order = names
+    if gap is not None:
+        order, batches = [*names, gap.name], gap.checked(batches)
     if by_key:
-        yield from _groups(sorted_by(schema, batches, names), names, names, level)
+        in_order = sorted_by(schema, batches, order)
+        yield from _groups(in_order, names, names, level, gap, keep)
         return
     place = "first"
     while any(spec.name == place for spec in schema):
         place += "_"
     placed = (*schema, TensorSpec(place, np.dtype(np.int64)))
     once = [*names, place]
-    in_order = _groups(sorted_by(placed, _placed(batches, place), names), names, once, level)
+    in_order = sorted_by(placed, _placed(batches, place), order)
+    groups = _groups(in_order, names, once, level, gap, keep)
     marks = {spec.name: spec.marks for spec in schema}
-    with copied(_schema(placed, once, level), in_order) as source:
+    found = _schema(placed, once, level) if keep is None else grouped_schema(placed, names, keep)
+    with copied(found, groups) as source:
         items = Items(source, Shared(0, level, source.schema, ()))
         first = source.read_rows(place, 0, items.count)
         for batch in reordered(items, np.argsort(first)):
@@ -100,7 +200,12 @@ def _placed(batches: Iterable[Tensors], name: str) -> Iterator[Tensors]:
 
 
 def _groups(
-    batches: Iterable[Tensors], names: Sequence[str], once: Sequence[str], level: str | None
+    batches: Iterable[Tensors],
+    names: Sequence[str],
+    once: Sequence[str],
+    level: str | None,
+    gap: Gap | None,
+    keep: Keep | None,
 ) -> Iterator[Tensors]:
     """Yield sorted items as groups.
 
@@ -109,7 +214,18 @@ def _groups(
         names: of the keys.
         once: names of tensors of which a group keeps only the first item.
         level: the name of the new level.
+        gap, keep: as for `grouped`.
     """
+
+    def starts_of(whole: Tensors) -> Offsets:
+        starts = keys.starts(whole, names)
+        return starts if gap is None else np.union1d(starts, gap.starts(whole))
+
+    def made(whole: Tensors, bounds: Offsets) -> Tensors:
+        if keep is None:
+            return _grouped(whole, bounds, once, level)
+        return taken(whole, bounds[:-1] if keep == "first" else bounds[1:] - 1)
+
     held: list[Tensors] = []
     held_bytes, least_bytes = 0, batch_bytes(BATCH_BYTES)
     limit_bytes = least_bytes
@@ -119,17 +235,16 @@ def _groups(
         if held_bytes < limit_bytes:
             continue
         whole = joined_items(held)
-        starts = keys.starts(whole, names)
+        starts = starts_of(whole)
         last = int(starts[-1]) if starts.size else 0
         if last:
-            yield _grouped(part(whole, 0, last), starts, once, level)
+            yield made(part(whole, 0, last), starts)
             whole = part(whole, last, item_count(whole))
         held, held_bytes = [whole], size_bytes(whole)
         # Doubled, so that a large group is not copied again for each of its batches.
         limit_bytes = max(least_bytes, 2 * held_bytes)
     whole = joined_items(held)
-    starts = keys.starts(whole, names)
-    yield _grouped(whole, np.append(starts, item_count(whole)), once, level)
+    yield made(whole, np.append(starts_of(whole), item_count(whole)))
 
 
 def _grouped(whole: Tensors, bounds: Offsets, once: Sequence[str], level: str | None) -> Tensors:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import click
 
 from lodcli.shell import options
@@ -26,10 +28,28 @@ from lodcli.shell.targets import Target
     show_default=True,
     help="Sort groups by their keys, or by their first items.",
 )
+@click.option(
+    "--gap",
+    metavar="TENSOR=MOST",
+    shell_complete=options.complete_tensors,
+    help="End a group also where TENSOR is more than MOST greater than before, as time=PT30M or "
+    "place=5; sorts each group by TENSOR.",
+)
+@click.option(
+    "--keep",
+    type=click.Choice(("first", "last")),
+    help="Write only the first or last item of each group, instead of a sequence.",
+)
 @options.level
 @options.target
 def command(
-    source: Reference, by: tuple[str, ...], order: str, level: int | str | None, target: Target
+    source: Reference,
+    by: tuple[str, ...],
+    order: str,
+    gap: str | None,
+    keep: Literal["first", "last"] | None,
+    level: int | str | None,
+    target: Target,
 ) -> None:
     """Group the items of SOURCE by a key: one sequence for each key.
 
@@ -45,17 +65,24 @@ def command(
       lod group clicks.csv --by user -o users.lod.h5
       lod group clicks.csv --by user,day --order first --to jsonl
       lod sort clicks.csv --by day | lod group - --by user -o users.parquet
+      lod group clicks.parquet --by user --gap time=PT30M -o sessions.parquet
+      lod group users.csv --by id --keep last -o latest.csv
     """
     from lodcli.commands.choose.choosing import items_or_stream
     from lodcli.formats.core.errors import naming_file
-    from lodcli.formats.items.grouping import grouped, grouped_schema
+    from lodcli.formats.items.grouping import Gap, grouped, grouped_schema
     from lodcli.formats.items.keys import check_keys
 
     names = list(dict.fromkeys(by))
-    with items_or_stream(source, level, names) as (shared, _, batches):
+    column, equals, most = (gap or "").rpartition("=")
+    if gap is not None and not (column and equals):
+        raise click.BadParameter(f"expected TENSOR=MOST, such as time=PT30M; found {gap!r}")
+    used = [*names, column] if column else names
+    with items_or_stream(source, level, used) as (shared, _, batches):
+        schema, apart = shared.schema, None
         with naming_file(source.label):
-            check_keys(shared.schema, names)
-        schema = shared.schema
-        target.write(
-            grouped_schema(schema, names), grouped(schema, batches, names, by_key=order == "key")
-        )
+            check_keys(schema, names)
+            if column:
+                apart = Gap.of(schema, column, most)
+        groups = grouped(schema, batches, names, by_key=order == "key", gap=apart, keep=keep)
+        target.write(grouped_schema(schema, names, keep), groups)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lodcli.formats.core.format import joined
 from lodcli.formats.core.schema import schema_of, tensor_of
 from lodcli.formats.items import external_sort, grouping
-from lodcli.formats.items.grouping import grouped, grouped_schema
+from lodcli.formats.items.grouping import Gap, grouped, grouped_schema
 from lodcli.formats.items.keys import check_keys
 from lodcli.formats.items.taking import part
 from lodcli.kernels.dtypes import ALL_DTYPES
@@ -22,7 +22,7 @@ from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.runtime.memory_budget import within_budget
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.marks import TEXT, Marks, Times
+from lodcli.kernels.tensor.marks import TEXT, Decimals, Marks, Times, Unit
 
 TEXTS = st.sampled_from(["", "a", "a\0", "a\0\0", "b", "é", "aé", "longer than others"])
 FLOATS = st.sampled_from([0.0, -0.0, math.nan, -math.nan, math.inf, -math.inf, -1.5, 2.0, 5e-324])
@@ -133,6 +133,47 @@ def test_keys_of_every_dtype_are_in_order(dtype: str) -> None:
     assert places.to_list() == [
         [n for n, v in enumerate(plain) if v == k] for k in sorted(set(plain))
     ]
+
+
+@pytest.mark.parametrize(
+    ("values", "most", "groups"),
+    [
+        (np.array([5, 1, 2, 9, 8], np.int8), "1", [[1, 2], [5], [8, 9]]),
+        (np.array([-128, 127, 126], np.int8), "254.9", [[-128, 126, 127]]),
+        (np.array([2**63 - 1, -(2**63)], np.int64), "18446744073709551614", None),
+        (np.array([2**63 - 1, -(2**63)], np.int64), "18446744073709551615", []),
+        (np.array([2**64 - 1, 2**64 - 2, 0], np.uint64), "1", [[0], [2**64 - 2, 2**64 - 1]]),
+        (np.array([0.5, math.inf, 0.0, 2.0, -math.inf]), "1.5", None),
+        (np.array([1, 2, 4], np.float16), "1e0", [[1, 2], [4]]),
+    ],
+)
+def test_gaps_of_numbers(values: Any, most: str, groups: list[Any] | None) -> None:
+    tensors = {"key": LoDTensor(np.zeros(values.size)), "n": LoDTensor(values)}
+    schema = schema_of(tensors)
+    found = joined(
+        grouped_schema(schema, ["key"]),
+        grouped(schema, [tensors], ["key"], by_key=True, gap=Gap.of(schema, "n", most)),
+    )["n"]
+    assert isinstance(found, LoDTensor)
+    ordered = sorted(values.tolist())
+    if groups is None:  # all apart, but those within the gap
+        groups = [[n] for n in ordered] if values.dtype.kind == "i" else [
+            [-math.inf], [0.0, 0.5, 2.0], [math.inf]
+        ]  # fmt: skip
+    assert found.to_list() == (groups or [ordered])
+
+
+def test_gaps_of_decimals_and_dates_are_in_their_units() -> None:
+    units: dict[str, Unit] = {"price": Decimals(6, 2), "day": Times("date", "D")}
+    marked = {
+        name: LoDTensor(np.array([100, 130, 131]), LoD([]), Marks(unit=unit))
+        for name, unit in units.items()
+    }
+    schema = schema_of(marked)
+    assert Gap.of(schema, "price", "0.3").most == 30
+    assert Gap.of(schema, "day", "P1W").most == 7
+    with pytest.raises(SelectionError, match="day: 'PT1H' is not a whole number of the unit D"):
+        Gap.of(schema, "day", "PT1H")
 
 
 def test_what_has_no_single_value_is_no_key() -> None:

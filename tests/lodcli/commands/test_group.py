@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.formats.items import external_sort
+from lodcli.formats.items import external_sort, grouping
 from tests.lodcli.conftest import Lod, tensor
 
 NAMES = ["ann", "bob", "zoë", "", "li, jr", 'o"hara', "x" * 90]
@@ -88,3 +88,95 @@ def test_a_key_that_is_not_there_is_an_error_that_lists_the_tensors(lod: Lod, ev
     assert done.stderr == (
         "lod group: events.csv: no tensor named 'users'; there are: user, day, value\n"
     )
+
+
+@pytest.mark.parametrize("order", ["key", "first"])
+def test_sessions_end_at_gaps_as_in_pandas(
+    lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch, order: str
+) -> None:
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr(external_sort, "RUN_BYTES", 1 << 11)
+    monkeypatch.setattr(grouping, "BATCH_BYTES", 1 << 9)
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(
+        {
+            "user": [NAMES[user] for user in rng.integers(0, 7, 400)],
+            "time": pd.to_datetime(rng.choice(90_000, 400, replace=False), unit="s", utc=True),
+            "event": np.arange(400),
+        }
+    )
+    frame.to_parquet("events.parquet")
+    frame = frame.sort_values(["user", "time"])
+    # More than 10 minutes: a step of exactly 600 s stays within the session.
+    frame["session"] = (
+        ~(frame.groupby("user")["time"].diff() <= pd.Timedelta(minutes=10))
+    ).cumsum()
+    sessions = frame.groupby("session")["event"].apply(list).tolist()
+    if order == "first":
+        sessions.sort(key=lambda events: events[0])
+    args = ("--by", "user", "--gap", "time=PT10M", "--order", order)
+    found = groups(lod, "events.parquet", *args)
+    assert [one["event"] for one in found] == sessions
+    users = dict(zip(frame["event"], frame["user"], strict=True))
+    assert [one["user"] for one in found] == [users[events[0]] for events in sessions]
+    for keep, place in (("first", 0), ("last", -1)):
+        kept = [one["event"] for one in groups(lod, "events.parquet", *args, "--keep", keep)]
+        expected = [events[place] for events in sessions]
+        assert kept == (sorted(expected) if order == "first" else expected)
+
+
+@pytest.mark.parametrize("keep", ["first", "last"])
+@pytest.mark.parametrize("batch_bytes", [1 << 8, 1 << 23])
+def test_keep_drops_duplicates_as_pandas_does(
+    lod: Lod,
+    events: list[tuple[str, int, float]],
+    monkeypatch: pytest.MonkeyPatch,
+    keep: str,
+    batch_bytes: int,
+) -> None:
+    pd = pytest.importorskip("pandas")
+    monkeypatch.setattr(grouping, "BATCH_BYTES", batch_bytes)
+    frame = pd.DataFrame(events, columns=["user", "day", "value"])
+    for by in (["user"], ["user", "day"]):
+        expected = frame.drop_duplicates(by, keep=keep).to_dict("records")
+        found = groups(lod, "events.csv", "--by", ",".join(by), "--keep", keep, "--order", "first")
+        assert found == expected
+
+
+def test_kept_items_keep_nulls_and_their_sequences(lod: Lod, folder: Path) -> None:
+    Path("a.jsonl").write_text(
+        '{"id":2,"tags":["x",null],"n":null}\n{"id":1,"tags":null,"n":5}\n'
+        '{"id":2,"tags":[],"n":7}\n{"id":null,"tags":["y"],"n":8}\n'
+    )
+    assert groups(lod, "a.jsonl", "--by", "id", "--keep", "first") == [
+        {"id": 1, "tags": None, "n": 5},
+        {"id": 2, "tags": ["x", None], "n": None},
+        {"id": None, "tags": ["y"], "n": 8},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("gap", "code", "error"),
+    [
+        ("n", 2, "expected TENSOR=MOST, such as time=PT30M; found 'n'"),
+        ("m=1", 2, "no tensor named 'm'"),
+        ("n=PT1M", 2, "n: expected a number, found 'PT1M'"),
+        ("n=-1", 2, "n: expected a gap of 0 or more, found '-1'"),
+        ("word=1", 4, "word: text has no gaps; a gap needs times or numbers"),
+        ("list=1", 2, "list: a gap needs one time or number for each item"),
+        ("yes=1", 4, "yes: bool has no gaps"),
+        ("n=1", 1, "n: row <1> is null, so it has no distance to others; --nulls drop"),
+    ],
+)
+def test_a_gap_without_meaning_is_an_error(
+    lod: Lod, folder: Path, gap: str, code: int, error: str
+) -> None:
+    Path("a.jsonl").write_text(
+        '{"id":1,"n":1,"word":"a","list":[1],"yes":true}\n'
+        '{"id":1,"n":null,"word":"b","list":[2],"yes":false}\n'
+    )
+    done = lod("group", "a.jsonl", "--by", "id", "--gap", gap, "-o", "out.lod.h5")
+    assert done.code == code
+    assert error in done.stderr
+    assert not Path("out.lod.h5").exists()
