@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import EmptySequenceError, InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.pooling.pool import segment_mean
@@ -214,6 +215,14 @@ def seeded_classifier(
     if vocabulary is not None:
         table = rng.standard_normal((vocabulary, input_size)).astype(dtype)
     return Classifier(rnn, weight, bias, pool, table)
+
+
+def require_finite(model: Classifier) -> None:
+    """Raise InvalidDataError unless all arrays of a model are finite floating-point values."""
+    for name, array in model.arrays().items():
+        if not is_float(array.dtype) or not np.isfinite(array).all():
+            found = array.dtype if not is_float(array.dtype) else "values that are not"
+            raise InvalidDataError(f"{name}: expected finite floating-point values, found {found}")
 
 
 def require_rows(offsets: Offsets, *, before: int = 0) -> None:

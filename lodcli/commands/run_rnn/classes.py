@@ -11,13 +11,19 @@ from lodcli.formats.core.names import listing
 from lodcli.formats.weights.model_file import about_of
 from lodcli.kernels.errors import InvalidDataError, OptionError
 from lodcli.kernels.ops.pooling.pool import segment_mean
+from lodcli.kernels.rnn.stack.embedding import EMBEDDING
 from lodcli.kernels.rnn.stack.stack import RNNWeights
-from lodcli.kernels.rnn.stack.state_dict import StateDict, beside_rnns
-from lodcli.kernels.rnn.training.classifier import Classifier, require_rows
+from lodcli.kernels.rnn.stack.state_dict import StateDict, beside_rnns, is_weight_name
+from lodcli.kernels.rnn.training.classifier import (
+    Classifier,
+    require_finite,
+    require_rows,
+)
 from lodcli.kernels.runtime.devices import moved
 from lodcli.kernels.runtime.dispatch import on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import NO_MARKS, Categories, Marks
+from lodcli.shell.output import note
 
 
 class ClassRunner(PlainRunner):
@@ -26,17 +32,18 @@ class ClassRunner(PlainRunner):
     Args:
         settings: one of CLASSES is its only kind.
         model: without its embedding, which `lookup` holds.
-        classes: names of the classes; () if they have none.
+        classes: marks of the numbers of classes, which name them.
         more: see `PlainRunner`.
     """
 
-    def __init__(
-        self, settings: Settings, model: Classifier, classes: tuple[str, ...], **more: Any
-    ) -> None:
+    def __init__(self, settings: Settings, model: Classifier, classes: Marks, **more: Any) -> None:
         super().__init__(settings, model.rnn, **more)
-        self._weight, self._bias = self.there(model.weight), self.there(model.bias)
+        dtype = model.rnn.layers[0][0].dtype
+        self._weight, self._bias = (
+            self.there(array.astype(dtype, copy=False)) for array in (model.weight, model.bias)
+        )
         self._pool = model.pool
-        self._marks = Marks(unit=Categories(classes)) if classes else NO_MARKS
+        self._marks = classes
         self._sequences = 0
 
     def one(self, tensor: LoDTensor) -> dict[str, LoDTensor]:
@@ -67,14 +74,15 @@ class ClassRunner(PlainRunner):
 
 
 def classifier_in(
-    entries: StateDict, rnn: RNNWeights, kind: str
-) -> tuple[Classifier, tuple[str, ...]]:
-    """Return the classifier in a file of weights, in the dtype of its RNN, and its classes' names.
+    entries: StateDict, rnn: RNNWeights, kind: str, path: str
+) -> tuple[Classifier, Marks]:
+    """Return the classifier in a file of weights, without embedding, and the marks of its classes.
 
     Args:
         entries: of the file.
         rnn: the RNN among them.
-        kind: one of CLASSES, for messages.
+        kind: one of CLASSES.
+        path: of the file, for a note on arrays that are no part of the classifier.
 
     Raises:
         OptionError: the file holds no classifier.
@@ -86,10 +94,19 @@ def classifier_in(
             f"--emit {kind} needs out.weight and out.bias beside the RNN, as lod train makes them; "
             f"found {listing(entries)}"
         )
-    weight, bias = (np.asarray(entries[str(name)]).astype(rnn.layers[0][0].dtype) for name in names)
+    known = [*names, beside_rnns(entries, EMBEDDING)]
+    others = [name for name in entries if not is_weight_name(name) and name not in known]
+    if others:
+        note(f"{path}: not part of the classifier, and left out: {listing(others)}")
+    weight, bias = (np.asarray(entries[str(name)]) for name in names)
     about = about_of(entries)
     model = Classifier(rnn, weight, bias, about.get("pool", "last"))
-    classes = tuple(about.get("classes", ()))
-    if len(classes) not in (0, model.classes):
-        raise InvalidDataError(f"has {model.classes} classes, and names of {len(classes)}")
-    return model, classes
+    require_finite(model)
+    if kind == "class" and model.classes < 2:
+        raise InvalidDataError(
+            f"out.weight: expected at least 2 classes, found {model.classes}; use --emit scores"
+        )
+    words = tuple(about.get("classes", ()))
+    if len(words) not in (0, model.classes):
+        raise InvalidDataError(f"has {model.classes} classes, and names of {len(words)}")
+    return model, Marks(unit=Categories(words)) if words else NO_MARKS

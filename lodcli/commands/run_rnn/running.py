@@ -140,8 +140,8 @@ def _runner(
         elif given["emit"] in CLASSES:
             assert entries is not None
             with naming_file(given["path"]):
-                model, names = classifier_in(entries, weights, given["emit"])
-            runner = ClassRunner(settings, model, names, **where)
+                model, classes = classifier_in(entries, weights, given["emit"], given["path"])
+            runner = ClassRunner(settings, model, classes, **where)
         else:
             runner = PlainRunner(settings, weights, **where)
     path, whole = given["path"], spec.dtype.kind in "iu" and not spec.row_shape

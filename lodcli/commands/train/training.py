@@ -17,13 +17,13 @@ from lodcli.formats.core.errors import naming
 from lodcli.formats.storage import interrupts
 from lodcli.formats.weights import read_weights
 from lodcli.formats.weights.model_file import about_of, write_model
-from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
 from lodcli.kernels.rnn.stack.embedding import EMBEDDING
 from lodcli.kernels.rnn.stack.state_dict import StateDict, require_shape
 from lodcli.kernels.rnn.training.classifier import (
     Classifier,
     classifier_from_arrays,
+    require_finite,
     seeded_classifier,
 )
 from lodcli.kernels.rnn.training.train import Epoch, Evaluation, Recipe
@@ -123,12 +123,7 @@ def starting_model(
         if pool not in (None, said):
             raise OptionError(f"was trained with --pool {said}, not {pool}")
         made = classifier_from_arrays(saved.arrays, cell, said)
-        for name, array in made.arrays().items():
-            if not is_float(array.dtype) or not np.isfinite(array).all():
-                found = array.dtype if not is_float(array.dtype) else "values that are not"
-                raise InvalidDataError(
-                    f"{name}: expected finite floating-point values, found {found}"
-                )
+        require_finite(made)
         require_shape(made.rnn, hidden=hidden, layers=layers, bidirectional=bidirectional)
         if made.embedding is not None:
             shape = made.embedding.shape

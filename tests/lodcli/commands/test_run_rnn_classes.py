@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -125,3 +126,41 @@ def test_what_cannot_be_classified_is_refused(
         done = lod("run-rnn", name, "-o", "o.npz", "--emit", "class", "--weights", "m")
         assert (done.code, f"{name}: {said}" in done.stderr) == (1, True), done.stderr
         assert not Path("o.npz").exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "kind", "said"),
+    [
+        ({"out.weight": np.full((3, 4), np.nan, "f4")}, "scores", "out.weight: expected finite"),
+        ({"out.weight": np.ones((3, 4), "c8")}, "class", "out.weight: expected finite"),
+        ({"rnn.bias_ih_l0": np.full(16, np.inf, "f4")}, "class", "rnn.bias_ih_l0: expected finite"),
+        ({"out.weight": np.ones((1, 4), "f4")}, "class", "out.weight: expected at least 2 classes"),
+        ({"out.weight": np.ones((0, 4), "f4")}, "class", "out.weight: expected at least 2 classes"),
+        ({"classes": ["a", "b", "b"]}, "class", "categories: word 2 is the same as word 1: 'b'"),
+        ({"classes": ["a", "b"]}, "scores", "has 3 classes, and names of 2"),
+    ],
+)
+def test_damaged_classifiers_are_refused_by_their_name(
+    changed: dict[str, Any], kind: str, said: str, lod: Lod, rows: LoDTensor
+) -> None:
+    args = ("--hidden", "4", "--epochs", "1", "-q")
+    assert lod("train", "rows.lod.h5", "-o", "m", *args).code == 0
+    with safetensors.safe_open("m", "np") as file:
+        metadata = file.metadata()
+    about = json.loads(metadata["lod.classifier"])
+    about["classes"] = changed.pop("classes", [] if changed else about["classes"])
+    metadata["lod.classifier"] = json.dumps(about)
+    arrays = safetensors.numpy.load_file("m") | changed
+    arrays["out.bias"] = arrays["out.bias"][: len(arrays["out.weight"])]
+    safetensors.numpy.save_file(arrays, "damaged", metadata)
+    done = lod("run-rnn", "rows.lod.h5", "-o", "o.npz", "--emit", kind, "--weights", "damaged")
+    assert (done.code, f"damaged: {said}" in done.stderr) == (1, True), done.stderr
+
+
+def test_arrays_that_are_not_part_of_the_classifier_are_noted(lod: Lod, rows: LoDTensor) -> None:
+    assert lod("train", "rows.lod.h5", "-o", "m", "--epochs", "1", "-q").code == 0
+    arrays = safetensors.numpy.load_file("m") | {"norm.weight": np.ones(64, "f4")}
+    safetensors.numpy.save_file(arrays, "more")
+    done = lod("run-rnn", "rows.lod.h5", "-o", "o.npz", "--emit", "class", "--weights", "more")
+    assert done.code == 0
+    assert "more: not part of the classifier, and left out: norm.weight" in done.stderr
