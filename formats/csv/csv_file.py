@@ -510,7 +510,9 @@ class _CsvSource(Source):
 
 
 # A decimal comma, or separators of thousands.
-_COMMAS = re.compile(r"[+-]?((\d{1,3}(\.\d{3})+|\d*),\d+|\d{1,3}(,\d{3})+(\.\d+)?)")
+_COMMAS = re.compile(
+    r"\s*[+-]?((\d{1,3}(\.\d{3})+|\d*),\d+|\d{1,3}(,\d{3})+(\.\d+)?)(e[+-]?\d+)?\s*", re.IGNORECASE
+)
 _WITHOUT_COMMAS = "write numbers as 1234.5"
 _AS_TEXT = "--text-columns reads the column as text"
 _NAMES_ABOVE = "put a line of names above it"

@@ -66,6 +66,7 @@ def test_a_tensor_comes_back_or_is_refused(suffix: str, data: st.DataObject) -> 
     [
         (["1,5", "", "-12,25", "3"], True),
         (["1.234,5", ",5"], True),
+        ([" 1,5", "2,5E-05 "], True),
         (["1,234", "5,678,901.5"], True),
         (["1,5", "x"], False),
         (["59.9,10.7"], False),
