@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import click
 import numpy as np
@@ -13,7 +14,9 @@ from lodcli.formats.core.errors import naming_file, naming_os
 from lodcli.formats.core.options import read_options
 from lodcli.formats.core.schema import Schema, find
 from lodcli.formats.values.casting import Cast, numbers_as
+from lodcli.formats.values.parsed_times import ParsedTimes
 from lodcli.kernels.errors import SelectionError
+from lodcli.kernels.tensor.marks import TIME_UNITS, TimeKind, Times
 from lodcli.shell.opened import opened
 from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
@@ -24,7 +27,7 @@ def write_cast(source: Reference, dtypes: Sequence[str], target: Target, *, roun
 
     Args:
         source: the file.
-        dtypes: a dtype for all tensors of numbers, and `TENSOR=DTYPE`.
+        dtypes: a dtype for all tensors of numbers, and `TENSOR=DTYPE`, or a time for texts.
         target: the output.
         rounded: see `lodcli.kernels.tensor.casting.cast`.
     """
@@ -32,9 +35,28 @@ def write_cast(source: Reference, dtypes: Sequence[str], target: Target, *, roun
         for spec in file.schema:
             if spec.array:
                 raise SelectionError(f"{spec.name} is a TensorArray; `lod pack` it first")
-        made = _dtypes(file.schema, dtypes)
-        cast = replace(file, source=Cast(file.source, made, rounded=rounded, flag="--dtype-unsafe"))
-        target.write(cast.schema, cast.batches(), file.read_share)
+        _check_once(dtypes)
+        times = {text: found for text in dtypes if (found := _time(text)) is not None}
+        made = _dtypes(file.schema, [text for text in dtypes if text not in times])
+        named = {find(file.schema, name).name: unit for name, unit in times.values()}
+        parsed = ParsedTimes(file.source, named) if named else file.source
+        changed = replace(file, source=Cast(parsed, made, rounded=rounded, flag="--dtype-unsafe"))
+        target.write(changed.schema, changed.batches(), file.read_share)
+
+
+def _time(text: str) -> tuple[str, Times] | None:
+    """Return the tensor and the times of `TENSOR=timestamp[us, UTC]`; None if it names no time."""
+    kinds = "|".join(TIME_UNITS)
+    found = re.fullmatch(rf"(?:(.+)=)?({kinds})(?:\[([^],]*)(?:, ?([^]]*))?\])?", text)
+    if found is None:
+        return None
+    name, kind, unit, zone = found.groups()
+    times = Times(cast(TimeKind, kind), unit or ("D" if kind == "date" else ""), zone)
+    wrong = times.misfit()
+    if wrong or name is None:
+        example = f"{name or 'TENSOR'}={'date' if kind == 'date' else f'{kind}[us]'}"
+        raise click.UsageError(f"{text}: {wrong or 'names no tensor'}; write for example {example}")
+    return name, times
 
 
 def _dtypes(schema: Schema, texts: Sequence[str]) -> dict[str, np.dtype[Any]]:
@@ -48,9 +70,13 @@ def _dtypes(schema: Schema, texts: Sequence[str]) -> dict[str, np.dtype[Any]]:
             found[find(schema, name).name] = dtype
         else:
             found = numbers_as(schema, dtype)
+    return found
+
+
+def _check_once(texts: Sequence[str]) -> None:
+    """Raise click.UsageError if a tensor is named twice."""
     names = [text.rpartition("=")[0] for text in texts]
     for name in names:
         if names.count(name) > 1:
             what = name or "all tensors"
             raise click.UsageError(f"several dtypes for {what}; write TENSOR=DTYPE once for each")
-    return found

@@ -1,0 +1,96 @@
+"""`lod cast` of texts to times, against pandas and Arrow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.lodcli.conftest import Lod
+
+STAMPS = [
+    "2024-03-01T12:30:05Z",
+    "2024-03-01 12:30:05.25",
+    "1969-12-31",
+    "2024-05-01T00:30:00+02:00",
+    "0001-01-01T00:00:00Z",
+    "9999-12-31T23:59:59.999999Z",
+]
+
+
+@pytest.mark.parametrize("texts", [STAMPS, [t for t in STAMPS if "+" not in t]])
+@pytest.mark.parametrize("zone", ["", ", UTC", ", Europe/Oslo"])
+def test_timestamps_are_those_of_arrow(lod: Lod, folder: Path, texts: list[str], zone: str) -> None:
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    Path("a.csv").write_text("n,time\n" + "".join(f"{n},{t}\n" for n, t in enumerate(texts)))
+    done = lod("cast", "-q", "a.csv", f"time=timestamp[us{zone}]", "-o", "a.parquet")
+    assert (done.code, done.stderr) == (0, "")
+    found = pq.read_table("a.parquet")["time"].combine_chunks()
+    assert found.type == pa.timestamp("us", zone.removeprefix(", ") or None)
+    zoned = [t if t[-1] == "Z" or "+" in t else f"{t}Z" for t in texts]
+    zoned = [t.replace("31Z", "31T00:00Z") if len(t) == 11 else t for t in zoned]
+    expected = pa.array(zoned).cast(pa.timestamp("us", "UTC"))
+    assert found.cast("int64").equals(expected.cast("int64"))
+
+
+def test_dates_times_durations_and_seconds(lod: Lod, folder: Path) -> None:
+    Path("a.jsonl").write_text(
+        '{"n":1,"d":"2024-02-29","t":"12:30:05.25","w":"PT1M30S","s":"1970-01-02T00:00:01"}\n'
+    )
+    types = ["d=date", "t=time[ms]", "w=duration[s]", "s=timestamp[s]"]
+    assert lod("cast", "-q", "a.jsonl", *types, "-o", "a.lod.h5").code == 0
+    assert lod("convert", "-q", "a.lod.h5", "b.jsonl").code == 0
+    assert Path("b.jsonl").read_text() == (
+        '{"n":1,"d":"2024-02-29","t":"12:30:05.250","w":"PT90S","s":"1970-01-02T00:00:01"}\n'
+    )
+
+
+def test_empty_and_null_texts_are_null_in_lists_and_records_too(lod: Lod, folder: Path) -> None:
+    Path("a.jsonl").write_text(
+        '{"at":["2024-01-01",null,""],"r":[{"x":1,"t":"2024-01-02"},{"x":2,"t":null}]}\n'
+        '{"at":null,"r":[]}\n'
+    )
+    assert lod("cast", "-q", "a.jsonl", "at=date", "r.t=date", "-o", "a.lod.h5").code == 0
+    assert lod("convert", "-q", "a.lod.h5", "b.jsonl").code == 0
+    assert Path("b.jsonl").read_text() == (
+        '{"at":["2024-01-01",null,null],"r":[{"x":1,"t":"2024-01-02"},{"x":2,"t":null}]}\n'
+        '{"at":null,"r":[]}\n'
+    )
+
+
+def test_times_and_dtypes_together_name_the_wrong_text(lod: Lod, folder: Path) -> None:
+    Path("a.csv").write_text("n,time\n1,2024-01-01\n2,2024-13-01\n")
+    done = lod("cast", "-q", "a.csv", "int8", "time=date", "-o", "a.lod.h5")
+    assert done.code == 1
+    assert "a.csv: time: row 1: expected a date" in done.stderr
+    assert "found '2024-13-01'" in done.stderr
+    assert not Path("a.lod.h5").exists()
+    Path("a.csv").write_text("n,time\n1,2024-01-01\n")
+    assert lod("cast", "-q", "a.csv", "int8", "time=date", "-o", "a.lod.h5").code == 0
+    assert "n       int8" in lod("inspect", "a.lod.h5").stdout
+
+
+@pytest.mark.parametrize(
+    ("dtype", "code", "error"),
+    [
+        ("time=timestamp", 2, "expected unit s, ms, us, ns, found ''; write for example time="),
+        ("timestamp[us]", 2, "names no tensor; write for example TENSOR=timestamp[us]"),
+        ("time=date[s]", 2, "date: expected unit D, ms, found 's'"),
+        ("time=date[D, UTC]", 2, "a date has no zone, found 'UTC'"),
+        ("n=date", 4, "n: only text can be date[D], this is int64"),
+        ("m=date", 2, "no tensor named 'm'"),
+        ("time=timestamp[s]", 1, "'2400-01-01T00:00:00.5' is not a whole number of the unit s"),
+        ("time=timestamp[ns]", 1, "row 0: 2400-01-01T00:00:00.5 is beyond 64 bits"),
+    ],
+)
+def test_a_time_that_cannot_be_is_an_error(
+    lod: Lod, folder: Path, dtype: str, code: int, error: str
+) -> None:
+    Path("a.csv").write_text("n,time\n1,2400-01-01T00:00:00.5\n")
+    done = lod("cast", "-q", "a.csv", dtype, "-o", "a.lod.h5")
+    assert done.code == code
+    assert error in done.stderr
+    assert not Path("a.lod.h5").exists()
+    done = lod("cast", "-q", "a.csv", "time=date", "time=date", "-o", "a.lod.h5")
+    assert "several dtypes for time" in done.stderr
