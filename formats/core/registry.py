@@ -38,7 +38,7 @@ _OTHERS = {
     **dict.fromkeys((b"CDF\x01", b"CDF\x02", b"CDF\x05"), "a netCDF 3 file"),
     b"MATLAB 5.0 MAT-file": "a file of MATLAB before 7.3",
     **{b"RIFF": "a WAV or AVI file", b"fLaC": "a FLAC file", b"OggS": "an Ogg file"},
-    b"ID3": "an MP3 file",
+    **dict.fromkeys((b"ID3", b"\xff\xfb"), "an MP3 file"),
 }
 _AUDIO = "; soundfile.read returns the samples of audio, numpy.save writes them as npy"
 # How other programs rewrite some of them.

@@ -30,6 +30,7 @@ FILES = {
     "table.dat": b"ORC\x0a\x0b",
     "events.root": b"root\0\0\xf3\xc0",
     "song.wav": b"RIFF$\x08\0\0WAVEfmt \x10",
+    "song.mp3": b"\xff\xfb\x90\x00",  # no ID3
     "song.flac": b"fLaC\0\0\0\x22",
     "paper.pdf": b"%PDF-1.7\n%\xe2\xe3",
     "sheet.xlsx": b"PK\3\4\x14\0\6\0",
@@ -80,6 +81,7 @@ HINTS = [
         1,
         "like a WAV or AVI file, which lod does not read; soundfile.read retur",
     ),
+    ("inspect song.mp3", 1, "it begins like an MP3 file"),
     ("inspect song.flac", 1, "of audio, numpy.save writes them as npy"),
     (
         "inspect shard.tgz",
