@@ -1,9 +1,9 @@
 """Flat files: which arrays make up which tensor, and their index.
 
 By name: the tensor called "data" is `data`, `lod.0`, `lod.1`, ..; any other is `NAME/data`,
-`NAME/lod.0`, ..; any other array `NAME` is a tensor without levels. Masks of nulls are `valid.0`,
-.., `valid.rows`, if the marks of the tensor name them. Or by the options of the user: some arrays
-are rows, others are the offsets (cu_seqlens, row_splits) or lengths of all of them.
+`NAME/lod.0`, ..; any other array `NAME` is a tensor without levels, which is written so too. Masks
+of nulls are `valid.0`, .., `valid.rows`, if the marks of the tensor name them. Or by the options of
+the user: some arrays are rows, others are the offsets (cu_seqlens, row_splits) or lengths of all.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ def array_name(tensor: str, level: int) -> str:
 
 def lone_array_name(tensor: str) -> str:
     """Return the name of the only array of a tensor without levels: its own, if readers allow."""
-    return tensor if _owner(tensor) == (tensor, -1) else array_name(tensor, -1)
+    taken = tensor == MARKS or _mask_of(tensor)[1] or _owner(tensor) != (tensor, -1)
+    return array_name(tensor, -1) if taken else tensor
 
 
 def mask_array_name(spec: TensorSpec, level: int) -> str:
@@ -385,7 +386,10 @@ def array_names(schema: Schema, options: WriteOptions) -> Callable[[str, int], s
     """
     chosen = options.cu_seqlens
     if chosen is None:
-        return array_name
+        lone = {spec.name for spec in schema if not spec.levels}
+        return lambda name, level: (
+            lone_array_name(name) if name in lone else array_name(name, level)
+        )
     shared = {tuple(level.key for level in spec.levels) for spec in schema}
     if len(shared) > 1:
         names = listing(spec.name for spec in schema)

@@ -58,7 +58,7 @@ class Npz(Format):
     """Named tensors in an uncompressed zip of .npy files that `numpy.load` reads.
 
     The tensor called "data" is `data`, `lod.0`, `lod.1`, ..; any other is `NAME/data`,
-    `NAME/lod.0`, ... When reading, any array `NAME` is a tensor without levels, so what
+    `NAME/lod.0`, ... Any other array `NAME` is a tensor without levels, so what
     `numpy.savez` wrote can be read; texts are the finest level. Nothing is ever unpickled. Level
     names are lost.
 

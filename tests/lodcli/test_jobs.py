@@ -59,7 +59,7 @@ def test_tokens_become_packed_batches() -> None:
         "lod plan -q tokens.jsonl::ids --tokens 512 --strategy pack --write packed.npz > plan.txt"
     )
     with np.load("packed.npz") as packed:
-        rows, longest = packed["ids/data"], packed["max_seqlen/data"]
+        rows, longest = packed["ids/data"], packed["max_seqlen"]
         ends, starts = packed["cu_seqlens/data"], packed["cu_seqlens/lod.0"]
         batches = packed["ids/lod.0"]
     found = []

@@ -65,6 +65,20 @@ def test_named_tensors_have_names_before_their_arrays(tmp_path: Path) -> None:
     assert read["lod.0"].identical(lod_0)
 
 
+def test_tensors_without_levels_are_arrays_of_their_names(tmp_path: Path) -> None:
+    ones = LoDTensor(np.ones(3))
+    absent = LoDTensor.from_lists([1, None])
+    taken = ("lod.json", "valid.rows", "lod.0")
+    io.write(tmp_path / "x.npz", {"absent": absent, "a.b": ones, **dict.fromkeys(taken, ones)})
+    with np.load(tmp_path / "x.npz") as found:
+        names = {"absent", "absent/valid.rows", "a.b", "lod.json"}
+        assert set(found) == names | {f"{name}/data" for name in taken}
+    read = content(tmp_path / "x.npz")
+    assert list(read) == ["absent", "a.b", *taken]
+    assert read["absent"].identical(absent)
+    assert all(read[name].identical(ones) for name in ("a.b", *taken))
+
+
 def test_arrays_saved_by_numpy_are_tensors(tmp_path: Path) -> None:
     path = saved(
         tmp_path,
@@ -116,7 +130,9 @@ def test_bits_come_back(tmp_path: Path, items: dict[str, LoDTensor], limit_bytes
         plain = LoDTensor(np.array(tensor.data), tensor.lod.with_names(None))
         assert joined.identical(plain)
         with np.load(path) as numpys:
-            stored = numpys["data" if name == "data" else f"{name}/data"]
+            lone = not tensor.lod.n_levels and not name.startswith("lod.")
+            lone = lone or name == "data"
+            stored = numpys[name if lone else f"{name}/data"]
         assert stored.tobytes() == plain.data.tobytes()
         assert stored.shape == plain.data.shape
 

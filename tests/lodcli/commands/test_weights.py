@@ -117,6 +117,19 @@ def test_run_rnn_takes_every_kind(lod: Lod, folder: Path, name: str) -> None:
     np.testing.assert_allclose(tensor("out.npz").data, expected.data, rtol=0, atol=1e-6)
 
 
+def test_arrays_of_a_model_are_renamed(lod: Lod, folder: Path) -> None:
+    import safetensors.numpy
+
+    write_weights("w.safetensors", lstm())
+    found = safetensors.numpy.load_file("w.safetensors")
+    arrays = {f"rnn.{name}": array for name, array in found.items()}
+    safetensors.numpy.save_file({**arrays, "emb.weight": np.ones((9, 2), "f")}, "m.safetensors")
+    done = lod("rename", "m.safetensors", "emb.weight=embedding.weight", "-o", "n.safetensors")
+    assert (done.code, done.complaints) == (0, "")
+    assert set(safetensors.numpy.load_file("n.safetensors")) == {*arrays, "embedding.weight"}
+    assert "embedding.weight" in lod("weights", "n.safetensors").stdout
+
+
 def test_several_rnns_are_chosen_by_prefix(lod: Lod, folder: Path) -> None:
     import safetensors.numpy
 
