@@ -67,18 +67,19 @@ class Child:
         with shielded():
             requests, self._requests = os.pipe()
             self._replies, replies = os.pipe()
-            with warnings.catch_warnings():
-                # Python warns about threads of libraries, which the child does not use.
-                warnings.simplefilter("ignore", DeprecationWarning)
-                with shared_positions():  # read_share shows how far the child has read
-                    try:
+            try:
+                with warnings.catch_warnings():
+                    # Python warns about threads of libraries, which the child does not use.
+                    warnings.simplefilter("ignore", DeprecationWarning)
+                    with shared_positions():  # read_share shows how far the child has read
                         self._pid = os.fork()
-                    except BlockingIOError:
-                        raise OSError(errno.EAGAIN, NO_THREAD) from None
-            if self._pid == 0:
-                _run(work, requests, replies, keep)
-            os.close(requests)
-            os.close(replies)
+                if self._pid == 0:
+                    _run(work, requests, replies, keep)
+            except BlockingIOError:
+                raise OSError(errno.EAGAIN, NO_THREAD) from None
+            finally:
+                os.close(requests)
+                os.close(replies)
 
     def ask(self, request: bytes) -> Reply:
         """Send a request, and return the reply, to be read as it arrives."""

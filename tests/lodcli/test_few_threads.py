@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from lodcli.formats.arrow.files import damage
+from lodcli.formats.sandbox.process import Child
 from lodcli.kernels.platform import machine, processes
 from lodcli.kernels.runtime import threads, worker_processes
 from lodcli.shell.failures import explained
@@ -72,6 +73,20 @@ def test_a_thread_or_process_that_cannot_be_started_is_an_error(
     assert done.stderr.startswith(f"lod {command}: {place}{SAID}")
     assert done.stderr.count("\n") == 2  # and the line on signals
     assert {*os.listdir()} == before
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+def test_a_process_that_cannot_be_started_leaves_no_open_files(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail() -> int:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, "fork", fail)
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(OSError, match=SAID):
+        Child(lambda request, writer: None, ())
+    assert os.listdir("/proc/self/fd") == before
 
 
 def test_a_file_is_not_damaged_if_arrow_cannot_start_a_thread() -> None:
