@@ -14,7 +14,7 @@ from lodcli.formats.core.schema import Batch, Item, LevelKeys, LevelSpec, Schema
 from lodcli.kernels.errors import SelectionError, ShapeMismatchError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.marks import Categories, Marks
+from lodcli.kernels.tensor.marks import Categories, Marks, Times
 from lodcli.kernels.tensor.nulls import Nulls
 
 
@@ -167,6 +167,9 @@ def _joinable(marks: Marks) -> Marks:
 
 
 def _spec_difference(a: TensorSpec, b: TensorSpec) -> str | None:
+    for text, other in ((a.marks, b.marks), (b.marks, a.marks)):
+        if text.is_text and isinstance(other.unit, Times):
+            return f"the marks {b.marks}, not {a.marks}; lod cast makes times of text"
     if a.dtype != b.dtype:
         return f"dtype {b.dtype.name}, not {a.dtype.name}"
     if a.row_shape != b.row_shape:
@@ -174,7 +177,9 @@ def _spec_difference(a: TensorSpec, b: TensorSpec) -> str | None:
     if len(a.levels) != len(b.levels):
         return f"{len(b.levels)} levels, not {len(a.levels)}"
     if _joinable(a.marks) != _joinable(b.marks):
-        return f"the marks {b.marks}, not {a.marks}; lod convert --text-levels changes them"
+        plain = a.marks.unit is None and b.marks.unit is None
+        remedy = "; lod convert --text-levels changes them" if plain else ""
+        return f"the marks {b.marks}, not {a.marks}{remedy}"
     for number, (one, two) in enumerate(zip(a.level_names, b.level_names, strict=True)):
         if one and two and one != two:
             return f"a level {number} called {two}, not {one}"

@@ -23,7 +23,7 @@ from lodcli.formats.items.taking import item_count, joined_items, part, taken
 from lodcli.formats.structs.tree import broken_columns, flattened
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.lod import LoD, is_level_name
 from lodcli.kernels.tensor.exchange.time_texts import number_of
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Categories, Decimals, Times
@@ -135,9 +135,10 @@ def _schema(schema: Schema, once: Sequence[str], level: str | None) -> Schema:
 
 
 def _level_name(schema: Schema, names: Sequence[str]) -> str | None:
-    """Return the name of the new level: that of the only key, unless another level has it."""
+    """Return the name of the new level: that of the only key, if it can name one more level."""
     taken_names = {name for spec in schema for name in spec.level_names}
-    return names[0] if len(names) == 1 and names[0] not in taken_names else None
+    free = len(names) == 1 and names[0] not in taken_names and is_level_name(names[0])
+    return names[0] if free else None
 
 
 def grouped(

@@ -94,3 +94,13 @@ def test_a_time_that_cannot_be_is_an_error(
     assert not Path("a.lod.h5").exists()
     done = lod("cast", "-q", "a.csv", "time=date", "time=date", "-o", "a.lod.h5")
     assert "several dtypes for time" in done.stderr
+
+
+def test_concat_of_times_and_text_or_another_zone_names_the_remedy(lod: Lod, folder: Path) -> None:
+    Path("a.csv").write_text("n,time\n1,2024-01-01\n")
+    assert lod("cast", "a.csv", "time=timestamp[s]", "-o", "a.lod.h5").code == 0
+    assert lod("cast", "a.csv", "time=timestamp[s, UTC]", "-o", "b.lod.h5").code == 0
+    marks = "time has the marks text, not timestamp[s]; lod cast makes times of text\n"
+    assert lod("concat", "a.lod.h5", "a.csv", "-o", "c.lod.h5").stderr.endswith(marks)
+    zones = "time has the marks timestamp[s, UTC], not timestamp[s]\n"
+    assert lod("concat", "a.lod.h5", "b.lod.h5", "-o", "c.lod.h5").stderr.endswith(zones)

@@ -180,3 +180,15 @@ def test_a_gap_without_meaning_is_an_error(
     assert done.code == code
     assert error in done.stderr
     assert not Path("out.lod.h5").exists()
+
+
+@pytest.mark.parametrize("key", ["who.name", "user id", "7"])
+def test_a_key_whose_name_cannot_name_a_level(lod: Lod, folder: Path, key: str) -> None:
+    first, _, last = key.partition(".")
+    values = [("b", 1), ("a", 2), ("b", 3)]
+    lines = [{first: {last: word} if last else word, "n": n} for word, n in values]
+    Path("a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = groups(lod, "a.jsonl", "--by", key)
+    keys = [one[first][last] if last else one[first] for one in found]
+    assert keys == ["a", "b"]
+    assert [one["n"] for one in found] == [[2], [1, 3]]
