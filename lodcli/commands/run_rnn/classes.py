@@ -92,7 +92,7 @@ def classifier_in(
     if None in names:
         raise OptionError(
             f"--emit {kind} needs out.weight and out.bias beside the RNN, as lod train makes them; "
-            f"found {listing(entries)}"
+            f"found {listing(entries)}{renamed_to('out', entries, rnn.output_size, biased=True)}"
         )
     known = [*names, beside_rnns(entries, EMBEDDING)]
     others = [name for name in entries if not is_weight_name(name) and name not in known]
@@ -110,3 +110,28 @@ def classifier_in(
     if len(words) not in (0, model.classes):
         raise InvalidDataError(f"has {model.classes} classes, and names of {len(words)}")
     return model, Marks(unit=Categories(words)) if words else NO_MARKS
+
+
+def renamed_to(name: str, entries: StateDict, width: int, *, biased: bool) -> str:
+    """Return how the only layer that may be the missing one gets its name, as "; .."; or "".
+
+    Args:
+        name: of the missing layer.
+        entries: of the file.
+        width: the second size of its weight.
+        biased: whether it has a bias.
+    """
+    found = [
+        layer
+        for layer, dot, part in (one.rpartition(".") for one in entries)
+        if part == "weight"
+        and dot
+        and np.shape(entries[f"{layer}.weight"])[1:] == (width,)
+        and (f"{layer}.bias" in entries) == biased
+    ]
+    if len(found) != 1:
+        return ""
+    parent, dot, _ = found[0].rpartition(".")
+    parts = ("weight", "bias") if biased else ("weight",)
+    pairs = " ".join(f"{found[0]}.{part}={parent}{dot}{name}.{part}" for part in parts)
+    return f"; if {found[0]} is that layer, lod rename FILE {pairs} -o NEW.safetensors"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.commands.run_rnn.classes import ClassRunner, classifier_in
+from lodcli.commands.run_rnn.classes import ClassRunner, classifier_in, renamed_to
 from lodcli.commands.run_rnn.gradients import NestedGradients, PlainGradients
 from lodcli.commands.run_rnn.kinds import CLASSES
 from lodcli.commands.run_rnn.nested_spec import parse_nested
@@ -160,6 +160,7 @@ def _runner(
         raise ShapeMismatchError(
             f"{spec.name}: expected rows of {input_size} values for {path}, found one whole "
             f"number a row; for ids the model needs {EMBEDDING}, as lod train --embedding makes"
+            f"{renamed_to('embedding', entries, input_size, biased=False)}"
         )
     return runner
 

@@ -113,6 +113,16 @@ def test_what_cannot_be_classified_is_refused(
     done = lod("run-rnn", "rows.lod.h5", "-o", "o.npz", "--emit", "scores", "--weights", "bare")
     assert done.code == 2
     assert "bare: --emit scores needs out.weight and out.bias beside the RNN" in done.stderr
+    layers = {
+        "fc.weight": arrays.pop("out.weight"),
+        "fc.bias": np.zeros(2, "f"),
+        **arrays,
+    }
+    safetensors.numpy.save_file(layers, "other")
+    done = lod("run-rnn", "rows.lod.h5", "-o", "o.npz", "--emit", "scores", "--weights", "other")
+    assert done.code == 2
+    remedy = "rename FILE fc.weight=out.weight fc.bias=out.bias -o NEW.safetensors"
+    assert f"; if fc is that layer, lod {remedy}" in done.stderr
     monkeypatch.setattr(base, "BATCH_BYTES", 1 << 10)
     monkeypatch.setattr(opened, "BATCH_BYTES", 1 << 10)
     data, lengths = rows.data.copy(), rows.recursive_sequence_lengths()[0]

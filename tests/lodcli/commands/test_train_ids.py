@@ -346,6 +346,13 @@ def test_rows_and_ids_are_told_apart(lod: Lod, tokens: Path, model: str) -> None
         done = lod(*command)
         assert (done.code, done.stdout) == (1, "")
         assert f"lod {command[0]}: {said}" in done.stderr
+    arrays = safetensors.numpy.load_file(model)
+    arrays["emb.weight"] = arrays.pop(NAME)
+    safetensors.numpy.save_file(arrays, "other.safetensors")
+    done = lod("run-rnn", f"{tokens}::ids", "--weights", "other.safetensors", "-o", "p.npz")
+    assert done.code == 1
+    remedy = f"rename FILE emb.weight={NAME} -o NEW.safetensors"
+    assert f"makes; if emb is that layer, lod {remedy}\n" in done.stderr
     shape = {**safetensors.numpy.load_file(model), NAME: np.ones((9, 4), np.float32)}
     safetensors.numpy.save_file(shape, "odd.safetensors")
     done = lod("run-rnn", f"{tokens}::ids", "--weights", "odd.safetensors", "-o", "p.npz")
