@@ -468,7 +468,8 @@ class Format(ABC):
             found = listing(f"{name} has {count}" for name, count in items.items())
             raise UnsupportedError(
                 f"{self.name} holds tensors with the same number of outermost items, one per "
-                f"{self.record}; {found}; choose one with FILE::NAME"
+                f"{self.record}; {found}; choose one with FILE::NAME, or those with as many items "
+                "with lod select"
             )
 
     def _refuse_spec(self, spec: TensorSpec) -> None:

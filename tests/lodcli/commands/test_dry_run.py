@@ -28,7 +28,10 @@ TOLD = {
     "x.lod.h5 t.lods": (0, "lod.stream keeps everything"),
     "x.lod.h5 t.npz": (0, "lost: level names: day, hour"),
     "x.lod.h5 t.npz --strict": (4, "lost: level names: day, hour"),
-    "u.lod.h5 t.jsonl": (4, "one per line; a has 1, b has 2; choose one with FILE::NAME"),
+    "u.lod.h5 t.jsonl": (
+        4,
+        "a has 1, b has 2; choose one with FILE::NAME, or those with as many items with lod select",
+    ),
     "x.lod.h5 t.npy": (4, "refused: npy holds one tensor, this has 2 (a, b); choose one"),
     "x.lod.h5::a t.npy": (4, "refused: npy holds 0 levels, a has 2"),
     "x.lod.h5 t.nwb": (4, "nwb is read-only"),
