@@ -201,7 +201,11 @@ class _Equally(_Divided):
         if number == self._count - 1:
             return ends.size - 1
         border = -(-self._limit_bytes * (number + 1) // self._count)
-        return int(np.searchsorted(ends[:-1], border))
+        stop = int(np.searchsorted(ends, border))
+        if stop == ends.size:
+            return stop - 1
+        # The nearer end: after a large item, the next shard would be empty.
+        return stop - 1 if stop and border - ends[stop - 1] < ends[stop] - border else stop
 
 
 def write_manifest(output: Output, manifest: Manifest, attributes: str | None = None) -> None:

@@ -42,6 +42,15 @@ def test_concat_gives_back_what_was_divided(lod: Lod, source: str) -> None:
     assert lod("diff", source, "ds").code == 0
 
 
+def test_no_shard_is_empty_beside_a_large_item(lod: Lod, folder: Path) -> None:
+    lengths = [4, 1, 15]
+    io.write("large.lod.h5", LoDTensor(np.arange(20), [lengths]))
+    assert lod("shard", "large.lod.h5", "ds", "--shards", "2").code == 0
+    shards = [io.read(path) for path in sorted(Path("ds").glob("data-*"))]
+    found = [shard.recursive_sequence_lengths()[0] for shard in shards]
+    assert [list(one) for one in found] == [[4, 1], [15]]
+
+
 def test_few_first_or_last_items_need_only_their_shard(lod: Lod, source: str) -> None:
     lod("shard", source, "ds", "--shards", "4")
     Path("ds/data-00001-of-00004.lod.h5").unlink()
