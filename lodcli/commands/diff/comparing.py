@@ -20,8 +20,9 @@ from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.places import branch_of
+from lodcli.kernels.tensor.casting import scaled
 from lodcli.kernels.tensor.compare import same_bytes
-from lodcli.kernels.tensor.marks import Unit
+from lodcli.kernels.tensor.marks import Decimals, Unit
 from lodcli.kernels.tensor.nulls import Mask
 from lodcli.reports.comparison import Difference
 
@@ -208,6 +209,14 @@ def _same_nulls(result: TensorComparison, a: _Side, b: _Side, first: int) -> boo
     return True
 
 
+def _scaled(rows: Array, spec: TensorSpec) -> Array:
+    """Return rows; of decimals their values, for the other file may have another scale."""
+    unit = spec.marks.unit
+    if not isinstance(unit, Decimals):
+        return rows
+    return scaled(rows.astype(np.longdouble), unit).astype(np.float64)
+
+
 def _compare_values(
     result: TensorComparison, a: _Side, b: _Side, tolerance: tuple[float, float], first: int
 ) -> None:
@@ -217,6 +226,8 @@ def _compare_values(
     if not one.row_bytes and not two.row_bytes:
         return  # no values: there may be too many rows to loop over
     for start, x, y in checked(ahead(_blocks(a, b))):
+        if one.marks.unit != two.marks.unit:
+            x, y = _scaled(x, one), _scaled(y, two)
         if x.dtype == y.dtype and same_bytes(x, y):
             continue
         unequal = _unequal(x, y, *tolerance)

@@ -236,3 +236,17 @@ def test_the_largest_difference_may_be_in_any_block(
     done = lod("diff", "one.npz", "other.npz", "--json")
     (found,) = json.loads(done.stdout)["tensors"]
     assert (found["different_values"], found["different_rows"], found["max_abs"]) == (3, 3, 5)
+
+
+def test_decimals_are_compared_with_other_scales_and_floats_by_value(
+    lod: Lod, folder: Path
+) -> None:
+    digits = np.array([150, 205])
+    io.write("a.lod.h5", LoDTensor(digits, marks=Marks(unit=Decimals(6, 2))))
+    io.write("b.lod.h5", LoDTensor(digits * 10, marks=Marks(unit=Decimals(7, 3))))
+    io.write("c.lod.h5", LoDTensor(np.array([1.5, 2.25])))
+    done = lod("diff", "a.lod.h5", "b.lod.h5")
+    assert done.stdout == "data: marks: decimal(6, 2) against decimal(7, 3)\n"
+    done = lod("diff", "a.lod.h5", "c.lod.h5")
+    assert "data: row 1: 2.05 against 2.25\n" in done.stdout
+    assert "1 value in 1 of 2 rows differ, by at most 0.2\n" in done.stdout
