@@ -240,7 +240,7 @@ def find(schema: Schema, name: str | None) -> TensorSpec:
     known = listing(names) or "none"
     if name is None:
         raise SelectionError(f"holds {len(schema)} tensors; choose one with ::NAME: {known}", names)
-    several = "," in name and set(name.split(",")) <= set(names)
+    several = set(str(name).split(",")) <= set(names)
     remedy = "give each name separately" if several else f"there are: {known}"
     raise SelectionError(f"no tensor named {name!r}; {remedy}")
 

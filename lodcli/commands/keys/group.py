@@ -66,7 +66,7 @@ def command(
       lod group clicks.csv --by user,day --order first --to jsonl
       lod sort clicks.csv --by day | lod group - --by user -o users.parquet
       lod group clicks.parquet --by user --gap time=PT30M -o sessions.parquet
-      lod group users.csv --by id --keep last -o latest.csv
+      lod group users.csv --by user --keep last -o latest.csv
     """
     from lodcli.commands.choose.choosing import items_or_stream
     from lodcli.formats.core.errors import naming_file
