@@ -28,7 +28,7 @@ os.environ.update(HOME=home, XDG_CACHE_HOME=f"{home}/cache")
 import numpy as np  # noqa: E402
 from every_op import run_all  # noqa: E402
 
-from lodcli.formats.json import scan_native as json_scan  # noqa: E402
+from lodcli.formats.json.scanner import scan_native as json_scan  # noqa: E402
 from lodcli.kernels.native import load, pool, settings  # noqa: E402
 from lodcli.kernels.ops.pooling import pool_native as pooling  # noqa: E402
 from lodcli.kernels.ops.softmax import softmax_native as softmax  # noqa: E402

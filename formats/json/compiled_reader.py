@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.formats.json.columns import Column
-from lodcli.formats.json.scan_native import (
+from lodcli.formats.json.scanner.scan_native import (
     PADDING_BYTES,
     REAL,
     TEXT,

@@ -16,8 +16,16 @@ import pytest
 import lodcli
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.json import compiled_reader as json_fast
-from lodcli.formats.json.numbers_numba import HARD, rounded
-from lodcli.formats.json.scan_native import REAL, TEXT, TRUTH, WHOLE, JsonScanner, Plan, Scanned
+from lodcli.formats.json.scanner.numbers_numba import HARD, rounded
+from lodcli.formats.json.scanner.scan_native import (
+    REAL,
+    TEXT,
+    TRUTH,
+    WHOLE,
+    JsonScanner,
+    Plan,
+    Scanned,
+)
 from lodcli.kernels.errors import InvalidDataError, LodError
 from tests.formats.cases.opening import content, pipe, tensors_of
 

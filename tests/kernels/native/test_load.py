@@ -209,7 +209,7 @@ def test_an_unusable_library_is_one_clear_line_and_numpy(
 def test_all_units_are_found_and_named_as_they_are_imported() -> None:
     units = sources.units()
     assert "kernels.ops.softmax.softmax_numba" in units
-    assert "formats.json.scan_numba" in units
+    assert "formats.json.scanner.scan_numba" in units
     assert units == sorted(set(units))
 
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lodcli.formats.json.tokens_numba import STOP, past_blanks
-from lodcli.formats.json.walk_numba import _object, _value
+from lodcli.formats.json.scanner.tokens_numba import STOP, past_blanks
+from lodcli.formats.json.scanner.walk_numba import _object, _value
 from lodcli.formats.json.words_numba import byte_at, int_at, put_int
 from lodcli.kernels.native.declare import kernel
 

@@ -23,7 +23,7 @@ PADDING_BYTES = 8
 # Maximum number of numbers in a block that Python rounds.
 MOST_HARD = 1 << 16
 
-_MODULE = "formats.json.scan_numba"
+_MODULE = "formats.json.scanner.scan_numba"
 _scan_lines, _is_ascii = (load.kernel(_MODULE, name) for name in ("scan_lines", "is_ascii"))
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.formats.json.numbers_numba import HARD, TENS, rounded
-from lodcli.formats.json.tokens_numba import (
+from lodcli.formats.json.scanner.numbers_numba import HARD, TENS, rounded
+from lodcli.formats.json.scanner.tokens_numba import (
     STOP,
     left_out,
     number_at,

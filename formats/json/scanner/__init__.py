@@ -1,0 +1,1 @@
+"""Compiled scanner of JSON lines."""
