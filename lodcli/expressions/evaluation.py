@@ -34,7 +34,7 @@ from lodcli.expressions.parsing import (
     function_name,
     words_of,
 )
-from lodcli.expressions.texts import split_texts, text_order, texts_among
+from lodcli.expressions.texts import pair_order, texts_among, word_order
 from lodcli.expressions.units import joint_unit
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.index.checks import Array, Offsets
@@ -42,6 +42,7 @@ from lodcli.kernels.tensor.casting import scaled
 from lodcli.kernels.tensor.exchange.time_texts import NANOSECONDS
 from lodcli.kernels.tensor.exchange.units import in_unit
 from lodcli.kernels.tensor.marks import NO_MARKS, Categories, Decimals, Times, Unit
+from lodcli.kernels.tensor.texts import Texts
 
 _NULL = "compare with None as in x is None, x is not None"
 
@@ -79,6 +80,14 @@ class Evaluation(ABC, Generic[V]):
     @abstractmethod
     def combined(self, function: np.ufunc, left: V, right: V) -> V:
         """Return an elementwise function of two values. Raises LodError if they do not fit."""
+
+    @abstractmethod
+    def paired(self, function: Callable[[Array, Array], Array], left: V, right: V) -> V:
+        """Return a function of the numbers of two values, in pairs. Raises LodError as `combined`.
+
+        Args:
+            function: returns a number for each pair, of two flat arrays.
+        """
 
     def timed(self, function: np.ufunc, left: V, right: V) -> V:
         """Return `combined`, for times. Raises LodError also if one does not fit 64 bits."""
@@ -243,9 +252,9 @@ class Evaluation(ABC, Generic[V]):
                 self.fail(right, "compare with == and !=; is is only for None")
             null = self.null(left)
             return null if isinstance(op, ast.Is) else self.mapped(np.logical_not, null)
-        texts = self._texts(left, op, right)
-        if texts is not None:
-            return texts
+        compared = self._texts(left, op, right)
+        if compared is not None:
+            return compared
         if isinstance(op, ast.In | ast.NotIn) and not isinstance(right, LISTS):
             found = self.contained(left, right)
             return found if isinstance(op, ast.In) else self.mapped(np.logical_not, found)
@@ -307,36 +316,35 @@ class Evaluation(ABC, Generic[V]):
             function = COMPARISONS[SWAPPED[type(op)] if mirrored else type(op)]
             return self.of_texts(name, functools.partial(_ordered, function, words[0]))
         sides = left, right
-        texts = sum(map(self.expression.is_text, sides))
-        if not texts or not all(map(self.expression.is_of_words, sides)):
+        count = sum(map(self.expression.is_text, sides))
+        if not count or not all(map(self.expression.is_of_words, sides)):
             return None
         if type(op) not in COMPARISONS:  # in
             return None
-        if texts == 1 and type(op) in SWAPPED:
+        if count == 1 and type(op) in SWAPPED:
             self.fail(right, "a text and a category are compared with == or !=")
-        known: list[bytes] = []
-        places = [self._places(node, known) for node in sides]
-        distinct = sorted(set(known)) if type(op) in SWAPPED else dict.fromkeys(known)
-        rank = {text: number for number, text in enumerate(distinct)}
-        ranks = np.fromiter(map(rank.__getitem__, known), np.int64, len(known))
-        one, two = (self.mapped(functools.partial(picked, ranks), at) for at in places)
-        return self.both(right, COMPARISONS[type(op)], one, two)
+        texts: list[Texts] = []
+        one, two = (self._numbered(node, texts) for node in sides)
+        order = functools.partial(pair_order, texts, equality=type(op) not in SWAPPED)
+        try:
+            found = self.paired(order, one, two)
+        except LodError as error:
+            self.fail(right, str(error))
+        return self.mapped(lambda data: COMPARISONS[type(op)](data, 0), found)
 
-    def _places(self, node: ast.expr, texts: list[bytes]) -> V:
-        """Append the texts, or the words of the categories, of a part; return their places."""
-        start = len(texts)
+    def _numbered(self, node: ast.expr, texts: list[Texts]) -> V:
+        """Append the texts, or the words of the categories, of a part; return their numbers."""
         name, marks = self.expression.marks_of(node)
         if marks.categories is not None:
             # A null has code 0, also without words.
-            texts += [word.encode() for word in marks.categories.words] or [b""]
-            numbers = np.arange(start, len(texts))
-            return self.mapped(functools.partial(picked, numbers), self.of(node))
+            texts.append(Texts.of_words([*marks.categories.words] or [""]))
+            return self.of(node)
 
-        def places(data: Array, offsets: Offsets) -> Array:
-            texts.extend(split_texts(data, offsets))
-            return np.arange(start, len(texts))
+        def numbered(data: Array, offsets: Offsets) -> Array:
+            texts.append(Texts.of(data, offsets))
+            return np.arange(offsets.size - 1)
 
-        return self.of_texts(name, places)
+        return self.of_texts(name, numbered)
 
     def _beside(self, node: ast.expr, other: ast.expr, op: ast.cmpop) -> V:
         """Return the values of a part that is compared with another, whose unit a text has."""
@@ -425,7 +433,7 @@ def _replaced(node: ast.expr, value: int) -> ast.Constant:
 
 
 def _ordered(function: np.ufunc, word: str, data: Array, offsets: Offsets) -> Array:
-    found: Array = function(text_order(word, data, offsets), 0)
+    found: Array = function(word_order(word, data, offsets), 0)
     return found
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import pairwise
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.tensor.texts import Texts, text_order
 
 
 def texts_among(words: Iterable[str], data: Array, offsets: Offsets) -> Array:
@@ -18,18 +19,16 @@ def texts_among(words: Iterable[str], data: Array, offsets: Offsets) -> Array:
         data: (N,) uint8, the bytes of all texts.
         offsets: (K + 1,), of the texts.
     """
-    lengths = np.diff(offsets)
-    found = np.zeros(lengths.size, np.bool_)
-    for word in words:
-        content = np.frombuffer(word.encode(), np.uint8)
-        places = np.flatnonzero(lengths == content.size)
-        for position, byte in enumerate(content):
-            places = places[data[offsets[places] + position] == byte]
-        found[places] = True
+    texts = Texts.of(data, offsets)
+    found = np.zeros(texts.lengths.size, np.bool_)
+    for word in dict.fromkeys(words):
+        one = Texts.of_words([word])
+        places = np.flatnonzero(texts.lengths == one.lengths)
+        found[places[text_order(texts.taken(places), one, equality=True) == 0]] = True
     return found
 
 
-def text_order(word: str, data: Array, offsets: Offsets) -> Array:
+def word_order(word: str, data: Array, offsets: Offsets) -> Array:
     """Return -1, 0 or 1 for texts before, equal to or after a word by their bytes, (K,) int8.
 
     Args:
@@ -37,24 +36,26 @@ def text_order(word: str, data: Array, offsets: Offsets) -> Array:
         data: (N,) uint8, the bytes of all texts.
         offsets: (K + 1,), of the texts.
     """
-    lengths = np.diff(offsets)
-    content = np.frombuffer(word.encode(), np.uint8)
-    order: Array = np.sign(lengths - content.size).astype(np.int8)
-    places = np.arange(lengths.size)  # of texts that begin like the word
-    for position, byte in enumerate(content):
-        places = places[lengths[places] > position]
-        here = data[offsets[places] + position]
-        order[places] = np.where(here == byte, order[places], np.where(here > byte, 1, -1))
-        places = places[here == byte]
-    return order
+    return text_order(Texts.of(data, offsets), Texts.of_words([word]))
 
 
-def split_texts(data: Array, offsets: Offsets) -> list[bytes]:
-    """Return each of K texts.
+def pair_order(texts: Sequence[Texts], one: Array, other: Array, *, equality: bool) -> Array:
+    """Return `text_order` of pairs of texts, broadcast; nan where a number is nan.
 
     Args:
-        data: (N,) uint8, the bytes of all texts.
-        offsets: (K + 1,), of the texts.
+        texts: all texts of the one, and of the other side.
+        one, other: numbers of texts; floats if some are nan, as the first of an empty list is.
+        equality: whether only zeros matter.
     """
-    content = data.tobytes()
-    return [content[start:stop] for start, stop in pairwise(offsets.tolist())]
+    sides = [each.reshape(-1) for each in np.broadcast_arrays(one, other)]
+    missing = [np.isnan(each) for each in sides if is_float(each.dtype)]
+    if missing:
+        known = ~np.logical_or.reduce(missing)
+        sides = [each[known].astype(np.int64) for each in sides]
+    pairs = (each.taken(numbers) for each, numbers in zip(texts, sides, strict=True))
+    order = text_order(*pairs, equality=equality)
+    if missing:
+        found = np.full(known.size, np.nan)
+        found[known] = order
+        order = found
+    return order.reshape(np.broadcast_shapes(one.shape, other.shape))

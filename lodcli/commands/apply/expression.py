@@ -181,6 +181,16 @@ class _Tensors(Evaluation[Values]):
             left, right = _compared(left, right), _compared(right, left)
         return arithmetic(function, left, right)
 
+    def paired(
+        self, function: Callable[[Array, Array], Array], left: Values, right: Values
+    ) -> Values:
+        assert isinstance(left, LoDTensor)
+        assert isinstance(right, LoDTensor)
+        one, other = _aligned(left, right)
+        order = function(*(each.to_device("cpu").values for each in (one, other)))
+        found = LoDTensor(order, one.lod).to_device(left.device)
+        return _with_valid(found, both_valid(one.nulls.rows, other.nulls.rows))
+
     def timed(self, function: np.ufunc, left: Values, right: Values) -> Values:
         found = self.combined(function, left, right)
         whole = function in GROWING and self.data(found).dtype.kind == "i"

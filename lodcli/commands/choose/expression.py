@@ -186,6 +186,11 @@ class _Items(Evaluation[Values]):
     def combined(self, function: np.ufunc, left: Values, right: Values) -> Values:
         return combined(function, left, right)
 
+    def paired(
+        self, function: Callable[[Array, Array], Array], left: Values, right: Values
+    ) -> Values:
+        return combined(function, left, right)
+
     def elementwise(self, function: np.ufunc, values: Values) -> Values:
         return elementwise(function, values)
 

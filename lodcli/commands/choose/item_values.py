@@ -104,7 +104,7 @@ def below(lod: LoD, level: int) -> Offsets | None:
     return offsets
 
 
-def combined(function: np.ufunc, left: Values, right: Values) -> Values:
+def combined(function: Callable[[Array, Array], Array], left: Values, right: Values) -> Values:
     """Return an elementwise function of two values; values of items are broadcast to their rows.
 
     Raises:
@@ -160,7 +160,7 @@ def elementwise(function: np.ufunc, values: Values) -> Values:
         raise InvalidDataError(f"{function.__name__} is not defined for {data.dtype}") from None
 
 
-def fits(function: np.ufunc, a: Array, b: Array) -> bool:
+def fits(function: Callable[..., Array], a: Array, b: Array) -> bool:
     """Return whether all results for int64 are int64 too; a division by 0 has none."""
     if not a.size or not b.size:
         return True
@@ -189,7 +189,7 @@ def both_valid(one: Mask | None, other: Mask | None) -> Mask | None:
 
 
 def valid_of(
-    function: np.ufunc, values: Sequence[Array], masks: Sequence[Mask | None]
+    function: Callable[..., Array], values: Sequence[Array], masks: Sequence[Mask | None]
 ) -> Mask | None:
     """Return where a function of values is not null; each comes with its mask.
 

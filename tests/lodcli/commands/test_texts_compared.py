@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.expressions.texts import split_texts
 from lodcli.formats.core import format as base
 from lodcli.formats.core import io
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -101,11 +100,6 @@ def test_what_is_no_comparison_of_texts(
     done = lod("filter", "t.lod.h5", expression, "-o", "o.lod.h5")
     assert done.code == 2
     assert said in done.stderr
-
-
-def test_texts_are_split_by_their_offsets() -> None:
-    data = np.frombuffer(b"-abcd", np.uint8)
-    assert split_texts(data, np.array([1, 2, 2, 4])) == [b"a", b"", b"bc"]
 
 
 @pytest.mark.parametrize(
