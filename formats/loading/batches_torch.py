@@ -13,7 +13,12 @@ from lodcli.formats.core.options import ReadKeywords
 from lodcli.formats.loading.dataset_torch import Batch, Dataset, Layout, collate
 from lodcli.formats.loading.epochs import Epoch, epoch
 from lodcli.formats.loading.handing_torch import in_worker
-from lodcli.formats.loading.samplers import require_booleans, require_counts, require_whole
+from lodcli.formats.loading.samplers import (
+    require_booleans,
+    require_counts,
+    require_maxima,
+    require_whole,
+)
 from lodcli.kernels.errors import OptionError
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.platform.files import PathLike
@@ -26,7 +31,7 @@ _POSITION = {"epoch", "taken", "given", "worker"}  # in a state, beside the sett
 
 
 class Batches(torch.utils.data.IterableDataset[Any]):
-    """Batches with a maximum number of rows, of items of similar lengths.
+    """Batches with a maximum number of rows or items, of items of similar lengths.
 
     Iterate over it, or give it to a DataLoader with `batch_size=None`, or to torchdata's
     StatefulDataLoader. Its workers may be forked or spawned.
@@ -43,7 +48,7 @@ class Batches(torch.utils.data.IterableDataset[Any]):
         path: a file that can be read in any order, or a dataset: a folder of `lod shard`.
         name: a tensor to read alone. None: all that share the level.
         tokens: maximum number of rows of a batch; a longer item is a batch by itself.
-        items: maximum number of items of a batch.
+        items: maximum number of items of a batch. Either may be None: any number.
         level: the level whose sequences are the items, a number or a name.
         layout: of a batch: see `collate`.
         shuffle: whether items are in random order. Otherwise in the order of the file.
@@ -55,8 +60,9 @@ class Batches(torch.utils.data.IterableDataset[Any]):
         in_memory, limits, keywords: see `Dataset`.
 
     Raises:
-        OptionError: a number that is not whole or is below 1, another value than True and False
-            for `shuffle` or `drop_last`, or a rank that is not below `world`.
+        OptionError: neither `tokens` nor `items`, a number that is not whole or is below 1, another
+            value than True and False for `shuffle` or `drop_last`, or a rank that is not below
+            `world`.
         UnsupportedError, SelectionError, OSError, LodError: see `Dataset`.
 
     >>> batches = Batches("samples/events.jsonl", tokens=64, level=1, in_memory=True)
@@ -70,7 +76,7 @@ class Batches(torch.utils.data.IterableDataset[Any]):
         path: PathLike,
         name: str | None = None,
         *,
-        tokens: int,
+        tokens: int | None = None,
         items: int | None = None,
         level: int | str = 0,
         layout: Layout = "varlen",
@@ -85,7 +91,8 @@ class Batches(torch.utils.data.IterableDataset[Any]):
         **keywords: Unpack[ReadKeywords],
     ) -> None:
         self.rank, self.world = _place(rank, world)
-        require_counts("Batches", tokens=tokens, items=1 if items is None else items, pool=pool)
+        require_maxima("Batches", tokens=tokens, items=items)
+        require_counts("Batches", pool=pool)
         require_booleans("Batches", shuffle=shuffle, drop_last=drop_last)
         require_whole("Batches", "seed", seed)
         self.dataset = Dataset(

@@ -243,8 +243,10 @@ def collate(layout: Layout = "jagged") -> Collate:
     """Return a function that makes batches of a Dataset's items, for `collate_fn` of a DataLoader.
 
     Args:
-        layout: "jagged", "padded" (a tensor and the lengths), "packed" or "varlen", as in
-            LoDTensor.to_torch; or "lod", LoDTensors with any number of levels.
+        layout: of items with one level of rows, as in LoDTensor.to_torch: "jagged", a nested tensor
+            of torch.jagged; "padded", the padded tensor and the lengths; "packed", a
+            PackedSequence; "varlen", values, cu_seqlens and max_seqlen. Or "lod": LoDTensors, whose
+            items may have levels of their own.
 
     A tensor with one row per item, such as labels, becomes a dense tensor.
 
@@ -280,14 +282,20 @@ class Collate:
     def __call__(self, items: Any) -> Any:
         """Return a batch of a Dataset's items, or of tensors of torch or dicts of them."""
         batch = items if isinstance(items, Batch) else _joined(items)
-        found = {name: self._formed(tensor) for name, tensor in batch.tensors.items()}
+        found = {name: self._formed(name, tensor) for name, tensor in batch.tensors.items()}
         return next(iter(found.values())) if batch.single else found
 
-    def _formed(self, tensor: LoDTensor) -> Any:
+    def _formed(self, name: str, tensor: LoDTensor) -> Any:
         if self.layout == "lod":
             return tensor
         if not tensor.lod.n_levels:
             return rows_to_torch(tensor.data)
+        if (inner := tensor.lod.n_levels - 1) > 0:
+            raise UnsupportedError(
+                f"collate: {name}: an item has {inner} level{'s' if inner > 1 else ''} of its own, "
+                f"and the layout {self.layout!r} of torch holds rows only; take "
+                'collate("lod"), or a Dataset with level=-1, whose items are the finest sequences'
+            )
         found = tensor.to_torch(self.layout)
         return ready_to_hand(found, tensor, self.layout) if in_worker() else found
 

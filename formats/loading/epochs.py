@@ -44,7 +44,12 @@ class Epoch:
 
 
 def epoch(
-    lengths: Offsets, *, tokens: int, items: int | None, pool: int, seed: tuple[int, int] | None
+    lengths: Offsets,
+    *,
+    tokens: int | None,
+    items: int | None,
+    pool: int,
+    seed: tuple[int, int] | None,
 ) -> Epoch:
     """Return the batches of an epoch, with each item in one of them.
 
@@ -53,8 +58,8 @@ def epoch(
 
     Args:
         lengths: (K,) rows of each item.
-        tokens: maximum number of rows of a batch.
-        items: maximum number of items of a batch.
+        tokens: maximum number of rows of a batch; None: any.
+        items: maximum number of items of a batch; None: any.
         pool: number of items that are shuffled and sorted by length together.
         seed: of the random order, and the number of the epoch. None: items in their order.
 
@@ -92,8 +97,10 @@ def _pools(count: int, pool: int, random: np.random.Generator) -> list[Offsets]:
     return [np.concatenate(runs[at : at + RUNS]) for at in range(0, len(runs), RUNS)]
 
 
-def _cut(lengths: Offsets, tokens: int, items: int | None) -> Offsets:
+def _cut(lengths: Offsets, tokens: int | None, items: int | None) -> Offsets:
     """Return the offsets of batches of items in this order."""
+    if tokens is None:
+        return np.append(np.arange(0, lengths.size, items), lengths.size)
     sums = np.cumsum(lengths)
     borders, before = [0], 0
     while (start := borders[-1]) < lengths.size:

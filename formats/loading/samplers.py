@@ -18,6 +18,15 @@ def require_counts(what: str, **given: object) -> None:
         require_whole(what, name, value, 1)
 
 
+def require_maxima(what: str, **given: object) -> None:
+    """Raise OptionError unless at least one argument is not None, and those are counts."""
+    maxima = {name: value for name, value in given.items() if value is not None}
+    if not maxima:
+        names = " or ".join(f"{name}=" for name in given)
+        raise OptionError(f"{what}: give {names}, the maximum of a batch")
+    require_counts(what, **maxima)
+
+
 def require_booleans(what: str, **given: object) -> None:
     """Raise OptionError unless each argument is True or False."""
     for name, value in given.items():
@@ -79,11 +88,8 @@ class BatchSampler:
         seed: int = 0,
         drop_last: bool = False,
     ) -> None:
-        maxima = {"rows": rows, "items": items}
-        maxima = {name: value for name, value in maxima.items() if value is not None}
-        if not maxima:
-            raise OptionError("BatchSampler: give rows= or items=, the maximum of a batch")
-        require_counts("BatchSampler", **maxima, buckets=buckets)
+        require_maxima("BatchSampler", rows=rows, items=items)
+        require_counts("BatchSampler", buckets=buckets)
         require_booleans("BatchSampler", padded=padded, shuffle=shuffle, drop_last=drop_last)
         require_whole("BatchSampler", "seed", seed)
         given: npt.ArrayLike = getattr(lengths, "lengths", lengths)

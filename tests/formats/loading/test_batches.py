@@ -48,14 +48,18 @@ def loaded(of: Any, workers: int, **options: Any) -> Iterator[Any]:
 
 @given(
     st.lists(st.integers(0, 9), max_size=60),
-    st.integers(1, 30),
-    st.none() | st.integers(1, 5),
+    st.tuples(st.integers(1, 30), st.none() | st.integers(1, 5))
+    | st.tuples(st.none(), st.integers(1, 5)),
     st.integers(1, 40),
     st.none() | st.tuples(st.integers(0, 3), st.integers(0, 3)),
 )
 def test_each_item_is_in_one_batch_and_no_batch_is_too_large(
-    lengths: list[int], tokens: int, items: int | None, pool: int, seed: tuple[int, int] | None
+    lengths: list[int],
+    most: tuple[int | None, int | None],
+    pool: int,
+    seed: tuple[int, int] | None,
 ) -> None:
+    tokens, items = most
     made = epoch(np.array(lengths, np.int64), tokens=tokens, items=items, pool=pool, seed=seed)
     found = [made[number].tolist() for number in range(len(made))]
     assert sorted(chain(*found)) == list(range(len(lengths)))
@@ -63,12 +67,23 @@ def test_each_item_is_in_one_batch_and_no_batch_is_too_large(
         assert batch == sorted(batch)
         assert batch
         assert len(batch) <= (items or len(batch))
-        assert sum(lengths[item] for item in batch) <= tokens or len(batch) == 1
+        rows = sum(lengths[item] for item in batch)
+        assert tokens is None or rows <= tokens or len(batch) == 1
     if seed is None:
         assert list(chain(*found)) == list(range(len(lengths)))
         for one, other in pairwise(found):
             more = sum(lengths[item] for item in one) + lengths[other[0]]
-            assert more > tokens or len(one) == items
+            assert len(one) == items or (tokens is not None and more > tokens)
+
+
+def test_batches_may_be_limited_by_items_alone(file: Path) -> None:
+    found = keys(lodcli.torch.Batches(file, items=7, pool=64, seed=3))
+    lengths = [batch[batch.index(-1) + 1 :] for batch in found]
+    assert sorted(chain(*lengths)) == sorted(LENGTHS.tolist())
+    assert max(map(len, lengths)) == 7
+    state = lodcli.torch.Batches(file, items=7, pool=64, seed=3)
+    state.load_state_dict(lodcli.torch.Batches(file, items=7, pool=64, seed=3).state_dict(5))
+    assert keys(state) == found[5:]
 
 
 def test_a_batch_takes_similar_lengths_of_one_pool() -> None:
@@ -218,6 +233,7 @@ def test_the_ranks_of_torch_distributed_are_taken(
         ({"rank": 2, "world": 2}, "rank: expected 0 to 1, found 2"),
         ({"world": 0}, "world: expected at least 1, found 0"),
         ({"rank": 0.5, "world": 2}, "rank: expected a whole number, found 0.5"),
+        ({"tokens": None}, "give tokens= or items=, the maximum of a batch"),
     ],
     ids=str,
 )

@@ -145,6 +145,21 @@ def test_a_format_read_from_front_to_back_needs_memory(tmp_path: Path) -> None:
     assert ours.Dataset(path, in_memory=True)[3].tolist() == [5]
 
 
+def test_items_with_levels_need_another_layout(articles: Path) -> None:
+    dataset = ours.Dataset(articles)
+    said = (
+        r"^collate: data: an item has 1 level of its own, and the layout 'padded' of torch holds "
+    )
+    with pytest.raises(
+        UnsupportedError,
+        match=said + r"rows only; take collate\(\"lod\"\), or a Dataset with level=-1",
+    ):
+        ours.collate("padded")(dataset.__getitems__([0, 1]))
+    assert ours.collate("lod")(dataset.__getitems__([0, 1])).lod.n_levels == 2
+    sentences = ours.Dataset(articles, level=-1)
+    assert lists(ours.collate("padded")(sentences.__getitems__([0, 3]))) == [[0, 1, 2], [9]]
+
+
 def test_what_is_not_there_is_an_error(words: Path, tmp_path: Path) -> None:
     for place in (5, -6):
         with pytest.raises(SelectionError, match=f"no item {place}, there are 5"):
