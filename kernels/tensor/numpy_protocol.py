@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from lodcli.kernels.errors import ShapeMismatchError, UnsupportedError
+from lodcli.kernels.errors import SelectionError, ShapeMismatchError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.exchange.rows import rows_of
@@ -186,7 +186,10 @@ class NumpyProtocol(NDArrayOperatorsMixin):
         if where is not True:
             kwargs["where"] = data_of(where)
         if method != "__call__" or ufunc.signature is not None:
-            result = getattr(ufunc, method)(*plain, **kwargs)
+            try:
+                result = getattr(ufunc, method)(*plain, **kwargs)
+            except np.exceptions.AxisError as error:
+                raise _axis_of_rows(f"np.{ufunc.__name__}", error) from None
             return _after_mixing(ufunc, method, inputs, kwargs.get("axis", 0), result)
         owner = _common_index([*inputs, *(out or ()), where], ufunc.__name__)
         result = ufunc(*plain, **kwargs)
@@ -223,7 +226,10 @@ class NumpyProtocol(NDArrayOperatorsMixin):
             keeps = False  # without levels there is no index to lose
         owner = _common_index(tensors, name) if keeps or levels else tensors[0]
         _refuse_objects(tensors, (args, tuple(kwargs.values())), name)
-        result = function(*_plain(args), **_plain(kwargs))
+        try:
+            result = function(*_plain(args), **_plain(kwargs))
+        except np.exceptions.AxisError as error:
+            raise _axis_of_rows(f"np.{name}", error) from None
         if not keeps:
             return result
         if function in _ELEMENTWISE:
@@ -433,6 +439,13 @@ def _refusal(name: str) -> UnsupportedError:
     return UnsupportedError(
         f"{name} does not know the levels of a LoDTensor and would drop them; call it on "
         "tensor.data, or use an op for sequences"
+    )
+
+
+def _axis_of_rows(name: str, error: Exception) -> SelectionError:
+    return SelectionError(
+        f"{name}: {error}; an axis is one of tensor.data, and axis 0 its rows; ops such as "
+        "lodcli.ops.mean compute in each sequence"
     )
 
 

@@ -17,7 +17,12 @@ import pytest
 
 from lodcli.formats.core.schema import StoredArray
 from lodcli.kernels.dtypes import ALL_DTYPES
-from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
+from lodcli.kernels.errors import (
+    InvalidDataError,
+    SelectionError,
+    ShapeMismatchError,
+    UnsupportedError,
+)
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.elementwise.elementwise import sequence_add, sequence_div, sequence_sub
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -580,3 +585,12 @@ def test_operators_refuse_tensors_that_autograd_tracks() -> None:
         for compute in (operator.mul, np.add):
             with pytest.raises(InvalidDataError, match=r"autograd; give tensor.detach\(\)"):
                 compute(left, right)
+
+
+@pytest.mark.parametrize("function", [np.mean, np.sum, np.maximum.reduce, np.argmax, np.std])
+def test_an_axis_that_rows_do_not_have_is_explained(function: Callable[..., Any]) -> None:
+    said = r"^np\.\w+: axis 1 is out of bounds .* axis 0 its rows; ops such as lodcli\.ops\.mean "
+    with pytest.raises(SelectionError, match=said):
+        function(FLAT, axis=1)
+    with pytest.raises(SelectionError, match="axis 2 is out of bounds"):
+        function(BOX, axis=2)
