@@ -34,6 +34,7 @@ _NAMES = {
         "RNNWeights StackGradients StackResult StackTape seeded_weights stack_backward "
         "stack_forward"
     ),
+    _RNN + "stack.standardization": "Standardization",
     _RNN + "stack.state_dict": "StateDict state_dict weights_from_state_dict",
     _RNN + "training.adam": "Adam AdamState clipped",
     _RNN + "training.classifier": (

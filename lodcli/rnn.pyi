@@ -77,6 +77,7 @@ from lodcli.kernels.rnn.stack.stack import StackTape as StackTape
 from lodcli.kernels.rnn.stack.stack import seeded_weights as seeded_weights
 from lodcli.kernels.rnn.stack.stack import stack_backward as stack_backward
 from lodcli.kernels.rnn.stack.stack import stack_forward as stack_forward
+from lodcli.kernels.rnn.stack.standardization import Standardization as Standardization
 from lodcli.kernels.rnn.stack.state_dict import StateDict as StateDict
 from lodcli.kernels.rnn.stack.state_dict import state_dict as state_dict
 from lodcli.kernels.rnn.stack.state_dict import weights_from_state_dict as weights_from_state_dict
@@ -161,6 +162,7 @@ __all__ = [
     "StackGradients",
     "StackResult",
     "StackTape",
+    "Standardization",
     "StateDict",
     "States",
     "Var",

@@ -1,6 +1,6 @@
 """A classifier of sequences: an RNN, pooling of its states, and a linear layer.
 
-    rows = the data, or, with an embedding, its row for each id
+    rows = the data, standardized if the model says so, or, with an embedding, its row for each id
     pooled = the state after the last row (both directions side by side), or the mean
     scores = weight pooled + bias
 
@@ -26,13 +26,19 @@ from lodcli.kernels.rnn.cells.cell import column_sums
 from lodcli.kernels.rnn.cells.weights import LayerWeights
 from lodcli.kernels.rnn.engine.plan import checked_offsets
 from lodcli.kernels.rnn.stack.embedding import EMBEDDING, check_table, embed, embed_grad
-from lodcli.kernels.rnn.stack.run import arithmetic_dtype
+from lodcli.kernels.rnn.stack.run import arithmetic_dtype, rows_as_vectors
 from lodcli.kernels.rnn.stack.stack import (
     RNNWeights,
     StackResult,
     seeded_weights,
     stack_backward,
     stack_forward,
+)
+from lodcli.kernels.rnn.stack.standardization import (
+    MEAN,
+    STD,
+    Standardization,
+    standardization_in,
 )
 from lodcli.kernels.rnn.stack.state_dict import StateDict, state_dict, weights_from_state_dict
 from lodcli.kernels.rnn.stack.states import last_of, last_of_gradient
@@ -56,6 +62,7 @@ class Classifier(Summarized):
         bias: (C,).
         pool: "last" or "mean": how the states of a sequence are pooled.
         embedding: (V, D), the row of each id; None: the data are rows, not ids.
+        standardization: of the rows; not trained. None: rows are taken as they are.
 
     Raises:
         ShapeMismatchError, InvalidDataError: parts that do not fit.
@@ -66,6 +73,7 @@ class Classifier(Summarized):
     bias: Array
     pool: str = "last"
     embedding: Array | None = None
+    standardization: Standardization | None = None
 
     def __post_init__(self) -> None:
         if self.pool not in POOLS:
@@ -80,6 +88,14 @@ class Classifier(Summarized):
             )
         if self.embedding is not None:
             check_table(self.embedding, self.rnn.input_size)
+        if self.standardization is not None:
+            if self.embedding is not None:
+                raise InvalidDataError(f"{MEAN}: expected none beside {EMBEDDING}, which takes ids")
+            if self.standardization.mean.shape != (self.rnn.input_size,):
+                raise ShapeMismatchError(
+                    f"{MEAN}: expected {(self.rnn.input_size,)}, found "
+                    f"{self.standardization.mean.shape}"
+                )
 
     @property
     def classes(self) -> int:
@@ -92,7 +108,21 @@ class Classifier(Summarized):
         named = {} if self.embedding is None else {EMBEDDING: self.embedding}
         named |= {RNN_PREFIX + name: array for name, array in rnn.items()}
         named |= {"out.weight": self.weight, "out.bias": self.bias}
+        if self.standardization is not None:
+            named |= {MEAN: self.standardization.mean, STD: self.standardization.std}
         return StateDict(named, {RNN_PREFIX: rnn.said[""]})
+
+    def rows(self, data: Array) -> Array:
+        """Return data (N, ..) as rows (N, D) in the dtype of the model, standardized."""
+        dtype = self.weight.dtype
+        if self.standardization is not None:
+            return self.standardization.applied(data, dtype)
+        with np.errstate(over="ignore"):  # rows of float64 may be infinite in float32
+            return rows_as_vectors(data).astype(dtype, copy=False)
+
+    def of_standardized(self) -> Classifier:
+        """Return the same classifier for rows that are standardized already."""
+        return dataclasses.replace(self, standardization=None)
 
     def moved(self, device: str) -> Classifier:
         """Return the same classifier in main memory ("cpu") or on a GPU ("cuda", "cuda:N")."""
@@ -128,6 +158,9 @@ class Classifier(Summarized):
             weight=arrays["out.weight"],
             bias=arrays["out.bias"],
             embedding=None if self.embedding is None else arrays[EMBEDDING],
+            standardization=None
+            if self.standardization is None
+            else Standardization(arrays[MEAN], arrays[STD]),
         )
 
 
@@ -140,7 +173,8 @@ def classifier_from_arrays(
     Args:
         arrays: the RNN's under names with "rnn.", such as "rnn.weight_ih_l0", and the linear
             layer's: "out.weight" (C, directions*H) and "out.bias" (C,). With "embedding.weight"
-            (V, D) the classifier takes ids.
+            (V, D) the classifier takes ids; with "standardize.mean" (D,) and "standardize.std" (D,)
+            it standardizes rows.
         cell: one of CELLS; None: see `weights_from_state_dict`.
         pool: how the states of a sequence are pooled: "last" or "mean".
 
@@ -161,7 +195,12 @@ def classifier_from_arrays(
             )
     rnn = weights_from_state_dict(arrays, cell, prefix=RNN_PREFIX)
     return Classifier(
-        rnn, arrays["out.weight"], arrays["out.bias"], pool, embedding=arrays.get(EMBEDDING)
+        rnn,
+        arrays["out.weight"],
+        arrays["out.bias"],
+        pool,
+        embedding=arrays.get(EMBEDDING),
+        standardization=standardization_in(arrays),
     )
 
 
@@ -290,6 +329,8 @@ def classify(
     if model.embedding is not None:
         ids, data = data, embed(data, model.embedding)
         data = data.astype(arithmetic_dtype(data.dtype), copy=False)
+    elif model.standardization is not None:
+        data = model.standardization.applied(data)
     run = stack_forward(data, offsets, model.rnn, keep=keep, backend=backend, threads=threads)
     if model.pool == "mean":
         pooled = on("auto", segment_mean)(run.outputs, offsets)
@@ -311,6 +352,8 @@ def classifier_gradients(
     model: Classifier, scored: Scored, grad: Array, *, threads: int | None = None
 ) -> dict[str, Array]:
     """Return the gradients of the arrays of a classifier, by name.
+
+    Those of a standardization, which is not trained, are zeros.
 
     Args:
         model: the classifier.
@@ -334,4 +377,7 @@ def classifier_gradients(
     named = {RNN_PREFIX + name: array for name, array in state_dict(found.weights).items()}
     if model.embedding is not None and scored.ids is not None:
         named[EMBEDDING] = embed_grad(found.input, scored.ids, len(model.embedding))
+    if model.standardization is not None:
+        scale = {MEAN: model.standardization.mean, STD: model.standardization.std}
+        named |= {name: np.zeros_like(array) for name, array in scale.items()}
     return {**named, "out.weight": grad.T @ scored.pooled, "out.bias": column_sums(grad)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -166,9 +166,10 @@ def train(
         UnsupportedError: there is no such device.
     """
     after = model if isinstance(model, Epoch) else None
-    model = (model.model if isinstance(model, Epoch) else model).moved(recipe.device)
+    whole = model.model if isinstance(model, Epoch) else model
+    model = whole.of_standardized().moved(recipe.device)
     if model.embedding is None:
-        rows = _cast(rows_as_vectors(examples.sequences.data), model)
+        rows = whole.rows(examples.sequences.data)
         sequences = examples.sequences.with_data(moved(rows, recipe.device))
         examples = Labelled(sequences, examples.labels)
     else:
@@ -179,7 +180,11 @@ def train(
     backend: Backend = "auto"
     if recipe.device == "cpu":
         backend = _backend(model, examples.sequences.rows * recipe.epochs)
-    return _epochs(model, after, examples, recipe, between, backend)
+    epochs = _epochs(model, after, examples, recipe, between, backend)
+    return (
+        replace(epoch, model=replace(epoch.model, standardization=whole.standardization))
+        for epoch in epochs
+    )
 
 
 def _epochs(
@@ -261,11 +266,6 @@ def _check_ids(model: Classifier, examples: Labelled) -> None:
     check_ids(data, len(model.embedding), offsets)
 
 
-def _cast(rows: Array, model: Classifier) -> Array:
-    with np.errstate(over="ignore"):  # rows of float64 may be infinite in float32
-        return rows.astype(model.weight.dtype, copy=False)
-
-
 def _backend(model: Classifier, rows: int) -> Backend:
     """Return the backend for `rows` in total; "auto" looks at a batch alone, which is small."""
     plain = all(one.is_plain for layer in model.rnn.layers for one in layer)
@@ -304,11 +304,11 @@ def evaluate(
     check_labels(examples.labels, model.classes)
     if model.embedding is not None:
         _check_ids(model, examples)
-    there, right, total = model.moved(device), 0, 0.0
+    there, right, total = model.of_standardized().moved(device), 0, 0.0
     for part in _batches(examples):
-        data, offsets = _inputs(model, part)
+        data, offsets = part.sequences.data, part.sequences.lod.levels[0]
         if model.embedding is None:
-            data = moved(_cast(data, model), device)
+            data = moved(model.rows(data), device)
         scores = moved(classify(there, data, offsets, threads=threads).scores, "cpu")
         loss = softmax_cross_entropy(scores, part.labels)
         right += loss.right

@@ -13,6 +13,7 @@ from lodcli.kernels.errors import InvalidDataError, OptionError
 from lodcli.kernels.ops.pooling.pool import segment_mean
 from lodcli.kernels.rnn.stack.embedding import EMBEDDING
 from lodcli.kernels.rnn.stack.stack import RNNWeights
+from lodcli.kernels.rnn.stack.standardization import MEAN, STD
 from lodcli.kernels.rnn.stack.state_dict import StateDict, beside_rnns, is_weight_name
 from lodcli.kernels.rnn.training.classifier import (
     Classifier,
@@ -31,7 +32,7 @@ class ClassRunner(PlainRunner):
 
     Args:
         settings: one of CLASSES is its only kind.
-        model: without its embedding, which `lookup` holds.
+        model: without its embedding and standardization, which `lookup` and `standardization` hold.
         classes: marks of the numbers of classes, which name them.
         more: see `PlainRunner`.
     """
@@ -94,7 +95,7 @@ def classifier_in(
             f"--emit {kind} needs out.weight and out.bias beside the RNN, as lod train makes them; "
             f"found {listing(entries)}{renamed_to('out', entries, rnn.output_size, biased=True)}"
         )
-    known = [*names, beside_rnns(entries, EMBEDDING)]
+    known = [*names, *(beside_rnns(entries, name) for name in (EMBEDDING, MEAN, STD))]
     others = [name for name in entries if not is_weight_name(name) and name not in known]
     if others:
         note(f"{path}: not part of the classifier, and left out: {listing(others)}")

@@ -68,10 +68,13 @@ class _Gradients(Runner):
         if self.lookup is not None:
             table, ids = self.lookup.table, self.lookup.ids
             self.add({EMBEDDING: embed_grad(found.input, ids, len(table))})
+        rows = found.input
+        if self.standardization is not None:
+            rows = rows / self.there(self.standardization.std.astype(rows.dtype))
         above = tensor.lod.above(level)
         states = {"h0": found.initial_hidden, "c0": found.initial_cell}
         return {
-            "input": tensor.with_data(found.input.reshape(tensor.data.shape)),
+            "input": tensor.with_data(rows.reshape(tensor.data.shape)),
             **{
                 name: LoDTensor(array[0] if len(array) == 1 else array.swapaxes(0, 1), above)
                 for name, array in states.items()

@@ -24,8 +24,9 @@ from lodcli.kernels.rnn.nested.nested import NestedRNN
 from lodcli.kernels.rnn.nested.run import level_numbers, run_nested
 from lodcli.kernels.rnn.stack.chunked import Chunking
 from lodcli.kernels.rnn.stack.embedding import check_ids, embed, ids_of
-from lodcli.kernels.rnn.stack.run import run_rnn
+from lodcli.kernels.rnn.stack.run import arithmetic_dtype, run_rnn
 from lodcli.kernels.rnn.stack.stack import RNNWeights
+from lodcli.kernels.rnn.stack.standardization import Standardization
 from lodcli.kernels.runtime.devices import moved
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell.opened import opened
@@ -155,6 +156,7 @@ class Runner(ABC):
         self.settings = settings
         self.work = Work()
         self.lookup: Lookup | None = None
+        self.standardization: Standardization | None = None
 
     def run(self, spec: TensorSpec, tensors: Iterable[LoDTensor]) -> tuple[Schema, Iterator[Batch]]:
         """Return the schema of the results, from the first batch, and all batches of results."""
@@ -175,6 +177,10 @@ class Runner(ABC):
         tensor = without_decimals(tensor, exact=False)
         if self.lookup is not None:
             tensor = self.lookup.rows(tensor)
+        elif self.standardization is not None:
+            dtype = arithmetic_dtype(self.settings.dtype or tensor.dtype)
+            rows = self.standardization.applied(tensor.data, dtype)
+            tensor = tensor.with_data(rows.reshape(tensor.data.shape))
         elif self.settings.dtype is not None:
             tensor = tensor.with_data(tensor.data.astype(self.settings.dtype, copy=False))
         found = self.one(tensor.with_data(self.there(tensor.data)))

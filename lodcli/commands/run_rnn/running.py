@@ -27,7 +27,7 @@ from lodcli.formats.core.errors import naming, naming_file
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.weights import read_weights
 from lodcli.formats.weights.model_file import about_of
-from lodcli.kernels.errors import ShapeMismatchError
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.nested.state_dict import nested_from_state_dict, seeded_nested
 from lodcli.kernels.rnn.stack.chunked import Chunking
@@ -39,6 +39,7 @@ from lodcli.kernels.rnn.stack.embedding import (
 )
 from lodcli.kernels.rnn.stack.run import arithmetic_dtype
 from lodcli.kernels.rnn.stack.stack import RNNWeights, seeded_weights
+from lodcli.kernels.rnn.stack.standardization import MEAN, Standardization, standardization_in
 from lodcli.kernels.rnn.stack.state_dict import (
     StateDict,
     beside_rnns,
@@ -145,6 +146,9 @@ def _runner(
         else:
             runner = PlainRunner(settings, weights, **where)
     path, whole = given["path"], spec.dtype.kind in "iu" and not spec.row_shape
+    if entries is not None:
+        with naming_file(path):
+            runner.standardization = _standardization(entries, input_size)
     if table is not None:
         assert entries is not None
         with naming_file(path):
@@ -163,6 +167,18 @@ def _runner(
             f"{renamed_to('embedding', entries, input_size, biased=False)}"
         )
     return runner
+
+
+def _standardization(entries: StateDict, width: int) -> Standardization | None:
+    """Return the standardization of rows of `width` values in a state dict; None if it has none."""
+    found = standardization_in(entries)
+    if found is None:
+        return None
+    if beside_rnns(entries, EMBEDDING) is not None:
+        raise InvalidDataError(f"{MEAN}: expected none beside {EMBEDDING}, which takes ids")
+    if len(found.mean) != width:
+        raise ShapeMismatchError(f"{MEAN}: expected {(width,)}, found {found.mean.shape}")
+    return found
 
 
 def _weights(width: int, given: dict[str, Any], entries: StateDict | None) -> RNNWeights:

@@ -77,6 +77,11 @@ _ABOVE_ZERO = options.Number(0, min_open=True, finite=True)
     metavar="V",
     help="Number of ids [default: the largest of SOURCE plus one; 256 for text].",
 )
+@click.option(
+    "--standardize",
+    is_flag=True,
+    help="Scale each value of a row to mean 0 and standard deviation 1.",
+)
 @click.option("--weights", metavar="MODEL", type=options.FILE, help="Start from a saved model.")
 @click.option(
     "--epochs",
@@ -143,6 +148,7 @@ def command(
     labels: str,
     level: int | str | None,
     embedding: int | None,
+    standardize: bool,
     weights: str | None,
     epochs: int,
     state: str | None,
@@ -169,6 +175,9 @@ def command(
     --embedding D is for ids: tokens, categories, or the bytes of text. Each id has D values, which
     are trained, too; lod run-rnn --weights MODEL looks them up. V is the number of ids that MODEL
     knows.
+
+    --standardize is for values of different scales, or far from 0. MODEL keeps the means and
+    standard deviations of SOURCE, and lod run-rnn --weights MODEL applies them.
 
     --state FILE makes a training resumable: the same command continues after the last epoch in
     FILE, with the same result, bit for bit, as without the interruption. A larger --epochs trains
@@ -199,6 +208,8 @@ def command(
     _check(out, force, epochs, weights, state)
     if shape["vocabulary"] is not None and embedding is None:
         raise click.UsageError("--vocabulary is for --embedding D")
+    if standardize and embedding is not None:
+        raise click.UsageError("--standardize is for values, --embedding for ids: give one")
     if not epochs and (validation is not None or patience is not None):
         raise click.UsageError("--validation and --patience choose the epoch: not for --epochs 0")
     others = {"validation": validation, "test": test}
@@ -218,28 +229,36 @@ def command(
         context.with_resource(computing_on(device, precision)),
     )
     evaluation = functools.partial(evaluate, threads=threads, device=recipe.device)
-    saved = training.read_saved(weights, embedding)
+    saved = training.read_saved(weights, embedding, standardize)
     taker = training.taker_of_ids(saved, embedding)
     words = saved.words("ids") if saved else ()
-    examples = reading.read_examples(source, labels, level, taker, words)
+    exact = standardize or (saved is not None and saved.standardizes)
+    examples = reading.read_examples(source, labels, level, taker, words, exact=exact)
     if saved:
         examples = reading.numbered_as(examples, saved.words("classes"), saved.path)
     sets = {"training": examples}
     for name, file in others.items():
         if file is not None:
-            one = reading.read_examples(parse_reference(file), labels, level, taker, examples.words)
+            reference = parse_reference(file)
+            one = reading.read_examples(
+                reference, labels, level, taker, examples.words, exact=exact
+            )
             sets[name] = reading.numbered_as(one, examples.names, examples.label)
             reading.check_test(examples, sets[name])
-    model = training.starting_model(saved, examples, seed=seed, embedding=embedding, **shape)
+    shape |= {"embedding": embedding, "standardize": standardize}
+    model = training.starting_model(saved, examples, seed=seed, **shape)
     for one in sets.values():
         if model.embedding is not None:
             one.check_ids(len(model.embedding))
     labelled = {name: one.labelled for name, one in sets.items()}
-    if saved is None and examples.whole and taker is None:
+    as_values = saved is None and taker is None and not standardize
+    if as_values and examples.whole:
         output.note(
             f"{examples.label}: {examples.name}: whole numbers are taken as values; --embedding D "
             "takes them as ids"
         )
+    elif as_values:
+        training.note_on_scales(examples)
     if model.classes == 1:
         output.note(f"{examples.label}: all labels are 0: one class leaves nothing to learn")
     remedy = "use --precision float32"

@@ -18,6 +18,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.places import branch_below
 from lodcli.kernels.rnn.stack.embedding import check_ids, id_of_code, ids_of, require_ids
 from lodcli.kernels.rnn.stack.run import rows_as_vectors
+from lodcli.kernels.rnn.stack.standardization import Standardization
 from lodcli.kernels.rnn.training.train import Labelled
 from lodcli.kernels.tensor.casting import cast
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -61,6 +62,11 @@ class Examples:
         """D, the values of a row."""
         return int(np.prod(self.labelled.sequences.row_shape, dtype=np.int64))
 
+    def standardization(self) -> Standardization:
+        """Return mean and standard deviation of each value of a row."""
+        with naming(self.label, self.name):
+            return Standardization.of(self.labelled.sequences.data)
+
     def check_ids(self, vocabulary: int) -> None:
         """Raise InvalidDataError unless all ids are less than `vocabulary`; names the sequence."""
         sequences = self.labelled.sequences
@@ -74,6 +80,8 @@ def read_examples(
     level: int | str | None,
     taker: str | None = None,
     words: tuple[str, ...] = (),
+    *,
+    exact: bool = False,
 ) -> Examples:
     """Return the sequences of a level and the labels of a file, in memory.
 
@@ -81,6 +89,7 @@ def read_examples(
         labels: the tensor of labels.
         taker: what takes the data as ids, for messages; None: the data are rows.
         words: of the ids; () if they are not known yet.
+        exact: whether to keep the dtype of rows; otherwise whole numbers become float32.
 
     Raises:
         SelectionError: no such tensor or level.
@@ -104,7 +113,7 @@ def read_examples(
             rows, vocabulary = tensor.data, 0
             if taker is None:
                 _require_finite(rows, offsets)
-                rows, words = rows_as_vectors(rows), ()
+                rows, words = rows if exact else rows_as_vectors(rows), ()
             else:
                 remedy = "train a model without an embedding on other rows"
                 require_ids(tensor.dtype, tensor.row_shape, taker, remedy)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # Prefixes of the names of arrays: of the last epoch, of Adam after it (torch's names), of the best.
 _LAST, _FIRST, _SECOND, _BEST = "last.", "exp_avg.", "exp_avg_sq.", "best."
 _KEY = "state"
-_DEFAULTS = {"--precision": "float32"}
+_DEFAULTS = {"--precision": "float32", "--standardize": False}
 
 
 def run_of(
@@ -63,6 +63,7 @@ def run_of(
         "--clip": recipe.clip,
         "--seed": recipe.seed,
         "--precision": precision,
+        "--standardize": model.standardization is not None,
         "examples": sums,
     }
 
@@ -106,7 +107,7 @@ def read_state(
             numbers = [(int(n), float(loss), float(share)) for n, loss, share in about["epochs"]]
             (last, best), steps = numbers, int(about["steps"])
             lowest = float(about.get("validation_loss", numbers[1][1]))
-            # Earlier versions did not write the precision.
+            # Earlier versions did not write these.
             before = [(_DEFAULTS | about["run"])[name] for name in run]
             if min(last[0], best[0], steps) < 1:
                 raise ValueError
@@ -127,15 +128,16 @@ def read_state(
             if name.startswith(_LAST) and name not in expected:
                 raise OptionError(f"is the state of another model: {name}: expected none")
 
-        def part(prefix: str) -> dict[str, Array]:
+        def part(prefix: str, like: Classifier) -> dict[str, Array]:
             return {
                 name: _fitting(arrays, prefix + name, array)
-                for name, array in start.arrays().items()
+                for name, array in like.arrays().items()
             }
 
-        model = start.with_arrays(part(_LAST))
-        adam = AdamState(steps, part(_FIRST), part(_SECOND))
-        chosen = Epoch(best[0], start.with_arrays(part(_BEST)), *best[1:], adam)
+        model = start.with_arrays(part(_LAST, start))
+        trained = start.of_standardized()
+        adam = AdamState(steps, part(_FIRST, trained), part(_SECOND, trained))
+        chosen = Epoch(best[0], start.with_arrays(part(_BEST, start)), *best[1:], adam)
         return Epoch(last[0], model, *last[1:], adam), Best(chosen, lowest)
 
 

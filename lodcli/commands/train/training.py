@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from lodcli.formats.weights import read_weights
 from lodcli.formats.weights.model_file import about_of, write_model
 from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
 from lodcli.kernels.rnn.stack.embedding import EMBEDDING
+from lodcli.kernels.rnn.stack.standardization import MEAN
 from lodcli.kernels.rnn.stack.state_dict import StateDict, require_shape
 from lodcli.kernels.rnn.training.classifier import (
     Classifier,
@@ -28,6 +29,7 @@ from lodcli.kernels.rnn.training.classifier import (
 )
 from lodcli.kernels.rnn.training.train import Epoch, Evaluation, Recipe
 from lodcli.kernels.runtime.memory_budget import default_budget, memory_budget, within_budget
+from lodcli.shell.output import note
 
 # Minimum interval between saves of a better model; the best one is also saved at the end.
 SAVING_SECONDS = 2.0
@@ -35,6 +37,10 @@ BAR_CELLS = 20
 # Copies of weights in memory while they are trained (measured): the model, its gradient, Adam's
 # moments, intermediate values, and the last and the best epoch.
 TRAINED_COPIES = 12
+# An RNN learns little from values beyond these: the states of its first steps are saturated, or
+# differences between them vanish.
+FAR_FROM_ZERO = 30
+HARDLY_DIFFERENT = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,16 +57,22 @@ class Saved:
     arrays: StateDict
     about: dict[str, Any]
 
+    @property
+    def standardizes(self) -> bool:
+        """Whether it standardizes rows."""
+        return MEAN in self.arrays
+
     def words(self, of: str) -> tuple[str, ...]:
         """Return the names of its "classes" or "ids"; () if none are known."""
         return tuple(self.about.get(of, ()))
 
 
-def read_saved(path: str | None, embedding: int | None) -> Saved | None:
+def read_saved(path: str | None, embedding: int | None, standardize: bool) -> Saved | None:
     """Return the model of a file; None for None.
 
     Raises:
-        LodError: not a model, or one without an embedding, although the options ask for one.
+        LodError: not a model, or one without an embedding or a standardization, although the
+            options ask for one.
     """
     if path is None:
         return None
@@ -69,6 +81,8 @@ def read_saved(path: str | None, embedding: int | None) -> Saved | None:
         saved = Saved(path, arrays, about_of(arrays))
         if embedding is not None and EMBEDDING not in saved.arrays:
             raise OptionError(f"has no {EMBEDDING}; leave --embedding out")
+        if standardize and not saved.standardizes:
+            raise OptionError(f"has no {MEAN}; leave --standardize out")
     return saved
 
 
@@ -92,6 +106,7 @@ def starting_model(
     bidirectional: bool,
     embedding: int | None,
     vocabulary: int | None,
+    standardize: bool,
 ) -> Classifier:
     """Return the model of a file, or random weights of a shape.
 
@@ -106,7 +121,7 @@ def starting_model(
             vocabulary = vocabulary or examples.vocabulary
             what = f"an embedding of {vocabulary} ids (numbered from 0) and {embedding} values"
             _require_trainable(f"{examples.label}: {examples.name}: {what}", vocabulary * embedding)
-        return seeded_classifier(
+        made = seeded_classifier(
             cell or "lstm",
             embedding or examples.width,
             hidden or 64,
@@ -118,6 +133,7 @@ def starting_model(
             heads=heads or 1,
             bidirectional=bidirectional,
         )
+        return replace(made, standardization=examples.standardization()) if standardize else made
     with naming(saved.path):
         said = saved.about.get("pool", pool or "last")
         if pool not in (None, said):
@@ -145,6 +161,24 @@ def starting_model(
             )
         _check_class_names(saved.about.get("classes", []), examples)
     return made
+
+
+def note_on_scales(examples: Examples) -> None:
+    """Print a note if values of the rows are far from 0, or hardly differ."""
+    try:
+        found = examples.standardization()
+    except InvalidDataError:  # too large for their squares; the training ends with an error
+        return
+    far = np.hypot(found.mean, found.std) > FAR_FROM_ZERO
+    far |= found.std < HARDLY_DIFFERENT
+    if not far.any():
+        return
+    place = int(np.argmax(far))
+    which = f"value {place} of a row has" if far.size > 1 else "its values have"
+    note(
+        f"{examples.label}: {examples.name}: {which} mean {found.mean[place]:.3g} and standard "
+        f"deviation {found.std[place]:.3g}; --standardize makes them 0 and 1"
+    )
 
 
 def _check_class_names(trained: list[str], examples: Examples) -> None:

@@ -1,0 +1,136 @@
+"""Standardization of rows, as by scikit-learn's StandardScaler.
+
+    y = (x - mean) / std
+
+Computed in float64: a large mean, as of coordinates or times, would cost float32 its digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from lodcli.kernels.dtypes import is_float
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.rnn.cells.weights import require_real
+from lodcli.kernels.rnn.stack.run import arithmetic_dtype
+from lodcli.kernels.rnn.stack.state_dict import beside_rnns
+from lodcli.kernels.runtime.argument_types import construction_explained, types_explained
+from lodcli.kernels.runtime.summaries import Summarized
+
+# The names in a state dict: those of a torch module with buffers `mean` and `std`.
+MEAN, STD = "standardize.mean", "standardize.std"
+# Rows computed at a time, because float64 takes twice the memory of float32.
+_ROWS = 1 << 14
+
+
+@construction_explained
+@dataclass(frozen=True, eq=False)
+class Standardization(Summarized):
+    """Mean and standard deviation of each value of a row.
+
+    Attributes:
+        mean: (D,), what is subtracted.
+        std: (D,), above 0, what the difference is divided by.
+
+    Raises:
+        ShapeMismatchError, InvalidDataError: other shapes, or values that are not finite.
+
+    >>> found = Standardization.of(np.array([[1.0, 7.0], [3.0, 7.0]]))
+    >>> found.applied(np.array([[5.0, 8.0]])).tolist()
+    [[3.0, 1.0]]
+    """
+
+    mean: Array
+    std: Array
+
+    def __post_init__(self) -> None:
+        for name, array in ((MEAN, self.mean), (STD, self.std)):
+            if array.ndim != 1 or array.shape != self.mean.shape:
+                raise ShapeMismatchError(
+                    f"{name}: expected shape (D,), as of {MEAN}, found {array.shape}"
+                )
+            if not is_float(array.dtype) or not np.isfinite(array).all():
+                found = array.dtype if not is_float(array.dtype) else "values that are not"
+                raise InvalidDataError(
+                    f"{name}: expected finite floating-point values, found {found}"
+                )
+        if not (self.std > 0).all():
+            raise InvalidDataError(f"{STD}: expected values above 0")
+
+    @classmethod
+    @types_explained
+    def of(cls, data: Array) -> Standardization:
+        """Return those of rows: the standard deviation divides by N; of equal values it is 1.
+
+        Args:
+            data: (N, ..) real numbers, N at least 1; rows of any shape are flattened to (D,).
+
+        Raises:
+            InvalidDataError: no rows, complex values, or values that are not finite.
+        """
+        require_real("data", data)
+        rows = _flat(data)
+        if not len(rows):
+            raise InvalidDataError("data: expected at least one row, found none")
+        with np.errstate(all="ignore"):  # checked by the constructor
+            mean = sum(part.sum(0) for part in _parts(rows)) / len(rows)
+            squares = sum(np.square(part - mean).sum(0) for part in _parts(rows))
+            std = np.sqrt(squares / len(rows))
+        # Not std == 0: the mean of equal values is rounded.
+        std[rows.min(0) == rows.max(0)] = 1
+        return cls(mean, std)
+
+    @types_explained
+    def applied(self, data: Array, dtype: DTypeLike | None = None) -> Array:
+        """Return standardized rows (N, D), C-contiguous.
+
+        Args:
+            data: (N, ..) real numbers; rows of D values in any shape.
+            dtype: of the result; None: float64 for float64, otherwise float32.
+
+        Raises:
+            ShapeMismatchError: rows of another width.
+        """
+        rows = _flat(data)
+        if rows.shape[1] != len(self.mean):
+            raise ShapeMismatchError(
+                f"expected rows of {len(self.mean)} values, as {MEAN} has, found {rows.shape[1]}"
+            )
+        dtype = arithmetic_dtype(data.dtype) if dtype is None else dtype
+        found = np.empty_like(rows, dtype=dtype, order="C")
+        with np.errstate(over="ignore"):  # rows of float64 may be infinite in float32
+            for number, part in enumerate(_parts(rows)):
+                start = number * _ROWS
+                part -= self.mean
+                part /= self.std
+                found[start : start + len(part)] = part
+        return found
+
+
+def standardization_in(entries: Mapping[str, Array]) -> Standardization | None:
+    """Return the standardization in a state dict, beside its RNNs; None if it has none.
+
+    Raises:
+        ShapeMismatchError, InvalidDataError: one of its two arrays is missing, or does not fit.
+    """
+    names = [beside_rnns(entries, name) or name for name in (MEAN, STD)]
+    missing = [name for name in names if name not in entries]
+    if len(missing) == 1:
+        raise InvalidDataError(f"state dict: {missing[0]} is missing")
+    return None if missing else Standardization(*(np.asarray(entries[name]) for name in names))
+
+
+def _flat(data: Array) -> Array:
+    return data.reshape(len(data), prod(data.shape[1:]))
+
+
+def _parts(rows: Array) -> Iterator[Array]:
+    """Yield copies of parts of the rows in float64."""
+    for start in range(0, len(rows), _ROWS):
+        yield rows[start : start + _ROWS].astype(np.float64)
