@@ -48,6 +48,7 @@ from lodcli.formats.core.writing import (
 from lodcli.formats.items import many_files
 from lodcli.formats.storage.inputs import Input, require_path
 from lodcli.formats.storage.output_set import OutputSet
+from lodcli.formats.values.inner_axes import InnerAxes, takes_axes
 from lodcli.formats.values.relabelled import (
     Relabelled,
     chosen_by_name,
@@ -207,10 +208,22 @@ def _relabelled(
     """Return a source whose tensors are selected, renamed and marked by the options."""
     levels = None if "levels" in kind.options else options.levels
     if options.columns is not None or options.rename is not None or levels is not None:
-        chosen = chosen_by_name(opened.schema, options.columns, dict(options.rename or ()))
+        new_names = dict(options.rename or ())
+        chosen = chosen_by_name(opened.schema, options.columns, new_names)
         if levels is not None:
             schema = tuple(chosen.values())
             only = find(schema, name).name if one or name is not None else None
+            kept = {
+                old: len(levels)
+                for old, spec in chosen.items()
+                if only in (None, spec.name)
+                and 0 < len(levels) < len(spec.levels)
+                and takes_axes(spec)
+            }
+            if kept:
+                opened = InnerAxes(opened, kept)
+                chosen = chosen_by_name(opened.schema, options.columns, new_names)
+                schema = tuple(chosen.values())
             chosen = dict(zip(chosen, with_level_names(schema, levels, only), strict=True))
         opened = Relabelled(opened, chosen)
     return opened if options.text_levels is None else with_marks(opened, options.text_levels, name)

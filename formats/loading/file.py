@@ -222,8 +222,9 @@ def open_source(
         limits: limits on size and isolation.
         keywords: how to read it. An option that the format does not know is an error.
 
-            - levels: names of the levels, outermost first, for every format: of each tensor, as
-              many as it has levels. `"day"` is the same as `["day"]`, here and below.
+            - levels: names of the levels, outermost first, for every format. Inner levels without a
+              name must be rectangular, and become axes of the rows. `"day"` is the same as
+              `["day"]`, here and below.
             - field: names of the fields or columns to read.
             - dtype: the dtype of numbers, in every format; a value that is not exact in it is an
               error.

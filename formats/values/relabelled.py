@@ -46,12 +46,19 @@ def with_level_names(schema: Schema, names: Sequence[str], only: str | None) -> 
     Args:
         schema: of a file.
         names: of the levels, outermost first.
-        only: the tensor whose levels are named; None: all tensors.
+        only: the tensor whose levels are named; None: all tensors. Those that share their outermost
+            items with a tensor of all these levels may have fewer, which get the first names.
 
     Raises:
         SelectionError: a tensor has more or fewer levels, or is a TensorArray.
     """
-    return tuple(_levelled(spec, names) if only in (None, spec.name) else spec for spec in schema)
+    named = [spec for spec in schema if only in (None, spec.name)]
+    whole = {spec.items for spec in named if len(spec.levels) == len(names)}
+    found = {
+        spec.name: _levelled(spec, names[: len(spec.levels)] if spec.items in whole else names)
+        for spec in named
+    }
+    return tuple(found.get(spec.name, spec) for spec in schema)
 
 
 def _levelled(spec: TensorSpec, names: Sequence[str]) -> TensorSpec:

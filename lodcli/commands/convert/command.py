@@ -61,7 +61,10 @@ class _Convert(options.Command):
     help="List all formats with their capabilities and required packages.",
 )
 @click.option(
-    "--levels", type=options.NAMES, metavar="NAMES", help="Name the levels, outermost first: a,b,c."
+    "--levels",
+    type=options.NAMES,
+    metavar="NAMES",
+    help="Name the levels, outermost first: a,b,c. Inner ones without a name become axes of rows.",
 )
 @click.option(
     "--name",

@@ -12,6 +12,7 @@ from lodcli.formats.core.io import one_tensor
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import TensorSpec, find
 from lodcli.formats.text.lines import shown
+from lodcli.formats.values.inner_axes import conversion
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
@@ -123,9 +124,15 @@ def read_examples(
             raise InvalidDataError(f"{name}: no sequences")
         for other in range(tensor.lod.n_levels):
             if numbers.shape == (tensor.lod.count(other),) != (len(sequences),):
+                remedy = f"--level {other} has as many sequences"
+                lengths = tensor.lod.lengths(-1)
+                alike = bool((lengths == max(lengths[0], 2)).all())
+                if taker is None and tensor.lod.n_levels == other + 2 and alike:
+                    command = conversion(reference.label, tensor.lod.names[:number])
+                    remedy += f"; if the {lengths[0]} rows of each are one: {command}"
                 raise ShapeMismatchError(
                     f"{labels}: expected {len(sequences)} labels, one for each sequence of level "
-                    f"{number}, found {len(numbers)}; --level {other} has as many sequences"
+                    f"{number}, found {len(numbers)}; {remedy}"
                 )
         labelled = Labelled(sequences, numbers)
         whole = tensor.dtype.kind in "iu" and tensor.data[:1].size == 1

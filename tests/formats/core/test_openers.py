@@ -88,8 +88,14 @@ def test_names_are_of_the_tensor_that_is_asked_for(tmp_path: Path) -> None:
             (None, None),
             ("ab",),
         ]
+    # As many items: these are those of level "a".
+    both = lodcli.read_all(path, levels=("a", "b"))
+    assert [both[name].lod.names for name in ("data", "flat")] == [("a", "b"), ("a",)]
     with pytest.raises(SelectionError, match=r"t\.npz: 2 level names are given, flat has 1 level"):
-        lodcli.read_all(path, levels=("a", "b"))
+        lodcli.read(path, "flat", levels=("a", "b"))
+    lodcli.write(tmp_path / "u.npz", {"data": DEEP, "flat": FLAT[:1]})
+    with pytest.raises(SelectionError, match=r"u\.npz: 2 level names are given, flat has 1 level"):
+        lodcli.read_all(tmp_path / "u.npz", levels=("a", "b"))
 
 
 def test_levels_of_a_tensor_array_take_no_names(tmp_path: Path) -> None:

@@ -37,10 +37,17 @@ def test_levels_can_be_named_whatever_the_format(lod: Lod, folder: Path) -> None
     assert tensor("out.lod.h5").lod.names == ("a", "b")
 
 
-def test_too_few_level_names_are_a_usage_error(lod: Lod, folder: Path) -> None:
-    done = lod("convert", "words.lod.h5", "out.lod.h5", "--levels", "a")
+def test_too_many_level_names_are_a_usage_error(lod: Lod, folder: Path) -> None:
+    done = lod("convert", "words.lod.h5", "out.lod.h5", "--levels", "a,b,c")
     assert done.code == 2
-    assert "1 level name is given, data has 2 levels" in done.stderr
+    assert "3 level names are given, data has 2 levels" in done.stderr
+
+
+def test_too_few_level_names_need_a_rectangle(lod: Lod, folder: Path) -> None:
+    done = lod("convert", "words.lod.h5", "out.lod.h5", "--levels", "a")
+    assert (done.code, Path("out.lod.h5").exists()) == (1, False)
+    said = "words.lod.h5: data: item <0,1> has length 2, the first one 3: levels without a name"
+    assert said in done.stderr
 
 
 def test_all_tensors_come_along_and_one_if_it_is_named(lod: Lod, folder: Path) -> None:
