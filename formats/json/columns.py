@@ -33,6 +33,7 @@ class Column:
         chosen: whether an option chose the dtype.
         inside: the records it is in, outermost first.
         rounded: whether whole numbers may be rounded to a float dtype.
+        sure: whether the first lines have a value, which tells the dtype and the depth.
 
     `spec.nullable` says whether values may be null.
     """
@@ -44,6 +45,7 @@ class Column:
     chosen: bool
     inside: tuple[Inside, ...] = ()
     rounded: bool = False
+    sure: bool = True
 
     @property
     def name(self) -> str:

@@ -12,25 +12,22 @@ from typing import Any
 import numpy as np
 
 from lodcli.formats.json.columns import Column
+from lodcli.formats.json.fields import Columns
+from lodcli.formats.json.scanner.plan import paths_of, plan
 from lodcli.formats.json.scanner.scan_native import (
     PADDING_BYTES,
-    REAL,
-    TEXT,
-    TRUTH,
-    WHOLE,
     JsonScanner,
-    Plan,
     Scanned,
     is_available,
 )
 from lodcli.formats.text.lines import LineReader
 from lodcli.formats.text.numerals import narrowed
-from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.native import load
 from lodcli.kernels.platform.pools import thread_pool
 from lodcli.kernels.runtime.threads import thread_count
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.nulls import Nulls
 
 # Whole lines, and the number of the first line.
 Block = tuple[bytes, int]
@@ -61,31 +58,29 @@ class FastColumns:
 
     Args:
         columns: of the file.
-        others: whether lines may have other fields.
         skips_blanks: whether blank lines are skipped.
     """
 
-    def __init__(
-        self, columns: tuple[Column, ...], *, others: bool, skips_blanks: bool = False
-    ) -> None:
-        self._columns = columns
-        self._others = others
+    def __init__(self, columns: Columns, *, skips_blanks: bool = False) -> None:
+        self._all = columns
+        self._columns = [(column, tuple(paths_of(column))) for column in columns.found]
+        self._root = plan(columns)
         self._skips_blanks = skips_blanks
         self._scanners = threading.local()
-        depth = max(column.depth for column in columns)
-        self._threads = _threads(len(columns) * (2 + depth) * BLOCK_BYTES * 4)
+        self._threads = _threads(self._root.reserved_bytes(BLOCK_BYTES))
 
     @property
     def fits(self) -> bool:
-        """Whether the scanner is available, and can read so many columns without records."""
-        flat = not any(column.inside for column in self._columns)
-        return flat and self._threads > 0 and is_available()
+        """Whether the scanner is available, and can read so many columns."""
+        return self._threads > 0 and is_available()
 
     def fit(self, lines: bytes) -> bool:
-        """Return whether whole lines match the columns."""
+        """Return whether whole lines match the columns, and would not change them."""
         room = Blocks.room(len(lines))
         room[: len(lines)] = lines
-        return self._scanned(room, len(lines)) is not None
+        if not hasattr(self, "_narrow"):
+            self._narrow = JsonScanner(plan(self._all, narrow=True))
+        return self._scanned(self._narrow, room, len(lines)) is not None
 
     def tensors(self, reader: LineReader, block_bytes: int) -> Iterator[Tensors | Block]:
         """Yield the tensors of each block of lines, or the block if the exact parser must read it.
@@ -98,7 +93,7 @@ class FastColumns:
             try:
                 while (block := blocks.next()) or waiting:
                     if block:
-                        waiting.append((*block, pool.submit(self._scanned, *block)))
+                        waiting.append((*block, pool.submit(self._read, *block)))
                         if len(waiting) <= self._threads:
                             continue
                     room, size, future = waiting.popleft()
@@ -109,11 +104,13 @@ class FastColumns:
             finally:
                 pool.shutdown(cancel_futures=True)
 
-    def _scanned(self, room: bytearray, size: int) -> Tensors | None:
+    def _read(self, room: bytearray, size: int) -> Tensors | None:
         """Return the tensors of lines, or None if the exact parser is needed."""
         if not hasattr(self._scanners, "own"):
-            self._scanners.own = self._made()
-        scanner = self._scanners.own
+            self._scanners.own = JsonScanner(self._root)
+        return self._scanned(self._scanners.own, room, size)
+
+    def _scanned(self, scanner: JsonScanner, room: bytearray, size: int) -> Tensors | None:
         scanned = scanner.scan_padded(np.frombuffer(room, np.uint8), size)
         if scanned is None and self._skips_blanks:
             others = _BLANK_LINES.sub(b"", room[:size])
@@ -121,23 +118,12 @@ class FastColumns:
         if scanned is None:
             return None
         result = {}
-        for column, found in zip(self._columns, scanned, strict=True):
-            tensor = _tensor(column, found)
+        for column, paths in self._columns:
+            tensor = _tensor(column, [scanned[path] for path in paths])
             if tensor is None:
                 return None
             result[column.name] = tensor
         return result
-
-    def _made(self) -> JsonScanner:
-        kinds = {"b": TRUTH, "i": WHOLE, "u": WHOLE}
-        fields = [column.field for column in self._columns]
-        plan = Plan(
-            tuple(TEXT if c.text else kinds.get(c.spec.dtype.kind, REAL) for c in self._columns),
-            tuple(column.depth for column in self._columns),
-            None if None in fields else tuple(str(field).encode() for field in fields),
-            self._others,
-        )
-        return JsonScanner(plan)
 
 
 def _threads(reserved_bytes: int) -> int:
@@ -196,19 +182,28 @@ class Blocks:
         self._spare.append(self._out.popleft()[0])
 
 
-def _tensor(column: Column, found: Scanned) -> LoDTensor | None:
-    spec = column.spec
-    levels, rows = len(spec.levels), _rows(found, spec.dtype)
+def _tensor(column: Column, nodes: list[Scanned]) -> LoDTensor | None:
+    """Return a column of the nodes that hold it, outermost first; None if it does not fit."""
+    spec, own = column.spec, nodes[-1]
+    levels = len(spec.levels)
+    offsets = [each for node in nodes for each in node.offsets]
+    masks = [mask for node in nodes for mask in node.masks[:-1]]
+    if spec.marks.tells_records:
+        valid = own.masks[-1]
+        rows = np.ones(own.count, np.bool_) if valid is None else valid
+        masks.append(None)
+    else:
+        rows = _rows(own, spec.dtype)
+        masks.append(own.masks[-1])
     if rows is None:
         return None
-    for extent, offsets in zip(spec.row_shape, found.offsets[levels:], strict=True):
-        if (np.diff(offsets) != extent).any():
+    for extent, found in zip(spec.row_shape, offsets[levels:], strict=True):
+        if (np.diff(found) != extent).any():
             return None
     if spec.row_shape:
-        rows = rows.reshape(found.offsets[levels].size - 1, *spec.row_shape)
-    # There is no other reference to them, so the index need not copy them.
-    index = LoD(map(immutable, found.offsets[:levels]), spec.level_names)
-    return LoDTensor(rows, index, spec.marks)
+        rows = rows.reshape(offsets[levels].size - 1, *spec.row_shape)
+    index = LoD(offsets[:levels], spec.level_names)
+    return LoDTensor(rows, index, spec.marks, Nulls.of(masks[: levels + 1]))
 
 
 def _rows(found: Scanned, dtype: np.dtype[Any]) -> Any:

@@ -29,7 +29,6 @@ class Columns:
 
     Attributes:
         found: the columns.
-        sure: whether their depth is certain.
         known: the fields that a line may have; None for any.
         left_out: the errors of fields that no tensor can hold.
         nulls: classifies null objects; None if they are not distinguished.
@@ -37,11 +36,15 @@ class Columns:
     """
 
     found: tuple[Column, ...]
-    sure: bool
     known: frozenset[str] | None = None
     left_out: LeftOut = field(default_factory=dict)
     nulls: NullObjects | None = None
     lacking: bool = False
+
+    @property
+    def sure(self) -> bool:
+        """Whether their depth and dtype are certain."""
+        return all(column.sure for column in self.found)
 
 
 def find_columns(values: list[Any], options: ReadOptions) -> Columns:
@@ -60,14 +63,13 @@ def find_columns(values: list[Any], options: ReadOptions) -> Columns:
                     f"expected an object, found {kind_of(values[0])}"
                 )
             raise SelectionError(f"no lines to choose {', '.join(options.field)} from")
-        found, sure = _column(Leaf(DEFAULT_NAME, values), None, options)
-        return Columns((found,), sure)
+        return Columns((_column(Leaf(DEFAULT_NAME, values), None, options),))
     left_out: LeftOut = {}
     lacking = options.nulls not in (None, "error")
     first = _first_fields(values if lacking else values[:1])
     fields, known = _fields(values, first, options, left_out)
     check_fields(values, fields, known, 1, lacking=lacking)
-    columns, all_sure = [], True
+    columns = []
     inside: dict[str, None] = {}
     nulls = None
     if options.nulls in (None, "keep"):
@@ -80,11 +82,10 @@ def find_columns(values: list[Any], options: ReadOptions) -> Columns:
                 if not _is_chosen(inner.name, one, options):
                     continue
                 with leaving_out(left_out, inner.name):
-                    column, sure = _column(inner, one, options)
+                    column = _column(inner, one, options)
                     if options.skip_unsupported:
                         column.tensor(inner.values, 1)
                     columns.append(column)
-                    all_sure &= sure
     _refuse_unknown((*map(name_of, first), *inside, *left_out), options)
     if not columns:
         raise next(iter(left_out.values()))
@@ -95,7 +96,7 @@ def find_columns(values: list[Any], options: ReadOptions) -> Columns:
         )
     if nulls is not None:
         nulls.settle(column.inside for column in columns)
-    return Columns(_distinct(columns), all_sure, known, left_out, nulls, lacking)
+    return Columns(_distinct(columns), known, left_out, nulls, lacking)
 
 
 def _first_fields(values: list[Any]) -> tuple[str, ...]:
@@ -238,7 +239,7 @@ def _missing(line: int, field: str) -> InvalidDataError:
     )
 
 
-def _column(leaf: Leaf, field: str | None, options: ReadOptions) -> tuple[Column, bool]:
+def _column(leaf: Leaf, field: str | None, options: ReadOptions) -> Column:
     name = leaf.name
     seen = _survey(leaf.values)
     if field is None and dict in seen.leaves:
@@ -279,7 +280,8 @@ def _column(leaf: Leaf, field: str | None, options: ReadOptions) -> tuple[Column
     spec.empty()  # refuses a bad level name
     chosen = options.dtype is not None
     rounded = bool(options.dtype_unsafe)
-    return Column(spec, field, depth, str in seen.leaves, chosen, leaf.inside, rounded), sure
+    text = str in seen.leaves
+    return Column(spec, field, depth, text, chosen, leaf.inside, rounded, sure)
 
 
 @dataclass(frozen=True)

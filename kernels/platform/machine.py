@@ -26,12 +26,30 @@ def require_memory(size_bytes: int) -> None:
 
 def unread_zeros(size_bytes: int) -> memoryview:
     """Return `size_bytes` (at least 1) zeros that take no memory until they are read."""
-    if hasattr(mmap, "MAP_PRIVATE"):
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-        zeros = mmap.mmap(-1, size_bytes, flags=flags, prot=mmap.PROT_READ)
-    else:
-        zeros = mmap.mmap(-1, size_bytes)
-    return memoryview(zeros).toreadonly()
+    return memoryview(_zeros(size_bytes, writable=False)).toreadonly()
+
+
+def sparse_zeros(size_bytes: int) -> memoryview:
+    """Return `size_bytes` (at least 1) zeros, of which only the pages that are written take memory.
+
+    For memory with few writes in many places: in a large array of NumPy, each takes 2 MiB.
+
+    Raises:
+        MemoryError: the system refuses so much.
+    """
+    try:
+        zeros = _zeros(size_bytes, writable=True)
+    except (OSError, OverflowError) as error:
+        raise MemoryError from error
+    advise(zeros, "MADV_NOHUGEPAGE")
+    return memoryview(zeros)
+
+
+def _zeros(size_bytes: int, *, writable: bool) -> mmap.mmap:
+    if not hasattr(mmap, "MAP_PRIVATE"):
+        return mmap.mmap(-1, size_bytes)
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    return mmap.mmap(-1, size_bytes, flags, mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0))
 
 
 def usable_cores() -> int:

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.formats.json.words_numba import byte_at, put_byte
+from lodcli.formats.json.words_numba import byte_at, int_at, put_byte, put_int
 from lodcli.kernels.runtime.jit_numba import numba
 
 STOP = -1
+# Maximum number of names of skipped fields that are compared.
+MOST_UNKNOWN = 256
 # Numbers of up to this many digits always fit 64 bits.
 _MOST_DIGITS = 19
 _U = np.uint64
@@ -223,44 +225,103 @@ def word_at(at: int) -> Any:
 
 
 @numba.njit(cache=True)
-def left_out(at: int) -> int:
-    """Return the end (or STOP) of a skipped value; no objects, at most 64 nested lists."""
+def left_out(at: int, names: int, top: int) -> int:
+    """Return the end (or STOP) of a skipped value; at most 63 nested lists and objects.
+
+    Args:
+        at: its beginning, or blanks before it.
+        names: see `is_new`; entries from `top` on are free.
+        top: number of the first one.
+    """
     depth = 0
+    objects = _U(0)  # a bit for each open list or object: 1 for an object
+    base = top  # of the names in the innermost object
+    named = False
     while True:
         at = past_blanks(at)
-        c = byte_at(at)
-        if c == 91:
-            depth += 1
-            if depth > 64:
-                return STOP
-            at = past_blanks(at + 1)
-            if byte_at(at) != 93:
-                continue
-        elif c == 34:
-            at, _ = skipped_text(at + 1)
+        if named:
+            at = _name_left_out(at, names, base, top)
             if at < 0:
                 return STOP
+            top += 1
+            named = False
+            at = past_blanks(at)
+        c = byte_at(at)
+        if c == 91 or c == 123:
+            named = c == 123
+            if depth == 63 or top == MOST_UNKNOWN:
+                return STOP
+            depth += 1
+            objects = objects << _U(1) | _U(named)
+            if named:
+                put_int(names + 16 * top, base)
+                top += 1
+                base = top
+            at = past_blanks(at + 1)
+            if byte_at(at) != (125 if named else 93):
+                continue
+            named = False
+        elif c == 34:
+            at, _ = skipped_text(at + 1)
         elif c == 45 or 48 <= c <= 57:
             first = at
             at, _, _, _, _, _ = number_at(at)
-            if at < 0 or at - first > 300:
+            if at - first > 300:
                 return STOP
         else:
             at, _ = word_at(at)
-            if at < 0:
-                return STOP
-        while True:
-            at = past_blanks(at) if depth else at
-            if depth and byte_at(at) == 93:
+        if at < 0:
+            return STOP
+        while depth:
+            at = past_blanks(at)
+            c = byte_at(at)
+            inside = objects & _U(1) == _U(1)
+            if c == (125 if inside else 93):
+                if inside:
+                    top = base - 1
+                    base = int_at(names + 16 * top)
+                objects >>= _U(1)
                 depth -= 1
                 at += 1
                 continue
+            if c != 44:
+                return STOP
+            at += 1
+            named = inside
             break
         if not depth:
             return at
-        if byte_at(at) != 44:
-            return STOP
-        at += 1
+
+
+@numba.njit(cache=True)
+def _name_left_out(at: int, names: int, base: int, top: int) -> int:
+    """Return the position behind the name of a field and its colon, or STOP."""
+    if byte_at(at) != 34:
+        return STOP
+    end, plain = skipped_text(at + 1)
+    if not plain or not is_new(at + 1, end - 1, names, base, top):
+        return STOP
+    end = past_blanks(end)
+    return end + 1 if byte_at(end) == 58 else STOP
+
+
+@numba.njit(cache=True)
+def is_new(start: int, stop: int, names: int, base: int, top: int) -> bool:
+    """Return whether the name at start..stop is none of those of an object, and add it to them.
+
+    Args:
+        start, stop: of the name, without escapes.
+        names: (MOST_UNKNOWN, 2) int64, start and stop of names.
+        base, top: the entries that the object has so far; there may be no room for another.
+    """
+    if top == MOST_UNKNOWN:
+        return False
+    for k in range(base, top):
+        if same_bytes(start, stop, int_at(names + 16 * k), int_at(names + 16 * k + 8)):
+            return False
+    put_int(names + 16 * top, start)
+    put_int(names + 16 * top + 8, stop)
+    return True
 
 
 @numba.njit(cache=True)
@@ -303,3 +364,13 @@ def same_bytes(start: int, stop: int, begin: int, end: int) -> bool:
         if byte_at(start + k) != byte_at(begin + k):
             return False
     return True
+
+
+@numba.njit(cache=True)
+def past_same(at: int, begin: int, end: int) -> int:
+    """Return the position behind the bytes at begin..end and a quote; STOP if others are there."""
+    for k in range(begin, end):
+        if byte_at(at) != byte_at(k):
+            return STOP
+        at += 1
+    return at + 1 if byte_at(at) == 34 else STOP

@@ -23,7 +23,7 @@ from lodcli.formats.json.scanner.scan_native import (
     TRUTH,
     WHOLE,
     JsonScanner,
-    Plan,
+    Node,
     Scanned,
 )
 from lodcli.kernels.errors import InvalidDataError, LodError
@@ -32,8 +32,11 @@ from tests.formats.cases.opening import content, pipe, tensors_of
 BLANKS = ("", "", "", " ", "\t", "  ", "\r")
 
 
-def no_columns() -> list[Scanned]:
-    pytest.fail("the scan stopped")
+def values_in(kind: int, depth: int, lines: bytes) -> Scanned:
+    """Return the values of lines without fields."""
+    found = JsonScanner(Node(kind, depth)).scan(lines)
+    assert found is not None, "the scan stopped"
+    return found[()]
 
 
 # -- numbers -------------------------------------------------------------------------
@@ -99,7 +102,7 @@ def test_digits_are_rounded_as_python_rounds_them() -> None:
 def test_a_number_has_the_bits_that_python_gives_it(text: str) -> None:
     for sign in ("", "-"):
         line = f"[{sign}{text}]\n".replace("--", "-").encode()
-        (found,) = JsonScanner(Plan((REAL,), (1,), None, False)).scan(line) or no_columns()
+        found = values_in(REAL, 1, line)
         expected = np.array([float(value) for value in json.loads(line)])
         assert found.values.tobytes() == expected.tobytes()
 
@@ -121,17 +124,16 @@ def test_a_number_has_the_bits_that_python_gives_it(text: str) -> None:
     ],
 )  # fmt: skip
 def test_anything_unusual_stops_the_scan(kind: int, line: str) -> None:
-    scanner = JsonScanner(Plan((kind,), (1,), None, False))
+    scanner = JsonScanner(Node(kind, 1))
     assert scanner.scan(line.encode() + b"\n") is None
     assert scanner.scan(b'"a"\n' if kind == TEXT else b"[]\n") is not None
 
 
 def test_text_that_is_no_utf8_stops_the_scan() -> None:
-    scanner = JsonScanner(Plan((TEXT,), (1,), None, False))
+    scanner = JsonScanner(Node(TEXT, 1))
     assert scanner.scan(b'"\xff"\n') is None
     assert scanner.scan(b'"\xc3"\n"\xa4"\n') is None
-    (found,) = scanner.scan('"größe"\n'.encode()) or no_columns()
-    assert found.values.tobytes().decode() == "größe"
+    assert values_in(TEXT, 1, '"größe"\n'.encode()).values.tobytes().decode() == "größe"
 
 
 # -- lines, made and mutated ---------------------------------------------------------
@@ -305,7 +307,7 @@ def test_a_hundred_thousand_lines_stop_the_scan_or_are_what_json_says(files: Fil
     """Each line on its own: what the scanner takes, json must take and understand alike."""
     random_ = random.Random(11)
     scanners = {
-        (kind, depth): JsonScanner(Plan((kind,), (depth,), None, False))
+        (kind, depth): JsonScanner(Node(kind, depth))
         for kind in (WHOLE, REAL, TRUTH, TEXT)
         for depth in (1, 2)
     }
@@ -324,10 +326,10 @@ def test_a_hundred_thousand_lines_stop_the_scan_or_are_what_json_says(files: Fil
             continue
         expected = flat(json.loads(line), depth - (kind == TEXT))
         if kind == TEXT:
-            assert found[0].values.tobytes() == "".join(expected).encode(), line
+            assert found[()].values.tobytes() == "".join(expected).encode(), line
         else:
             dtype = {WHOLE: np.int64, REAL: np.float64, TRUTH: np.bool_}[kind]
-            assert found[0].values.tobytes() == np.array(expected, dtype).tobytes(), line
+            assert found[()].values.tobytes() == np.array(expected, dtype).tobytes(), line
     assert min(taken, stopped) > 20_000
 
 
