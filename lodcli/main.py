@@ -22,6 +22,7 @@ def main() -> int:
     gc.set_threshold(_OBJECTS)
     try:
         code = finish(_run(), _report)
+        watchdog.stop()
         gc.freeze()  # what is left goes with the process
         return code
     except MemoryError:  # outside of what reports errors

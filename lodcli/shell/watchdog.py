@@ -36,6 +36,10 @@ _SLICE_SECONDS = 0.05
 # libraries need them: then there is no thread, and the child only kills.
 _ROOM_BYTES = 1 << 30
 
+# The child of this process and the thread that waits for it, until `stop`.
+_child: list[int] = []
+_thread: list[threading.Thread] = []
+
 
 def start() -> None:
     """Start the watchdog of this process; does nothing on systems without fork (Windows).
@@ -52,8 +56,10 @@ def _start() -> None:
     signals, wake = os.pipe()
     late, tell = os.pipe()
     parent = os.getpid()
-    if processes.fork_deaf_to(interrupts.SIGNALS) == 0:
+    child = processes.fork_deaf_to(interrupts.SIGNALS)
+    if child == 0:
         _count(signals, tell, parent)
+    _child.append(child)
     os.close(signals)
     os.close(tell)
     os.set_blocking(wake, False)
@@ -61,8 +67,27 @@ def _start() -> None:
     interrupts.on_handled(lambda: _tell(wake, 0))
     limit = processes.address_limit_bytes()
     if limit is None or limit >= _ROOM_BYTES:
+        thread = threading.Thread(target=_end, args=(late,), name="watchdog", daemon=True)
         with contextlib.suppress(RuntimeError):  # no more threads: the child only kills
-            threading.Thread(target=_end, args=(late,), name="watchdog", daemon=True).start()
+            thread.start()
+            _thread.append(thread)
+
+
+def stop() -> None:
+    """End the watchdog when the command has ended and signals are ignored.
+
+    Otherwise the child would end after its parent, and stay a zombie in a container whose first
+    process does not wait for the children of others.
+    """
+    while _child:
+        child = _child.pop()
+        # If the caller ignores SIGCHLD, there is no status.
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            os.kill(child, processes.KILL)
+            os.waitpid(child, 0)
+    # It reads the end of the child's pipe. Running on, it would meet the end of the interpreter.
+    while _thread:
+        _thread.pop().join(HELD_SECONDS)
 
 
 def _end(late: int) -> None:

@@ -250,6 +250,23 @@ def test_the_child_ends_with_the_process(tmp_path: Path) -> None:
     os.close(reading)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a subreaper")
+def test_a_command_leaves_no_zombie_to_the_first_process_of_a_container() -> None:
+    """Children of a process that ended go to the subreaper, as to process 1."""
+    code = """
+import ctypes, os, subprocess
+PR_SET_CHILD_SUBREAPER = 36
+ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+subprocess.run(["lod", "env"], stdout=subprocess.DEVNULL, check=True)
+try:
+    left = os.waitpid(-1, 0)
+except ChildProcessError:
+    left = None
+assert left is None, left
+"""
+    subprocess.run([sys.executable, "-c", code], env=environment(), check=True)
+
+
 @pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="needs /proc")
 def test_the_child_holds_no_folder(tmp_path: Path) -> None:
     """It may end after the process; the file system of the folder can be unmounted then."""
