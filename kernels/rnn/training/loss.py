@@ -70,10 +70,14 @@ def check_labels(labels: Array, classes: int | None = None) -> None:
         classes: the number of classes; None: the highest label plus one.
     """
     if labels.dtype.kind not in "iu":
-        raise InvalidDataError(
-            f"labels: expected whole numbers, found {labels.dtype}; cast them to int64, as with "
-            "lod cast"
-        )
+        remedy = "cast them to int64, as with lod cast"
+        finite = labels[np.isfinite(labels)] if labels.dtype.kind == "f" else labels[:0]
+        if (finite != np.trunc(finite)).any():
+            remedy = (
+                "they number the classes; to predict other numbers, train a module of torch with "
+                "the layers of lodcli.torch"
+            )
+        raise InvalidDataError(f"labels: expected whole numbers, found {labels.dtype}; {remedy}")
     if classes is None:
         classes = int(labels.max(initial=0)) + 1
     outside = np.flatnonzero((labels < 0) | (labels >= classes))
