@@ -66,11 +66,11 @@ class Items:
     @cached_property
     def lods(self) -> Mapping[str, LoD]:
         """The index of each tensor from this level inwards; the first access reads them."""
-        level, cut, found = self.shared.level, dict[int, LoD](), dict[str, LoD]()
+        level, cut, found = self.shared.level, dict[tuple[str, ...], LoD](), dict[str, LoD]()
         for spec in self.shared.specs:
             lod = self.source.lods[spec.name]
             below = lod.below(level - 1) if level else lod
-            found[spec.name] = cut.setdefault(id(lod), below)
+            found[spec.name] = cut.setdefault(tuple(one.key for one in spec.levels), below)
         return found
 
     @cached_property

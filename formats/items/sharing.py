@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lodcli.formats.core.schema import Schema, TensorSpec, find, rekeyed
+from lodcli.formats.core.schema import EqualOffsets, Schema, TensorSpec, find, rekeyed
 from lodcli.formats.structs.names import named
 from lodcli.kernels.errors import SelectionError, counted
-from lodcli.kernels.index.lod import level_named
+from lodcli.kernels.index.lod import LoD, level_named
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,23 @@ def sharing(
     others = tuple(spec.name for spec in specs if spec.name not in chosen)
     level_name = lead.levels[number].name if lead.levels else None
     return Shared(number, level_name, found, others)
+
+
+def with_equal_levels(schema: Schema, lods: Mapping[str, LoD]) -> Schema:
+    """Return the schema with one key for levels of equal offsets, also if the file stores two.
+
+    Fields of JSON with equal lists, such as words and their tags, have separate levels.
+
+    Args:
+        schema: of a file.
+        lods: the index of each tensor.
+    """
+    equal, first = EqualOffsets(), dict[str, int]()
+    for spec in schema:
+        if not spec.array:
+            for level, offsets in zip(spec.levels, lods[spec.name].levels, strict=True):
+                first[level.key] = id(equal.first(offsets))
+    return rekeyed(schema, lambda level: first.get(level.key, level.key))
 
 
 def _lead(

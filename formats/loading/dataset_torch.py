@@ -19,7 +19,7 @@ from lodcli.formats.core.options import ReadKeywords, read_options
 from lodcli.formats.core.schema import Schema
 from lodcli.formats.items.indexed_copy import in_place, indexed
 from lodcli.formats.items.items import Items
-from lodcli.formats.items.sharing import Shared, sharing
+from lodcli.formats.items.sharing import Shared, sharing, with_equal_levels
 from lodcli.formats.items.taking import taken
 from lodcli.formats.loading.handing_torch import in_worker, ready_to_hand
 from lodcli.formats.remote.urls import shown
@@ -33,7 +33,7 @@ from lodcli.kernels.errors import (
 )
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.platform.files import PathLike
-from lodcli.kernels.tensor.exchange.torch import rows_from_torch, rows_to_torch
+from lodcli.kernels.tensor.exchange.torch import jagged, rows_from_torch, rows_to_torch
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import REMEDY
 
@@ -83,14 +83,14 @@ class Dataset(torch.utils.data.Dataset[Any]):
     """The items of one level of a file, for torch.utils.data.DataLoader.
 
     An item is a tensor of torch, (n, ..), or a LoDTensor if it has levels. If several tensors of
-    the file share the items, such as tokens and labels, an item is a dict by name. A batch of items
-    is read at once; give a DataLoader `collate_fn=collate(..)`.
+    the file have the same items, such as tokens and labels, an item is a dict by name. A batch of
+    items is read at once; give a DataLoader `collate_fn=collate(..)`.
 
     It is pickled without its content, and every worker process opens the file again.
 
     Args:
         path: a file that can be read in any order, such as lod.h5 or safetensors.
-        name: a tensor to read alone. None: all that share the level.
+        name: a tensor to read alone. None: all that share the level, or have an equal one.
         level: the level whose sequences are the items, a number or a name.
         in_memory: whether to read everything at once. Then the file may have any format, and forked
             workers share the memory.
@@ -199,7 +199,10 @@ class _Opened:
             schema = file.source.schema
             # Which tensors share items is known when all are counted.
             uncounted = dataset._name is None and any(spec.items is None for spec in schema)
-            names = [s.name for s in schema] if uncounted else dataset._shared(schema).names
+            # Inner levels of several tensors may be equal without being stored as one.
+            inner = dataset._name is None and dataset._level != 0
+            every = [spec.name for spec in schema if uncounted or not spec.array]
+            names = every if uncounted or inner else dataset._shared(schema).names
             source = in_place(file.source, names)
             if source is None:
                 if not dataset._in_memory:
@@ -209,7 +212,8 @@ class _Opened:
                         "convert it to lod.h5, or give in_memory=True"
                     )
                 source = files.enter_context(indexed(file.source, names))
-            shared = dataset._shared(source.schema)
+            schema = source.schema
+            shared = dataset._shared(with_equal_levels(schema, source.lods) if inner else schema)
             self.items, names = Items(source, shared), shared.names
             self.single = len(names) == 1
             if dataset._in_memory:
@@ -282,10 +286,19 @@ class Collate:
     def __call__(self, items: Any) -> Any:
         """Return a batch of a Dataset's items, or of tensors of torch or dicts of them."""
         batch = items if isinstance(items, Batch) else _joined(items)
-        found = {name: self._formed(name, tensor) for name, tensor in batch.tensors.items()}
+        offsets: dict[int, torch.Tensor] = {}
+        found = {name: self._formed(name, one, offsets) for name, one in batch.tensors.items()}
         return next(iter(found.values())) if batch.single else found
 
-    def _formed(self, name: str, tensor: LoDTensor) -> Any:
+    def _formed(self, name: str, tensor: LoDTensor, offsets: dict[int, torch.Tensor]) -> Any:
+        """Return one tensor of a batch.
+
+        Args:
+            name: of the tensor.
+            tensor: the items.
+            offsets: of the nested tensors so far, by their index; those of equal sequences share
+                them, so that torch combines them.
+        """
         if self.layout == "lod":
             return tensor
         if not tensor.lod.n_levels:
@@ -296,7 +309,11 @@ class Collate:
                 f"and the layout {self.layout!r} of torch holds rows only; take "
                 'collate("lod"), or a Dataset with level=-1, whose items are the finest sequences'
             )
-        found = tensor.to_torch(self.layout)
+        if self.layout == "jagged":
+            found = jagged(tensor.data, tensor.lod, offsets.get(id(tensor.lod)))
+            offsets[id(tensor.lod)] = found.offsets()
+        else:
+            found = tensor.to_torch(self.layout)
         return ready_to_hand(found, tensor, self.layout) if in_worker() else found
 
 

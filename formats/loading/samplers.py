@@ -46,6 +46,19 @@ def require_whole(
         raise OptionError(f"{what}: {name}: expected at most {most}, found {value}")
 
 
+def _lengths(of: Any) -> npt.ArrayLike:
+    """Return the lengths of a dataset, or of torch's Subset or ConcatDataset."""
+    if hasattr(of, "lengths"):
+        found: npt.ArrayLike = of.lengths
+        return found
+    if hasattr(of, "dataset") and hasattr(of, "indices"):
+        return np.asarray(_lengths(of.dataset))[np.asarray(of.indices, np.int64)]
+    if hasattr(of, "datasets"):
+        return np.concatenate([np.asarray(_lengths(one)) for one in of.datasets])
+    given: npt.ArrayLike = of
+    return given
+
+
 class BatchSampler:
     """Batches of item numbers, as `batch_sampler` of torch.utils.data.DataLoader.
 
@@ -54,7 +67,8 @@ class BatchSampler:
     seed.
 
     Args:
-        lengths: rows of every item, or an object with `lengths`, such as a Dataset.
+        lengths: rows of every item, or an object with `lengths`, such as a Dataset; also torch's
+            Subset or ConcatDataset of such.
         rows: maximum number of rows of a batch.
         items: maximum number of items of a batch.
         padded: whether `rows` includes padding: items times the longest.
@@ -92,8 +106,7 @@ class BatchSampler:
         require_counts("BatchSampler", buckets=buckets)
         require_booleans("BatchSampler", padded=padded, shuffle=shuffle, drop_last=drop_last)
         require_whole("BatchSampler", "seed", seed)
-        given: npt.ArrayLike = getattr(lengths, "lengths", lengths)
-        self.lengths: Offsets = as_int64(given, level=0, what="lengths")
+        self.lengths: Offsets = as_int64(_lengths(lengths), level=0, what="lengths")
         self.rows, self.items, self.padded = rows, items, padded
         self.buckets, self.shuffle, self.seed, self.drop_last = buckets, shuffle, seed, drop_last
         self.epoch = 0

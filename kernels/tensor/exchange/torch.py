@@ -87,21 +87,34 @@ def to_torch(data: Array, lod: LoD, layout: str, padding: Any) -> Any:
     if layout == "padded":
         padded, lengths = padding()
         return rows_to_torch(padded), rows_to_torch(lengths)
-    rows, offsets = rows_to_torch(data), lod.levels[0]
-    lengths = offsets_to_lengths(offsets)
-    longest = int(lengths.max(initial=0))
     if layout == "jagged":
-        # Without the bounds, to_padded_tensor() pads every sequence to the number of all rows.
-        return torch.nested.nested_tensor_from_jagged(
-            rows,
-            _index(offsets).to(rows.device),
-            min_seqlen=int(lengths.min(initial=longest)),
-            max_seqlen=longest,
-        )
+        return jagged(data, lod)
+    rows, offsets = rows_to_torch(data), lod.levels[0]
+    longest = int(offsets_to_lengths(offsets).max(initial=0))
     if offsets[-1] > np.iinfo(np.int32).max:
         raise UnsupportedError(f"varlen counts rows in int32, this tensor has {offsets[-1]}")
     cu_seqlens = torch.from_numpy(offsets.astype(np.int32)).to(rows.device)
     return Varlen(rows, cu_seqlens, longest)
+
+
+def jagged(data: Array, lod: LoD, offsets: torch.Tensor | None = None) -> Any:
+    """Return a nested tensor of the jagged layout.
+
+    Args:
+        data: the rows.
+        lod: their one level.
+        offsets: of another nested tensor with an equal level; torch combines only nested tensors
+            that have the same tensor of offsets.
+    """
+    rows, lengths = rows_to_torch(data), offsets_to_lengths(lod.levels[0])
+    longest = int(lengths.max(initial=0))
+    # Without the bounds, to_padded_tensor() pads every sequence to the number of all rows.
+    return torch.nested.nested_tensor_from_jagged(
+        rows,
+        _index(lod.levels[0]).to(rows.device) if offsets is None else offsets,
+        min_seqlen=int(lengths.min(initial=longest)),
+        max_seqlen=longest,
+    )
 
 
 def from_torch(values: Any) -> tuple[Array, LoD]:

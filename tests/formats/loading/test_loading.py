@@ -145,6 +145,46 @@ def test_a_format_read_from_front_to_back_needs_memory(tmp_path: Path) -> None:
     assert ours.Dataset(path, in_memory=True)[3].tolist() == [5]
 
 
+@pytest.fixture
+def tagged(tmp_path: Path) -> Path:
+    """Words and their tags, with equal sentences that the file stores twice, and a label."""
+    lengths = [[2, 0, 3], [3, 1, 2, 0, 4]]
+    words = LoDTensor(np.arange(10), lengths)
+    path = tmp_path / "tagged.lod.h5"
+    label = LoDTensor(np.array([1, 0, 1]))
+    longer = LoDTensor(np.arange(11), [[2, 0, 3], [3, 1, 2, 1, 4]])
+    tags = LoDTensor(words.data % 3, lengths)
+    lodcli.write(path, {"words": words, "tags": tags, "label": label, "pieces": longer})
+    return path
+
+
+@pytest.mark.parametrize("options", [{}, {"in_memory": True}, {"mmap": True}], ids=str)
+def test_equal_sequences_of_an_inner_level_are_one_item(
+    tagged: Path, options: dict[str, Any]
+) -> None:
+    sentences = ours.Dataset(tagged, level=1, **options)
+    item = sentences[4]
+    assert {name: one.tolist() for name, one in item.items()} == {
+        "words": [6, 7, 8, 9],
+        "tags": [0, 1, 2, 0],
+    }
+    assert sorted(ours.Dataset(tagged, **options)[2]) == ["label", "pieces", "tags", "words"]
+    assert ours.Dataset(tagged, "words", level=1, **options)[1].tolist() == [3]
+    jsonl = tagged.with_suffix(".jsonl")
+    lodcli.write(jsonl, lodcli.read_all(tagged))
+    assert sorted(ours.Dataset(jsonl, level=-1, in_memory=True)[0]) == ["tags", "words"]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_nested_tensors_of_equal_sequences_are_combined(tagged: Path, workers: int) -> None:
+    sentences = ours.Dataset(tagged, level=1)
+    loader = torch.utils.data.DataLoader(
+        sentences, batch_size=2, collate_fn=ours.collate(), num_workers=workers
+    )
+    found = [lists(batch["words"] - batch["tags"]) for batch in loader]
+    assert found == [[[0, 0, 0], [3]], [[3, 3], []], [[6, 6, 6, 9]]]
+
+
 def test_items_with_levels_need_another_layout(articles: Path) -> None:
     dataset = ours.Dataset(articles)
     said = (
@@ -431,6 +471,19 @@ def test_buckets_hold_equal_lengths() -> None:
         for buckets in (1, 20)
     ]
     assert spreads[1] < spreads[0] / 10
+
+
+def test_parts_of_a_dataset_have_lengths(words: Path) -> None:
+    dataset = ours.Dataset(words)
+    part = torch.utils.data.Subset(dataset, [4, 0, 3])
+    both = torch.utils.data.ConcatDataset([part, dataset])
+    for of, lengths in ((part, [4, 3, 1]), (both, [4, 3, 1, *LENGTHS])):
+        sampler = ours.BatchSampler(of, items=2, shuffle=False)
+        assert sampler.lengths.tolist() == lengths
+        loader = torch.utils.data.DataLoader(
+            of, batch_sampler=sampler, collate_fn=ours.collate("padded")
+        )
+        assert [n for batch in loader for n in batch["tokens"][1].tolist()] == lengths
 
 
 @pytest.mark.parametrize(
