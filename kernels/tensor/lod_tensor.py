@@ -38,7 +38,6 @@ from lodcli.kernels.tensor.marks import (
 from lodcli.kernels.tensor.nullable import chosen, dropped, filled
 from lodcli.kernels.tensor.nulls import (
     NO_NULLS,
-    REMEDY,
     Nulls,
     joined,
     null_item,
@@ -149,7 +148,8 @@ class LoDTensor(NumpyProtocol, Conversions):
     def refuse_nulls(self, what: str) -> None:
         """Raise NullError if something is null, which `what` cannot hold."""
         if self._nulls.masks:
-            raise NullError(f"{self._nulls.first(self._lod)}; {what} has no nulls: {REMEDY}")
+            where, remedy = self._nulls.first(self._lod), self._nulls.remedy(self._data.dtype)
+            raise NullError(f"{where}; {what} has no nulls: {remedy}")
 
     @property
     def lod(self) -> LoD:

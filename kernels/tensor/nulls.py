@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError, SelectionError
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
@@ -96,6 +97,16 @@ class Nulls:
         branch = branch_of(lod, level, int(np.argmin(mask)))
         what = "row" if level == lod.n_levels else lod.names[level] or f"item of level {level}"
         return f"{what} <{','.join(map(str, branch))}> is null"
+
+    def remedy(self, dtype: np.dtype[Any]) -> str:
+        """Return how a user may replace or drop these nulls, in a tensor of this dtype.
+
+        >>> Nulls.of([[True, False], None]).remedy(np.dtype("float32"))
+        '--nulls empty or drop (fill_nulls or drop_nulls in Python)'
+        """
+        values = ["zero", "nan", "fill=X"] if is_float(dtype) else ["zero", "fill=X"]
+        choices = ["empty"] if self.rows is None else values
+        return f"--nulls {', '.join(choices)} or drop (fill_nulls or drop_nulls in Python)"
 
     # -- parts -----------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from lodcli.expressions.functions import (
     BINARY,
+    COALESCE,
     COMPARISONS,
     GROWING,
     ONE,
@@ -89,6 +90,10 @@ class Evaluation(ABC, Generic[V]):
             function: returns a number for each pair, of two flat arrays.
         """
 
+    @abstractmethod
+    def coalesced(self, left: V, right: V) -> V:
+        """Return values with others where they are null. Raises LodError as `combined`."""
+
     def timed(self, function: np.ufunc, left: V, right: V) -> V:
         """Return `combined`, for times. Raises LodError also if one does not fit 64 bits."""
         return self.combined(function, left, right)
@@ -135,9 +140,9 @@ class Evaluation(ABC, Generic[V]):
         function = ast.copy_location(ast.Name("any", ast.Load()), values)
         return self.of(ast.copy_location(ast.Call(function, [equal], []), values))
 
+    @abstractmethod
     def null(self, node: ast.expr) -> V:
         """Return where a part is null, or fail."""
-        self.fail(node, "these expressions have no nulls; --nulls fill=X or zero replaces them")
 
     def both(
         self, node: ast.expr, function: np.ufunc, left: V, right: V, unit: Times | None = None
@@ -407,6 +412,8 @@ class Evaluation(ABC, Generic[V]):
             argument = node.args[0]
             assert isinstance(argument, ast.Constant)
             return self.tensor(argument, str(argument.value))
+        if name == COALESCE:
+            return self._coalesce(node)
         if name not in ONE and name not in TWO:
             return self.call(node, name)
         count = 1 if name in ONE else 2
@@ -420,6 +427,29 @@ class Evaluation(ABC, Generic[V]):
         self._require_order(node, units)
         values = self._beside(left, right, ast.Gt()), self._beside(right, left, ast.Gt())
         return self.both(node, TWO[name], *self._in_one_unit(node, values, units))
+
+    def _coalesce(self, node: ast.Call) -> V:
+        if len(node.args) < 2 or node.keywords:
+            self.fail(
+                node, f"{COALESCE} takes a tensor and what replaces its nulls, as {COALESCE}(x, 0)"
+            )
+        *first, left, right = node.args
+        if first:  # coalesce(x, y, 0) is coalesce(coalesce(x, y), 0)
+            inner = ast.Call(node.func, [*first, left], [])
+            left = ast.copy_location(inner, node)
+        if self.expression.is_text(left):
+            self.fail(left, f'{COALESCE} takes no texts; write x is None or x == "word"')
+        units = self._require_one_kind(node, left, right)
+        values = self._beside(left, right, ast.Eq()), self._beside(right, left, ast.Eq())
+        if not self.data(values[0]).ndim:
+            self.fail(left, f"{COALESCE} takes a tensor first, this is one number")
+        numbers = isinstance(right, ast.Constant) and not isinstance(right.value, str)
+        if numbers and isinstance(units[0], Categories):
+            self.fail(right, f"expected a word in quotes, one of {units[0]}")
+        try:
+            return self.coalesced(*self._in_one_unit(node, values, units))
+        except LodError as error:
+            self.fail(node, str(error))
 
     def _function(self, node: ast.expr, function: np.ufunc, values: V) -> V:
         try:

@@ -42,6 +42,10 @@ ONE: dict[str, np.ufunc] = {
     **{"sin": np.sin, "tanh": np.tanh},
 }
 TWO: dict[str, np.ufunc] = {"maximum": np.maximum, "minimum": np.minimum}
+# The function of values in place of nulls.
+COALESCE = "coalesce"
+# All functions of an expression that do not depend on the command.
+FUNCTIONS = (*ONE, *TWO, COALESCE, "tensor")
 
 # Functions that need an order.
 ORDERING = (np.less, np.less_equal, np.greater, np.greater_equal, np.maximum, np.minimum)

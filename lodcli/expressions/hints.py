@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from keyword import iskeyword
 
 from lodcli.shell.remedies import did_you_mean
 
@@ -47,7 +48,7 @@ _FUNCTIONS = {
     **dict.fromkeys(("median", "quantile", "percentile"), "there is none; lod apply sort sorts"),
     **dict.fromkeys(("argmax", "idxmax"), "lod apply max_index finds it"),
     **dict.fromkeys(("argmin", "idxmin"), "lod apply min_index finds it"),
-    **dict.fromkeys(("coalesce", "ifnull", "fillna"), "--nulls fill=X replaces nulls"),
+    **dict.fromkeys(("ifnull", "nvl", "fillna", "fill_null", "fill_nulls"), "write coalesce(x, 0)"),
     **dict.fromkeys(("col", "column"), "write the name, or tensor('NAME')"),
     **dict.fromkeys(("contains", "has"), "write 'a' in x"),
     **dict.fromkeys(("date", "datetime", "timestamp"), "write time > '2024-05-01'"),
@@ -92,3 +93,13 @@ def function_hint(name: str, known: Iterable[str]) -> str:
     known = sorted(known)
     near = did_you_mean(name.casefold(), known) or f"there are: {', '.join(known)}"
     return _FUNCTIONS.get(name.casefold(), near)
+
+
+def as_written(name: str) -> str:
+    """Return how an expression refers to a tensor.
+
+    >>> as_written("turns.ids"), as_written("a-b"), as_written("in")
+    ('turns.ids', "tensor('a-b')", "tensor('in')")
+    """
+    plain = all(one.isidentifier() and not iskeyword(one) for one in name.split("."))
+    return name if plain else f"tensor({name!r})"

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Collection, Mapping
 from typing import ClassVar, NoReturn
 
-from lodcli.expressions.functions import TWO
+from lodcli.expressions.functions import COALESCE, TWO
 from lodcli.expressions.hints import function_hint, name_hint, syntax_hint
 from lodcli.expressions.units import is_duration, joint_unit, unit_beside
 from lodcli.formats.core.names import listing
@@ -22,7 +22,7 @@ from lodcli.kernels.tensor.marks import NO_MARKS, Decimals, Marks, Times, Unit
 LONGEST = 10_000
 # Functions that pick by order; all that return some of their values; others that keep durations.
 BY_ORDER = ("max", "min", "maximum", "minimum")
-_PICKS = ("first", "last", *BY_ORDER)
+_PICKS = ("first", "last", *BY_ORDER, COALESCE)
 _OF_TIMES = ("mean", "sum", "cumsum", "abs", "ceil", "floor", "round")
 LISTS = (ast.Tuple, ast.List, ast.Set)
 # Kinds of times that are compared with each other.
@@ -101,7 +101,8 @@ class Parsed:
         function = function_name(node) if isinstance(node, ast.Call) and node.args else ""
         kept = self.picks(function)
         if isinstance(node, ast.Call) and (kept or function in _OF_TIMES):
-            known = [self.marks_of(one) for one in node.args[: 2 if function in TWO else 1]]
+            count = 2 if function in TWO else len(node.args) if function == COALESCE else 1
+            known = [self.marks_of(one) for one in node.args[:count]]
             given = next((one for one, marks in known if marks.unit is not None), known[0][0])
             unit = functools.reduce(joint_unit, (marks.unit for _, marks in known))
             if isinstance(unit, Times):  # a sum of moments is none

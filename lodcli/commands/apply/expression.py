@@ -9,10 +9,20 @@ from typing import Any
 import numpy as np
 
 from lodcli.commands.apply.arguments import described
-from lodcli.commands.choose.item_values import both_valid, fits, valid_of
+from lodcli.commands.apply.elementwise import (
+    Values,
+    aligned,
+    arithmetic,
+    coalesced,
+    compared,
+    paired,
+    with_valid,
+)
+from lodcli.commands.apply.skipping_nulls import SKIPPING, pooled, refusal
+from lodcli.commands.choose.item_values import fits
 from lodcli.expressions.decimals import exact_floats
 from lodcli.expressions.evaluation import Evaluation
-from lodcli.expressions.functions import COMPARISONS, GROWING, ONE, TWO, rounded
+from lodcli.expressions.functions import COALESCE, COMPARISONS, FUNCTIONS, GROWING
 from lodcli.expressions.parsing import Parsed, function_name, is_length, words_of
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.schema import Schema
@@ -22,7 +32,6 @@ from lodcli.kernels.errors import (
     LodError,
     NotFloatingError,
     NullError,
-    ShapeMismatchError,
 )
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.plugins import find_op, working
@@ -31,14 +40,12 @@ from lodcli.kernels.ops.registry import OPS, OpEntry
 from lodcli.kernels.tensor.exchange.units import in_unit
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Categories, Decimals, Marks, Times, Unit
-from lodcli.kernels.tensor.nulls import Mask, Nulls
+from lodcli.kernels.tensor.nulls import Nulls
 
 # Besides the ops, such as sum, which reduce every sequence as well.
 _REDUCTIONS = ("all", "any", "length")
 # The difference of two dates, and a unit for durations whose unit does not matter.
 _DAYS, _SECONDS = Times("duration", "D"), Times("duration", "s")
-
-Values = LoDTensor | bool | int | float
 
 
 def ops() -> dict[str, OpEntry]:
@@ -48,7 +55,7 @@ def ops() -> dict[str, OpEntry]:
 
 def op_of(name: str) -> OpEntry | None:
     """Return the op of a name in an expression, built in or of a plug-in; None if it is not one."""
-    return None if name in {"", "tensor", *_REDUCTIONS, *ONE, *TWO} else find_op(name)
+    return None if name in {"", *_REDUCTIONS, *FUNCTIONS} else find_op(name)
 
 
 class TensorExpression(Parsed):
@@ -74,7 +81,7 @@ class TensorExpression(Parsed):
             entry = op_of(name)
             if entry is not None and entry.itemwise:
                 self.keeps = self.keeps and bool(entry.keeps or entry.pools)
-            elif name not in {"tensor", *_REDUCTIONS, *ONE, *TWO}:
+            elif name not in {*_REDUCTIONS, *FUNCTIONS}:
                 self._refuse_function(call, name)
         if not self.tensors:
             self.fail(self.tree, "has no tensor; write its name, as in data * 2")
@@ -82,6 +89,10 @@ class TensorExpression(Parsed):
     def check(self, schema: Schema) -> None:
         """Raise ExpressionError if a tensor that it names does not exist, or holds no numbers."""
         self.know(schema)
+        # By name of a tensor that may have nulls, whether it has lists.
+        self._nullable = {
+            spec.name: len(spec.levels) > spec.marks.is_text for spec in schema if spec.nullable
+        }
         of_any_kind = {id(node) for node in self._of_any_kind()}
         for node in ast.walk(self.tree):
             name = self.named(node)
@@ -101,7 +112,9 @@ class TensorExpression(Parsed):
                 yield node.args[0]
             elif isinstance(node, ast.Compare):
                 parts = [node.left, *node.comparators]
-                if any(words_of(part) for part in parts) or all(map(self.is_of_words, parts)):
+                if isinstance(node.ops[0], ast.Is | ast.IsNot):
+                    yield node.left
+                elif any(words_of(part) for part in parts) or all(map(self.is_of_words, parts)):
                     yield from parts
 
     def of(self, tensors: Mapping[str, LoDTensor]) -> LoDTensor:
@@ -120,7 +133,25 @@ class TensorExpression(Parsed):
 
     def nulls(self) -> bool:
         """Return whether the value may have nulls: of an empty sequence, no time is the first."""
-        return any(isinstance(self.marks[one].unit, Times | Categories) for one in self.tensors)
+        return self._may_be_null(self.tree) or any(
+            isinstance(self.marks[one].unit, Times | Categories) for one in self.tensors
+        )
+
+    def _may_be_null(self, node: ast.AST) -> bool:
+        name = self.named(node)
+        if name is not None:
+            return name in self._nullable
+        if isinstance(node, ast.Call) and is_length(node):
+            return False
+        if isinstance(node, ast.Call) and function_name(node) == COALESCE:
+            return self._has_null_lists(node) or all(map(self._may_be_null, node.args))
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Is | ast.IsNot):
+            return self._has_null_lists(node)
+        return any(map(self._may_be_null, ast.iter_child_nodes(node)))
+
+    def _has_null_lists(self, node: ast.AST) -> bool:
+        """Return whether a part may have a null list, which is one in `x is None` as well."""
+        return any(self._nullable.get(self.named(one) or "", False) for one in ast.walk(node))
 
     def picks(self, function: str) -> bool:
         entry = op_of(function)
@@ -137,7 +168,7 @@ class TensorExpression(Parsed):
 
     def functions(self) -> Collection[str]:
         theirs = [entry.name for entry in working()[0] if entry.itemwise]
-        return {*ONE, *TWO, *_REDUCTIONS, *ops(), *theirs, "tensor"}
+        return {*FUNCTIONS, *_REDUCTIONS, *ops(), *theirs}
 
 
 class _Tensors(Evaluation[Values]):
@@ -151,14 +182,9 @@ class _Tensors(Evaluation[Values]):
         return value
 
     def tensor(self, node: ast.expr, name: str) -> Values:
-        found = self.numbers(name, self._valid(name))
+        found = self.numbers(name, self._values[name])
         assert isinstance(found, LoDTensor)
-        return LoDTensor(found.data, found.lod)  # the expression knows the marks
-
-    def _valid(self, name: str) -> LoDTensor:
-        with naming(name):
-            self._values[name].refuse_nulls("lod apply")
-        return self._values[name]
+        return LoDTensor(found.values, found.lod, nulls=found.nulls)  # the expression knows marks
 
     def floats(self, name: str, digits: Array, decimals: Decimals) -> Array:
         with naming(name):
@@ -176,9 +202,9 @@ class _Tensors(Evaluation[Values]):
 
     def combined(self, function: np.ufunc, left: Values, right: Values) -> Values:
         if isinstance(left, LoDTensor) and isinstance(right, LoDTensor):
-            left, right = _aligned(left, right)
+            left, right = aligned(left, right)
         elif function in COMPARISONS.values():
-            left, right = _compared(left, right), _compared(right, left)
+            left, right = compared(left, right), compared(right, left)
         return arithmetic(function, left, right)
 
     def paired(
@@ -186,10 +212,22 @@ class _Tensors(Evaluation[Values]):
     ) -> Values:
         assert isinstance(left, LoDTensor)
         assert isinstance(right, LoDTensor)
-        one, other = _aligned(left, right)
-        order = function(*(each.to_device("cpu").values for each in (one, other)))
-        found = LoDTensor(order, one.lod).to_device(left.device)
-        return _with_valid(found, both_valid(one.nulls.rows, other.nulls.rows))
+        return paired(function, left, right)
+
+    def coalesced(self, left: Values, right: Values) -> Values:
+        return coalesced(left, right) if isinstance(left, LoDTensor) else left
+
+    def null(self, node: ast.expr) -> Values:
+        name, marks = self.expression.marks_of(node)
+        if marks.is_text and not isinstance(node, ast.Subscript):
+            values = self.of_texts(name, lambda data, offsets: offsets[:-1])
+        else:
+            values = self.of(node)
+        assert isinstance(values, LoDTensor)
+        rows = values.nulls.rows
+        null = np.zeros(values.rows, np.bool_) if rows is None else ~rows
+        above = Nulls.of([*values.nulls.masks[:-1], None])
+        return LoDTensor(null, values.lod, nulls=above).to_device(values.device)
 
     def timed(self, function: np.ufunc, left: Values, right: Values) -> Values:
         found = self.combined(function, left, right)
@@ -206,8 +244,9 @@ class _Tensors(Evaluation[Values]):
         return arithmetic(function, values)
 
     def of_texts(self, name: str, function: Callable[[Array, Offsets], Array]) -> Values:
-        texts = self._valid(name).to_device("cpu")
-        found = LoDTensor(function(texts.data, texts.lod.levels[-1]), texts.lod.without_finest())
+        texts = self._values[name].to_device("cpu")
+        data, nulls = function(texts.values, texts.lod.levels[-1]), Nulls(texts.nulls.masks[:-1])
+        found = LoDTensor(data, texts.lod.without_finest(), nulls=nulls)
         return found.to_device(self._values[name].device)
 
     def call(self, node: ast.Call, name: str) -> Values:
@@ -229,7 +268,7 @@ class _Tensors(Evaluation[Values]):
         # The number of values that are not 0, or that are.
         found = arithmetic(np.not_equal if name == "any" else np.equal, values, 0)
         assert isinstance(found, LoDTensor)
-        counts = sequence_sum(found.astype(np.int64), backend="auto")
+        counts = pooled(name, sequence_sum, found.astype(np.int64))
         return arithmetic(np.greater if name == "any" else np.equal, counts, 0)
 
     def _op(self, node: ast.Call, entry: OpEntry) -> Values:
@@ -257,11 +296,16 @@ class _Tensors(Evaluation[Values]):
                 options["pad_value"] = np.nan  # as a time, a null
             if entry.marks:
                 tensor = _with_unit(tensor, _SECONDS if unit == _DAYS else unit)
-            result = own.function(tensor, **options)
+            if entry.name in SKIPPING:
+                result = pooled(entry.name, lambda one: own.function(one, **options), tensor)
+            else:
+                result = _under_null_lists(lambda one: own.function(one, **options), entry, tensor)
         except NotFloatingError as error:
             self.fail(node, f"{error}; --dtype float32 converts them first")
-        except NullError as error:
-            self.fail(node, f"{error}; pad_value=X replaces those of empty sequences")
+        except NullError:
+            rows = tensor.nulls.rows is not None
+            remedy = f"write {entry.name}({COALESCE}(.., 0))" if rows else ""
+            self.fail(node, refusal(entry.name, tensor, remedy))
         except LodError as error:
             root = "; the square root of each value is x ** 0.5" if entry.name == "sqrt" else ""
             self.fail(node, f"{error}{root}")
@@ -275,6 +319,18 @@ class _Tensors(Evaluation[Values]):
             return ast.literal_eval(node)
         except ValueError:
             self.fail(node, "expected a number, a text in quotes or a list of them")
+
+
+def _under_null_lists(
+    function: Callable[[LoDTensor], LoDTensor], entry: OpEntry, tensor: LoDTensor
+) -> LoDTensor:
+    """Return the result of an op; null lists stay null if it keeps the index."""
+    if not tensor.nulls or entry.nulls or not entry.keeps or tensor.nulls.rows is not None:
+        return function(tensor)
+    found = function(LoDTensor(tensor.values, tensor.lod, tensor.marks))
+    if not found.lod.same_levels(tensor.lod):
+        return function(tensor)
+    return LoDTensor(found.values, found.lod, found.marks, tensor.nulls)
 
 
 def _list(known: list[str]) -> str:
@@ -295,92 +351,5 @@ def _with_unit(tensor: LoDTensor, unit: Unit | None) -> LoDTensor:
         held = np.abs(data) < 2.0**63
         data = np.where(held, data, 0)
         rows: Any = LoDTensor(held.all(axis=tuple(range(1, held.ndim)))).to_device("cpu").data
-        tensor = _with_valid(tensor, rows)
+        tensor = with_valid(tensor, rows)
     return LoDTensor(data.astype(np.int64), tensor.lod, Marks(unit=unit), tensor.nulls)
-
-
-def _with_valid(tensor: LoDTensor, valid: Mask | None) -> LoDTensor:
-    """Return a tensor with a null for each row that is not valid, besides those that it has."""
-    if valid is None or valid.all():
-        return tensor
-    rows = both_valid(tensor.nulls.rows, valid)
-    return LoDTensor(
-        tensor.values, tensor.lod, nulls=Nulls.of([*[None] * tensor.lod.n_levels, rows])
-    )
-
-
-def arithmetic(function: np.ufunc, *values: Values) -> Values:
-    """Return the result of an elementwise function of tensors and numbers, in NumPy's dtype.
-
-    Raises:
-        InvalidDataError: the function is not defined for these dtypes.
-    """
-    masks = [one.nulls.rows if isinstance(one, LoDTensor) else None for one in values]
-    if any(mask is not None for mask in masks):
-        plain = [
-            LoDTensor(one.values, one.lod) if isinstance(one, LoDTensor) else one for one in values
-        ]
-        made = arithmetic(function, *plain)
-        assert isinstance(made, LoDTensor)
-        data = [np.asarray(getattr(one, "values", one)) for one in values]
-        return _with_valid(made, valid_of(function, data, masks))
-    try:
-        result = function(*values)
-    except TypeError:
-        kinds = " and ".join(
-            str(one.dtype) if isinstance(one, LoDTensor) else type(one).__name__ for one in values
-        )
-        raise InvalidDataError(f"{function.__name__} is not defined for {kinds}") from None
-    except (ValueError, OverflowError) as error:
-        raise InvalidDataError(f"{function.__name__}: {error}") from None
-    return result if isinstance(result, LoDTensor) else result.item()
-
-
-def _compared(value: Values, beside: Values) -> Any:
-    """Return a float beside bfloat16 as `rounded`, for NumPy does not round it; others as given."""
-    if isinstance(value, float) and isinstance(beside, LoDTensor) and beside.dtype.kind == "V":
-        return rounded(np.asarray(value), beside.dtype)[()]
-    return value
-
-
-def _aligned(left: LoDTensor, right: LoDTensor) -> tuple[LoDTensor, LoDTensor]:
-    """Return two tensors under one index, with rows of as many axes.
-
-    A tensor with fewer levels has one row for each sequence of the next level of the other: it is
-    broadcast to the rows of that sequence. Single values are broadcast to the columns of a row.
-    """
-    if left.lod.n_levels < right.lod.n_levels:
-        left = _repeated(left, right)
-    elif right.lod.n_levels < left.lod.n_levels:
-        right = _repeated(right, left)
-    rank = max(left.values.ndim, right.values.ndim)
-    a, b = (
-        one.values.reshape(*one.values.shape, *[1] * (rank - one.values.ndim))
-        for one in (left, right)
-    )
-    if any(x != y and 1 not in (x, y) for x, y in zip(a.shape[1:], b.shape[1:], strict=True)):
-        raise ShapeMismatchError(
-            f"the two sides have rows of shape {left.row_shape} and {right.row_shape}"
-        )
-    lod = left.lod
-    if lod is not right.lod and not lod.same_levels(right.lod):
-        raise ShapeMismatchError("the two sides have sequences of different lengths")
-    if len(a) != len(b):
-        raise ShapeMismatchError(f"the two sides have {len(a)} and {len(b)} rows")
-    return LoDTensor(a, lod, nulls=left.nulls), LoDTensor(b, lod, nulls=right.nulls)
-
-
-def _repeated(tensor: LoDTensor, deep: LoDTensor) -> LoDTensor:
-    depth = tensor.lod.n_levels
-    above = [
-        np.array_equal(*pair) for pair in zip(tensor.lod.levels, deep.lod.levels, strict=False)
-    ]
-    if not all(above) or tensor.rows != deep.lod.count(depth):
-        raise ShapeMismatchError(
-            "the side with fewer levels has not one row for each sequence of the other"
-        )
-    lengths = np.diff(deep.lod.absolute(depth))
-    data = tensor.to_device("cpu").values.repeat(lengths, axis=0)
-    rows = tensor.nulls.rows
-    found = _with_valid(LoDTensor(data, deep.lod), None if rows is None else rows.repeat(lengths))
-    return found.to_device(deep.device)

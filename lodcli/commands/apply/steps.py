@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain
+from shlex import quote
 from typing import Any
 
 import click
@@ -21,15 +22,24 @@ from lodcli.commands.apply.arguments import (
     as_value,
     described,
 )
-from lodcli.commands.apply.expression import TensorExpression, arithmetic
+from lodcli.commands.apply.elementwise import arithmetic
+from lodcli.commands.apply.expression import TensorExpression
 from lodcli.commands.apply.results import write_beside, write_results
+from lodcli.commands.apply.skipping_nulls import SKIPPING, refusal
 from lodcli.expressions.decimals import without_decimals
+from lodcli.expressions.hints import as_written
 from lodcli.expressions.showing import showing_where
 from lodcli.formats.arrays.budget import WHOLE_COPIES, require_fits
 from lodcli.formats.core.limits import declared_bytes
 from lodcli.formats.core.schema import Item, TensorSpec, find, schema_of, tensor_of
 from lodcli.kernels.dtypes import dtype_of_rows
-from lodcli.kernels.errors import InvalidDataError, LodError, NotFloatingError, UnsupportedError
+from lodcli.kernels.errors import (
+    InvalidDataError,
+    LodError,
+    NotFloatingError,
+    NullError,
+    UnsupportedError,
+)
 from lodcli.kernels.ops.elementwise.elementwise import UFUNCS
 from lodcli.kernels.ops.plugins import find_op, no_gpu
 from lodcli.kernels.ops.registry import OpEntry
@@ -175,7 +185,8 @@ class Writing:
         dtype = dtype_of_rows(self.dtype)
         if tensor.dtype.kind == "c":
             raise UnsupportedError(f"--dtype {dtype}: the tensor is complex, found {tensor.dtype}")
-        return LoDTensor(without_decimals(tensor).data.astype(dtype, copy=False), tensor.lod)
+        rows = without_decimals(tensor).values.astype(dtype, copy=False)
+        return LoDTensor(rows, tensor.lod, nulls=tensor.nulls)
 
 
 def apply(steps: Sequence[Step], writing: Writing) -> None:
@@ -345,11 +356,11 @@ def _run(
         if step.chained:
             (before,) = items.values()
             given = [before, *(_read(one, "tensor")[1] for one in step.files)]
-        items = _named(_call(step, given, device), step, name)
+        items = _named(_call(step, given, device, name), step, name)
     return {key: tensor.to_device("cpu") for key, tensor in items.items()}
 
 
-def _call(step: Step, tensors: Sequence[LoDTensor], device: str) -> Any:
+def _call(step: Step, tensors: Sequence[LoDTensor], device: str, name: str) -> Any:
     if not step.entry.marks:
         tensors = [without_decimals(tensor) for tensor in tensors]
     if step.number is not None:
@@ -373,6 +384,12 @@ def _call(step: Step, tensors: Sequence[LoDTensor], device: str) -> Any:
         return step.described.function(**keywords)
     except NotFloatingError as error:
         raise InvalidDataError(f"{error}; --dtype float32 converts them first") from None
+    except NullError:
+        if step.chained or not tensors[0].nulls:
+            raise
+        knows = f"lod apply {quote(f'{step.name}({as_written(name)})')} computes with them"
+        remedy = knows if step.name in SKIPPING else ""
+        raise UnsupportedError(refusal(step.name, tensors[0], remedy)) from None
     except LodError as error:
         # The file that the message will name holds the tensor of the first step.
         if step.chained and f"{step.name}:" not in str(error):

@@ -15,12 +15,13 @@ from lodcli.commands.choose.item_values import (
     REDUCTIONS,
     Values,
     below,
+    coalesced,
     combined,
     elementwise,
     reduced,
 )
 from lodcli.expressions.evaluation import Evaluation
-from lodcli.expressions.functions import EXACT_DIGITS, ONE, TWO
+from lodcli.expressions.functions import EXACT_DIGITS, FUNCTIONS
 from lodcli.expressions.parsing import Parsed, dotted, function_name
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema
@@ -33,7 +34,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Decimals
 from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
 
-_FUNCTIONS = ("length", *REDUCTIONS, *ONE, *TWO, "tensor")
+_FUNCTIONS = ("length", *REDUCTIONS, *FUNCTIONS)
 
 # By name, the index from the level of the items on, and the rows.
 Tensors = Mapping[str, tuple[LoD, Array]]
@@ -190,6 +191,9 @@ class _Items(Evaluation[Values]):
         self, function: Callable[[Array, Array], Array], left: Values, right: Values
     ) -> Values:
         return combined(function, left, right)
+
+    def coalesced(self, left: Values, right: Values) -> Values:
+        return coalesced(left, right)
 
     def elementwise(self, function: np.ufunc, values: Values) -> Values:
         return elementwise(function, values)

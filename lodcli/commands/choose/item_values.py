@@ -145,6 +145,30 @@ def combined(function: Callable[[Array, Array], Array], left: Values, right: Val
         raise InvalidDataError(what) from None
 
 
+def coalesced(left: Values, right: Values) -> Values:
+    """Return values with others in place of nulls; those of a null item stay null.
+
+    Raises:
+        InvalidDataError: they have different rows.
+    """
+    rows = left.rows if left.rows is not None else right.rows
+    masks = [
+        _repeated(
+            one, np.broadcast_to(True if one.valid is None else one.valid, len(one.data)), rows
+        )
+        if one.data.ndim
+        else np.asarray(True)
+        for one in (left, right)
+    ]
+
+    def chosen(a: Array, b: Array) -> Array:
+        return np.where(masks[0].reshape(-1, *[1] * (max(a.ndim, b.ndim) - 1)), a, b)
+
+    found = combined(chosen, *(replace(one, valid=None) for one in (left, right)))
+    valid = masks[0] | masks[1]
+    return replace(found, valid=None if valid.all() else valid)
+
+
 def elementwise(function: np.ufunc, values: Values) -> Values:
     """Return an elementwise function of values.
 

@@ -193,7 +193,6 @@ def test_whole_numbers_have_functions_without_rounding(lod: Lod, folder: Path) -
         ("x - length(2)", 11, "length takes a tensor with a level; this has none"),
         ("x - any(label)", 8, "any takes a tensor with a level; this has none"),
         ("x - all(x, 1)", 4, "all takes one argument, as in all(data)"),
-        ("x is None", 0, "these expressions have no nulls"),
         ("name + x == 'a'", 0, "name is text; an expression computes with numbers"),
         ("softmax(x", 7, "was never closed"),
         ("x +", 3, "not understood (invalid syntax)"),

@@ -163,6 +163,10 @@ EXPRESSIONS: dict[str, list[int]] = {
     '"a" not in t': [2, 3],
     "3 in l or 4 in l": [3],
     "f is not None or 1 / 0 == f": [0, 2],
+    "coalesce(f, n) > 0": [0, 1, 2],
+    "coalesce(f, 2, n) == 2": [1, 3],
+    "any(coalesce(l, 4) == 4)": [0, 3],
+    "coalesce(sum(l), 9) > 3": [1, 3],
 }
 
 

@@ -1,0 +1,146 @@
+"""Elementwise functions of tensors and numbers, and the nulls of their results."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from lodcli.commands.choose.item_values import both_valid, valid_of
+from lodcli.expressions.functions import rounded
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.nulls import Mask, Nulls
+
+Values = LoDTensor | bool | int | float
+
+
+def arithmetic(function: np.ufunc, *values: Values) -> Values:
+    """Return the result of an elementwise function of tensors and numbers, in NumPy's dtype.
+
+    Args:
+        values: the tensors have one index. What is computed from a null is null: see `valid_of`.
+
+    Raises:
+        InvalidDataError: the function is not defined for these dtypes.
+    """
+    if any(isinstance(one, LoDTensor) and one.nulls for one in values):
+        made = arithmetic(function, *map(_without_nulls, values))
+        assert isinstance(made, LoDTensor)
+        data = [one.values if isinstance(one, LoDTensor) else np.asarray(one) for one in values]
+        rows = [one.nulls.rows if isinstance(one, LoDTensor) else None for one in values]
+        return _with_masks(made, values, valid_of(function, data, rows))
+    try:
+        result = function(*values)
+    except TypeError:
+        kinds = " and ".join(
+            str(one.dtype) if isinstance(one, LoDTensor) else type(one).__name__ for one in values
+        )
+        raise InvalidDataError(f"{function.__name__} is not defined for {kinds}") from None
+    except (ValueError, OverflowError) as error:
+        raise InvalidDataError(f"{function.__name__}: {error}") from None
+    return result if isinstance(result, LoDTensor) else result.item()
+
+
+def paired(
+    function: Callable[[Array, Array], Array], left: LoDTensor, right: LoDTensor
+) -> LoDTensor:
+    """Return a function of the values of two tensors in main memory, which are aligned first."""
+    one, other = aligned(left, right)
+    masks = (one.nulls.rows, other.nulls.rows)
+    data = function(*(each.to_device("cpu").values for each in (one, other)))
+    found = LoDTensor(data, one.lod).to_device(left.device)
+    return _with_masks(found, (one, other), functools.reduce(both_valid, masks))
+
+
+def coalesced(left: LoDTensor, right: Values) -> LoDTensor:
+    """Return a tensor with other values in place of its null rows; null items stay null."""
+    if isinstance(right, LoDTensor):
+        left, right = aligned(left, right)
+    wide = arithmetic(np.maximum, _without_nulls(left), _without_nulls(right))
+    assert isinstance(wide, LoDTensor)
+    valid = left.nulls.rows
+    data = left.values.astype(wide.dtype)
+    if valid is None:
+        return LoDTensor(np.broadcast_to(data, wide.values.shape), left.lod, nulls=left.nulls)
+    other, rows = (
+        (right.values, right.nulls.rows) if isinstance(right, LoDTensor) else (right, None)
+    )
+    where = valid.reshape(-1, *[1] * (wide.values.ndim - 1))
+    data = np.where(where, data, np.asarray(other).astype(wide.dtype))
+    masks = [*left.nulls.masks[:-1], valid | rows if rows is not None else None]
+    return LoDTensor(data, left.lod, nulls=Nulls.of(masks))
+
+
+def aligned(left: LoDTensor, right: LoDTensor) -> tuple[LoDTensor, LoDTensor]:
+    """Return two tensors under one index, with rows of as many axes.
+
+    A tensor with fewer levels has one row for each sequence of the next level of the other: it is
+    broadcast to the rows of that sequence. Single values are broadcast to the columns of a row.
+    """
+    if left.lod.n_levels < right.lod.n_levels:
+        left = _repeated(left, right)
+    elif right.lod.n_levels < left.lod.n_levels:
+        right = _repeated(right, left)
+    rank = max(left.values.ndim, right.values.ndim)
+    a, b = (
+        one.values.reshape(*one.values.shape, *[1] * (rank - one.values.ndim))
+        for one in (left, right)
+    )
+    if any(x != y and 1 not in (x, y) for x, y in zip(a.shape[1:], b.shape[1:], strict=True)):
+        raise ShapeMismatchError(
+            f"the two sides have rows of shape {left.row_shape} and {right.row_shape}"
+        )
+    lod = left.lod
+    if lod is not right.lod and not lod.same_levels(right.lod):
+        raise ShapeMismatchError("the two sides have sequences of different lengths")
+    if len(a) != len(b):
+        raise ShapeMismatchError(f"the two sides have {len(a)} and {len(b)} rows")
+    return LoDTensor(a, lod, nulls=left.nulls), LoDTensor(b, lod, nulls=right.nulls)
+
+
+def compared(value: Values, beside: Values) -> Any:
+    """Return a float beside bfloat16 as `rounded`, for NumPy does not round it; others as given."""
+    if isinstance(value, float) and isinstance(beside, LoDTensor) and beside.dtype.kind == "V":
+        return rounded(np.asarray(value), beside.dtype)[()]
+    return value
+
+
+def with_valid(tensor: LoDTensor, valid: Mask | None) -> LoDTensor:
+    """Return a tensor with a null for each row that is not valid, besides those that it has."""
+    return _with_masks(tensor, (tensor,), both_valid(tensor.nulls.rows, valid))
+
+
+def _without_nulls(value: Values) -> Values:
+    return LoDTensor(value.values, value.lod) if isinstance(value, LoDTensor) else value
+
+
+def _with_masks(made: LoDTensor, values: Sequence[Values], rows: Mask | None) -> LoDTensor:
+    """Return a tensor whose items are null where those of a value are, with a mask of its rows."""
+    parts = [one.nulls.masks for one in values if isinstance(one, LoDTensor) and one.nulls]
+    above = zip(*(masks[:-1] for masks in parts), strict=True)
+    levels = [functools.reduce(both_valid, masks) for masks in above]
+    nulls = Nulls.of([*(levels or [None] * made.lod.n_levels), rows])
+    return LoDTensor(made.values, made.lod, nulls=nulls) if nulls else made
+
+
+def _repeated(tensor: LoDTensor, deep: LoDTensor) -> LoDTensor:
+    depth = tensor.lod.n_levels
+    above = [
+        np.array_equal(*pair) for pair in zip(tensor.lod.levels, deep.lod.levels, strict=False)
+    ]
+    if not all(above) or tensor.rows != deep.lod.count(depth):
+        raise ShapeMismatchError(
+            "the side with fewer levels has not one row for each sequence of the other"
+        )
+    lengths = np.diff(deep.lod.absolute(depth))
+    data = tensor.to_device("cpu").values.repeat(lengths, axis=0)
+    masks: list[Mask | None] = []
+    if tensor.nulls:
+        *levels, rows = tensor.nulls.masks
+        inner = [None] * (deep.lod.n_levels - depth)
+        masks = [*levels, *inner, None if rows is None else rows.repeat(lengths)]
+    return LoDTensor(data, deep.lod, nulls=Nulls.of(masks)).to_device(deep.device)

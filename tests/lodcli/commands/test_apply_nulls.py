@@ -1,0 +1,193 @@
+"""`lod apply` with expressions over nulls: against DuckDB, and by hand for lists."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import lodcli
+from lodcli.commands.apply import results
+from lodcli.formats.core import io
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.lodcli.conftest import Lod, tensor
+
+DAY = datetime(2024, 5, 1)
+ROWS: list[dict[str, Any]] = [
+    {"x": 1.5, "n": 3, "b": True, "t": DAY, "s": "a", "u": "a"},
+    {"x": None, "n": None, "b": None, "t": None, "s": None, "u": "b"},
+    {"x": -4.0, "n": 1, "b": False, "t": DAY, "s": "", "u": ""},
+    {"x": 0.5, "n": None, "b": True, "t": None, "s": "b", "u": None},
+    {"x": None, "n": 2, "b": False, "t": DAY, "s": "b", "u": "b"},
+]
+# By expression, the same in SQL.
+FLAT = {
+    "x * 2 + n": "x * 2 + n",
+    "-abs(x)": "-abs(x)",
+    "x > 0 and n > 1": "x > 0 and n > 1",
+    "x > 0 or n > 1": "x > 0 or n > 1",
+    "not b": "not b",
+    "n in (1, 3)": "n in (1, 3)",
+    "n not in (1, 3)": "n not in (1, 3)",
+    "maximum(x, n)": "case when x is null or n is null then null else greatest(x, n) end",
+    "x is None": "x is null",
+    "s is not None and x is None": "s is not null and x is null",
+    's == "b"': "s = 'b'",
+    "s != u": "s <> u",
+    "coalesce(x, 7)": "coalesce(x, 7)",
+    "coalesce(n, 0.5)": "coalesce(n::double, 0.5)",
+    "coalesce(x, n)": "coalesce(x, n)",
+    "coalesce(x, n, -1) * 2": "coalesce(x, n, -1) * 2",
+    "coalesce(b, False)": "coalesce(b, false)",
+    "coalesce(b, x > 0)": "coalesce(b, x > 0)",
+    "coalesce(t, '2024-05-02')": "coalesce(t, timestamp '2024-05-02')",
+    "t - '2024-04-30T12:00'": "t - timestamp '2024-04-30T12:00'",
+    "coalesce(x + n, 0) == 0": "coalesce(x + n, 0) = 0",
+}
+
+
+@pytest.fixture
+def flat(folder: Path) -> None:
+    pq.write_table(pa.Table.from_pylist(ROWS), "t.parquet")
+
+
+@pytest.mark.usefixtures("flat")
+@pytest.mark.parametrize("text", FLAT)
+def test_what_is_computed_from_nulls_is_that_of_sql(text: str, lod: Lod) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    wanted = duckdb.sql(f"select {FLAT[text]} from 't.parquet'").fetchall()
+    done = lod("apply", text, "t.parquet", "-q", "--into", "r", "-o", "out.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    assert tensor("out.lod.h5", "r").to_list() == [value for (value,) in wanted]
+    assert tensor("out.lod.h5", "x").to_list() == [row["x"] for row in ROWS]
+    # Without --into, in batches of few items; whether there may be nulls is announced.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(results, "COMPUTED_BYTES", 8)
+        done = lod("apply", text, "t.parquet", "-q", "-o", "out.lods")
+    assert (done.code, done.stderr) == (0, "")
+    (found,) = lodcli.read_all("out.lods").values()
+    assert found.to_list() == [value for (value,) in wanted]
+
+
+LISTS: dict[str, list[Any]] = {
+    "l": [[1, None, 3], None, [], [None], [5]],
+    "m": [[1.5, 2.5, None], None, [], [0.5], [1.5]],
+    "n": [1, 2, 3, None, 4],
+    "d": [[[1], None, [2, None]], None, [], [[None]], [[], [7, 8]]],
+}
+# By hand, by the rules of docs/decisions/0103-nulls-in-expressions.md.
+OF_LISTS: dict[str, list[Any]] = {
+    "l * 2": [[2, None, 6], None, [], [None], [10]],
+    "l + n": [[2, None, 4], None, [], [None], [9]],
+    "l + m": [[2.5, None, None], None, [], [None], [6.5]],
+    "coalesce(l, 0)": [[1, 0, 3], None, [], [0], [5]],
+    "coalesce(l, n)": [[1, 1, 3], None, [], [None], [5]],
+    "coalesce(n, 0)": [1, 2, 3, 0, 4],
+    "coalesce(m, l)": [[1.5, 2.5, 3.0], None, [], [0.5], [1.5]],
+    "l is None": [[False, True, False], None, [], [True], [False]],
+    "sum(l)": [4, None, 0, None, 5],
+    "mean(l)": [2.0, None, 0.0, None, 5.0],
+    "max(m) - min(l)": [1.5, None, 0.0, None, -3.5],
+    "first(l)": [1, None, 0, None, 5],
+    "last(m)": [None, None, 0.0, 0.5, 1.5],
+    "any(l > 3)": [False, None, False, None, True],
+    "all(l > 3)": [False, None, True, None, True],
+    "length(l)": [3, 0, 0, 1, 1],
+    "coalesce(sum(l), -1)": [4, -1, 0, -1, 5],
+    "l - mean(l)": [[-1.0, None, 1.0], None, [], [None], [0.0]],
+    "reverse(l) * 2": [[6, None, 2], None, [], [None], [10]],
+    "cumsum(coalesce(l, 0))": [[1, 1, 4], None, [], [0], [5]],
+    "sum(d)": [[1, None, 2], None, [], [None], [0, 15]],
+    "sum(d, level=0)": [3, None, 0, None, 15],
+    "last(d, level=0)": [None, None, 0, None, 8],
+    "sum(l, pad_value=9)": [4, None, 9, None, 5],
+}
+
+
+@pytest.mark.parametrize("text", OF_LISTS)
+def test_functions_skip_nulls_in_lists(text: str, lod: Lod, folder: Path) -> None:
+    io.write("in.lod.h5", {name: LoDTensor.from_lists(LISTS[name]) for name in LISTS})
+    done = lod("apply", "-q", text, "in.lod.h5", "-o", "out.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    (found,) = lodcli.read_all("out.lod.h5").values()
+    assert found.to_list() == OF_LISTS[text]
+
+
+@pytest.mark.usefixtures("folder")
+def test_random_nulls_are_those_of_filter(lod: Lod) -> None:
+    """`lod filter` has masks of its own."""
+    rng = np.random.default_rng(7)
+    lists = [
+        None if rng.random() < 0.2 else [None if rng.random() < 0.4 else v for v in range(size)]
+        for size in rng.integers(0, 4, 80).tolist()
+    ]
+    flat = [None if rng.random() < 0.3 else int(rng.integers(0, 3)) for _ in lists]
+    number = list(range(len(lists)))
+    content: dict[str, list[Any]] = {"l": lists, "n": flat, "i": number}
+    io.write("in.lod.h5", {name: LoDTensor.from_lists(content[name]) for name in content})
+    for text in (
+        "sum(coalesce(l, n)) > 1",
+        "any(l >= n)",
+        "coalesce(max(l), n) == 1",
+        "not all(l)",
+    ):
+        assert lod("apply", "-q", text, "in.lod.h5", "-fo", "out.lod.h5").code == 0
+        (found,) = lodcli.read_all("out.lod.h5").values()
+        assert lod("filter", "-q", "in.lod.h5", text, "-fo", "out.lod.h5").code == 0
+        kept = tensor("out.lod.h5", "i").to_list()
+        assert kept == [n for n in number if found.to_list()[n]]
+        assert len(kept) > 5
+
+
+def test_categories_in_place_of_nulls(lod: Lod, folder: Path) -> None:
+    one = LoDTensor.from_lists([1, None, 0]).as_categories(["no", "yes"])
+    other = LoDTensor(np.array([0, 1, 1])).as_categories(["yes", "maybe"])
+    io.write("in.lod.h5", {"a": one, "b": other})
+    for text, wanted in {
+        "coalesce(a, 'no')": ["yes", "no", "no"],
+        "coalesce(a, b)": ["yes", "maybe", "no"],
+    }.items():
+        done = lod("apply", "-q", text, "in.lod.h5", "-fo", "out.lod.h5")
+        assert (done.code, done.stderr) == (0, "")
+        (found,) = lodcli.read_all("out.lod.h5").values()
+        assert found.to_list() == wanted
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (["apply", "sum", "l.jsonl::l"], "item of level 0 <1> is null, and sum takes no nulls; "),
+        (
+            ["apply", "sum", "l.jsonl::l"],
+            "; lod apply 'sum(l)' computes with them, or use --nulls ",
+        ),
+        (["apply", "softmax", "l.jsonl::l"], "softmax takes no nulls; use --nulls zero, fill=X or"),
+        (["apply", "softmax(l)", "l.jsonl"], "; write softmax(coalesce(.., 0)), or use --nulls"),
+        (["apply", "coalesce(s, 'a') == 'b'", "l.jsonl"], "column 10: s is text"),
+        (["filter", "l.jsonl", "coalesce(s, 'a') == 'b'"], "column 10: coalesce takes no texts; "),
+        (["filter", "l.jsonl", "coalesce(n) > 1"], "takes a tensor and what replaces its nulls"),
+        (["filter", "l.jsonl", "coalesce(1, n) > 1"], "column 10: coalesce takes a tensor first"),
+        (["filter", "l.jsonl", "coalesce(n, 'a') > 1"], "column 13: expected a number, found 'a'"),
+        (["filter", "l.jsonl", "sum(coalesce(l, m)) > 1"], "different numbers of rows in an item"),
+        (["filter", "l.jsonl", "fill_null(n, 0) > 1"], "no function 'fill_null'; write coalesce"),
+        (["convert", "l.jsonl::n", "out.npy"], "--nulls zero, fill=X or drop (fill_nulls"),
+    ],
+)
+def test_the_error_of_a_null_says_what_replaces_it(
+    line: list[str], said: str, lod: Lod, folder: Path
+) -> None:
+    rows = [
+        {"l": [1, None], "m": [1], "n": 1, "s": "a"},
+        {"l": None, "m": [1, 2], "n": None, "s": None},
+    ]
+    Path("l.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = lod(*line, *([] if line[0] == "convert" else ["-o", "out.lod.h5"]))
+    assert done.code != 0
+    assert said in done.stderr
+    assert not list(Path().glob("out.*"))
