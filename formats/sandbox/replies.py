@@ -114,7 +114,9 @@ class Reply(io.RawIOBase):
 def _described(error: BaseException) -> dict[str, Any]:
     """Return an error as a dict for JSON."""
     if isinstance(error, OSError) and not isinstance(error, LodError):
-        return {"kind": "OSError", "errno": error.errno, "message": error.strerror or str(error)}
+        filename = error.filename if isinstance(error.filename, str) else None
+        said = error.strerror or str(error)
+        return {"kind": "OSError", "errno": error.errno, "message": said, "filename": filename}
     details = {key: value for key, value in vars(error).items() if _is_plain(value)}
     return {"kind": type(error).__name__, "message": str(error)[:4000], "details": details}
 
@@ -173,7 +175,9 @@ def _rebuilt(described: object) -> Exception:
     if kind == "MemoryError":
         return TooLargeError("needs more memory than the sandbox allows")
     if kind == "OSError" and isinstance(number, int | None) and isinstance(message, str):
-        return OSError(number, message)
+        raised, filename = OSError(number, message), described.get("filename")
+        raised.filename = filename if isinstance(filename, str) else None
+        return raised
     if not (isinstance(kind, str) and isinstance(message, str) and isinstance(details, dict)):
         return DamagedFileError(_NONSENSE)
     if not all(map(_is_plain, details.values())):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import h5py
 import numpy as np
@@ -164,6 +166,26 @@ def test_a_loop_over_what_came_through_a_pipe_ends_as_early() -> None:
                     isolated.read()
         finally:
             isolated.close()
+
+
+def test_a_full_disk_while_the_child_copies_a_pipe_names_the_folder(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In the child as in the parent, whose messages tell where a copy went."""
+
+    def fail(**options: Any) -> NoReturn:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "pipe, copied to /full")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", fail)
+    reading, writing = os.pipe()
+    os.write(writing, b"strange")
+    os.close(writing)
+    with (
+        Input.of_descriptor(reading, "pipe") as source,
+        pytest.raises(OSError, match="No space left") as raised,
+    ):
+        IsolatedSource(Copied(str), source, ReadOptions(), 1 << 20, None)
+    assert (raised.value.errno, raised.value.filename) == (errno.ENOSPC, "pipe, copied to /full")
 
 
 @pytest.mark.skipif(processes.address_space_bytes() is None, reason="needs limits on memory")
