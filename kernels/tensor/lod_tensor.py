@@ -452,11 +452,11 @@ class LoDTensor(NumpyProtocol, Conversions):
             self._data[(rows, *found.features)] = value
         except IndexError as error:
             raise SelectionError(f"the axes of a row {self.row_shape}: {error}") from None
-        except ValueError as error:
+        except (ValueError, TypeError, OverflowError) as error:
             if not self._data.flags.writeable:
                 raise InvalidDataError("the rows are read-only; set those of a copy()") from None
-            raise ShapeMismatchError(f"value: {error}") from None
-        except (TypeError, OverflowError) as error:
+            if type(error) is ValueError and "convert" not in str(error):
+                raise ShapeMismatchError(f"value: {error}") from None
             raise InvalidDataError(f"value: not one of {self.dtype}: {error}") from None
 
     def iterate(self, level: int | str = 0) -> Iterator[Any]:

@@ -37,7 +37,7 @@ _UNITS = {
 # The types of single times and decimals.
 OBJECTS = (*_UNITS, decimal.Decimal, np.datetime64, np.timedelta64)
 _TEXT_OR_OBJECT = (*OBJECTS, str)
-_NO_NUMBER = (*_TEXT_OR_OBJECT, list, tuple, np.ndarray)
+_NO_NUMBER = (*_TEXT_OR_OBJECT, list, tuple, np.ndarray, type(None))
 # By the kind of a dtype: units of NumPy that no tensor has, and units that hold the same times.
 _FINER = {"M": {**dict.fromkeys("YMW", "D"), "h": "s", "m": "s"}, "m": dict.fromkeys("WDhm", "s")}
 
@@ -233,16 +233,19 @@ def in_unit(value: Any, unit: Unit | None) -> Any:
 def as_stored(value: Any, unit: Unit | None) -> Any:
     """Return the numbers that stand for a time, decimal or word, or for arrays or lists of them.
 
-    Numbers are returned as they are, and so are all values without a unit.
+    Numbers are returned as they are.
 
     Raises:
-        InvalidDataError: not a value of the unit, a fraction, or a code that has no word.
+        InvalidDataError: not a value of the unit, a fraction, or a code that has no word; None or
+            NaT; without a unit, text or a time.
 
     >>> as_stored(decimal.Decimal("1.5"), Decimals(6, 2)), as_stored(7, Decimals(6, 2))
     (150, 7)
     """
     if unit is None:
-        return value
+        return _number(value)
+    if _is_missing(value):
+        raise _missing(value)
     if isinstance(value, np.ndarray) and value.dtype.kind in "OMmU":
         value = list(value) if value.ndim else value[()]
     if isinstance(value, list | tuple) and any(
@@ -260,6 +263,42 @@ def as_stored(value: Any, unit: Unit | None) -> Any:
     if isinstance(unit, Categories) and counts.dtype.kind in "iu":
         check_codes(counts, LoD(), unit, None)
     return value
+
+
+def _number(value: Any) -> Any:
+    """Return a value for rows without a unit. Raises InvalidDataError: None, a time or text.
+
+    NumPy would set nan for None, the count of a time, and the number that a text spells.
+    """
+    if isinstance(value, list | tuple):
+        try:
+            value = np.asarray(value)
+        except ValueError:  # lists of several lengths, which the assignment explains
+            return value
+    if isinstance(value, np.ndarray) and value.dtype.kind == "O":
+        for one in value.flat:
+            _number(one)
+    elif _is_missing(value):
+        raise _missing(value)
+    elif isinstance(value, _TEXT_OR_OBJECT) and not isinstance(value, decimal.Decimal):
+        raise InvalidDataError(f"value: expected numbers, found {value!r}")
+    elif isinstance(value, np.ndarray) and value.dtype.kind in "MmUS":
+        raise InvalidDataError(f"value: expected numbers, found {value.dtype}")
+    return value
+
+
+def _is_missing(value: Any) -> bool:
+    """Return whether a value is None or NaT, of NumPy or pandas."""
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(value))
+    return value is None or type(value).__name__ == "NaTType"
+
+
+def _missing(value: Any) -> InvalidDataError:
+    return InvalidDataError(
+        f"value: {value} is a null, which cannot be set; make a tensor with nulls, as "
+        "LoDTensor.from_lists([[1, None]])"
+    )
 
 
 def _digits(values: list[decimal.Decimal]) -> tuple[list[int], Decimals]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -259,6 +261,47 @@ def test_a_tensor_is_set_where_its_sequences_fit() -> None:
     assert (frames.data[[0, 3, 4], 1] == 5).all()
     frames[0, 0, 0, 0] = 7
     assert frames.data[0, 0, 0] == 7
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, [None], [1.0, None], np.array([1, None], object), np.datetime64("NaT")],
+    ids=repr,
+)
+@pytest.mark.parametrize(
+    "rows", [[1, 2], [1.0, 2.0], [date(2024, 1, 1)] * 2, [Decimal("1.5")] * 2, ["a", "b"]], ids=repr
+)
+def test_nulls_are_not_set(rows: list[Any], value: Any) -> None:
+    words = LoDTensor.from_lists([rows])
+    if isinstance(rows[0], str):
+        words = LoDTensor([0, 1], [[2]]).as_categories(rows)
+    before = words.copy()
+    with pytest.raises(
+        InvalidDataError, match=r"^value: (None|NaT) is a null, which cannot be set"
+    ):
+        words[:] = value
+    assert words.identical(before)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (np.datetime64("2024-01-01"), "expected numbers, found np.datetime64"),
+        (np.array(["2024-01-01"], "M8[D]"), r"expected numbers, found datetime64\[D\]"),
+        (date(2024, 1, 1), "expected numbers, found datetime.date"),
+        ("5", "expected numbers, found '5'"),
+        (["5", "6"], "expected numbers, found <U1"),
+    ],
+)
+def test_rows_of_numbers_are_set_to_numbers(value: Any, said: str) -> None:
+    for dtype in (np.float32, np.int64):
+        with pytest.raises(InvalidDataError, match=f"value: {said}"):
+            LoDTensor(np.ones(2, dtype), [[2]])[:] = value
+    whole = LoDTensor([1, 2], [[2]])
+    with pytest.raises(InvalidDataError, match="value: not one of int64: cannot convert float NaN"):
+        whole[0] = float("nan")
+    whole[0] = [Decimal(3), 4]
+    assert whole.to_list() == [[3, 4]]
 
 
 def test_read_only_rows_are_not_set() -> None:
