@@ -115,7 +115,9 @@ def as_item(item: object) -> str:
         return "; give it with the map that unpack gave, StoredArray(array, index_map)"
     if hasattr(item, "read"):  # a tensor of an open file
         return "; its read() returns one"
-    if hasattr(item, "__array__") or isinstance(item, list | tuple):
+    if isinstance(item, list | tuple):
+        return "; LoDTensor.from_lists makes one of lists, also of texts and times"
+    if hasattr(item, "__array__"):
         return "; wrap it, LoDTensor(rows, lengths)"
     return ""
 

@@ -122,6 +122,12 @@ def read_examples(
         sequences = LoDTensor(rows, LoD([offsets]))
         if not len(sequences):
             raise InvalidDataError(f"{name}: no sequences")
+        if numbers.shape == (tensor.rows,) != (len(sequences),):
+            raise ShapeMismatchError(
+                f"{labels}: expected {len(sequences)} labels, one for each sequence of level "
+                f"{number}, found one for each row; lod train classifies sequences: to classify "
+                "rows, train a module of torch with the layers of lodcli.torch"
+            )
         for other in range(tensor.lod.n_levels):
             if numbers.shape == (tensor.lod.count(other),) != (len(sequences),):
                 remedy = f"--level {other} has as many sequences"

@@ -37,7 +37,8 @@ PATHS: dict[str, Any] = {
 }
 CONTENTS: dict[str, tuple[Any, str]] = {
     "array": (np.arange(3.0), r"LoDTensor\(rows, lengths\)"),
-    "list": ([[1, 2], [3]], r"LoDTensor\(rows, lengths\)"),
+    "list": ([[1, 2], [3]], r"found list; LoDTensor\.from_lists makes one of lists"),
+    "list of texts": ({"label": ["a", "b"]}, r"label: .* LoDTensor\.from_lists makes one of lists"),
     "steps": (TensorArray(values=[WORDS]), r"StoredArray\(array, index_map\)"),
     "path": ("x.npz", "found str"),
     "none": (None, "found NoneType"),

@@ -412,6 +412,19 @@ def test_labels_of_another_level_name_that_level(lod: Lod, folder: Path) -> None
     assert lod("train", *args, "--level", "0").code == 0
 
 
+def test_labels_of_rows_are_not_for_this_command(lod: Lod, folder: Path) -> None:
+    words = LoDTensor(np.arange(6), [[1, 2, 3]])
+    io.write("tags.lod.h5", {"words": words, "tags": LoDTensor(words.data % 2, words.lod)})
+    args = ("tags.lod.h5::words", "-o", "m", "--labels", "tags", "--embedding", "3")
+    done = lod("train", *args)
+    said = (
+        "tags.lod.h5: tags: expected 3 labels, one for each sequence of level 0, found one for each "
+        "row; lod train classifies sequences: to classify rows, train a module of torch with the "
+        "layers of lodcli.torch\n"
+    )
+    assert (done.code, done.stderr) == (1, f"lod train: {said}")
+
+
 def test_a_hidden_size_beyond_memory_is_named(lod: Lod, signs: Path) -> None:
     done = lod("train", signs, "-o", "m", "--hidden", str(10**11))
     assert (done.code, done.stdout) == (2, "")
