@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -78,9 +79,11 @@ class FastColumns:
         """Return whether whole lines match the columns, and would not change them."""
         room = Blocks.room(len(lines))
         room[: len(lines)] = lines
-        if not hasattr(self, "_narrow"):
-            self._narrow = JsonScanner(plan(self._all, narrow=True))
         return self._scanned(self._narrow, room, len(lines)) is not None
+
+    @cached_property
+    def _narrow(self) -> JsonScanner:
+        return JsonScanner(plan(self._all, narrow=True))
 
     def tensors(self, reader: LineReader, block_bytes: int) -> Iterator[Tensors | Block]:
         """Yield the tensors of each block of lines, or the block if the exact parser must read it.

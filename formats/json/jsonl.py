@@ -32,7 +32,7 @@ from lodcli.formats.text.derived import Derived
 from lodcli.formats.text.lines import LineReader, split
 from lodcli.formats.text.numerals import tells_dtype
 from lodcli.kernels.dtypes import ALL_DTYPES
-from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -222,14 +222,17 @@ class JsonSource(Source):
         return told or _columns(values, blanks, options)
 
     def _guessed(self, lines: list[bytes], options: ReadOptions) -> Columns | None:
-        """Return the columns inferred from few of these lines; None if they are not enough.
+        """Return the columns inferred from few of these lines; None if those do not tell them.
 
         If the scanner accepts the others, they hold the same types of values as those few, and are
         nested equally deep. It takes a tenth of the time of the exact parser.
         """
         few = max(1, len(lines) * FEW_BYTES // max(1, sum(map(len, lines))))
         blanks: list[int] = []
-        found = _columns(self._parsed(lines[:few], 1, blanks), blanks, options)
+        try:
+            found = _columns(self._parsed(lines[:few], 1, blanks), blanks, options)
+        except LodError:  # perhaps the others have what is chosen
+            return None
         return None if found.left_out else found
 
     def _parsed(self, lines: list[bytes], first: int, blanks: list[int]) -> list[object]:
