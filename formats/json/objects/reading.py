@@ -151,36 +151,40 @@ def picked(values: list[Any], step: Inside, first: int, *, nullable: bool = True
     Raises:
         InvalidDataError: a value is not an object, or has other fields; names the line.
     """
-    return [
-        _picked(value, step, step.lists, number, nullable)
-        for number, value in enumerate(values, first)
-    ]
+    key, size = step.key, len(step.known)
+
+    def of(value: Any, lists: int, line: int) -> Any:
+        if lists:
+            if type(value) is list:
+                return [of(one, lists - 1, line) for one in value]
+        elif type(value) is dict and len(value) == size and key in value:
+            return value[key]
+        return _picked_with_care(value, step, lists, line, nullable)
+
+    return [of(value, step.lists, number) for number, value in enumerate(values, first)]
 
 
-def _picked(value: Any, step: Inside, lists: int, line: int, nullable: bool) -> Any:
+def _picked_with_care(value: Any, step: Inside, lists: int, line: int, nullable: bool) -> Any:
+    """Return the field of an object that is null or lacks fields; see `picked` for errors."""
     if value is None:
         return None if lists or step.key is not None else False
-    where = f"line {line}: field {shown(step.name)}"
-    if lists:
-        if type(value) is not list:
-            raise InvalidDataError(f"{where}: expected a list, found {kind_of(value)}")
-        return [_picked(one, step, lists - 1, line, nullable) for one in value]
-    if type(value) is not dict:
-        raise InvalidDataError(f"{where}: expected an object, found {kind_of(value)}")
+    if lists or type(value) is not dict:
+        expected = "a list" if lists else "an object"
+        raise _misfit(step, line, f"expected {expected}, found {kind_of(value)}")
     if step.key is None:
         return True
-    if step.key in value and len(value) == len(step.known):
-        return value[step.key]
     other = next((key for key in value if key not in step.known), None)
     if other is not None:
-        raise InvalidDataError(
-            f"{where}: an object has a field {shown(other)}, which none of the first objects has"
-        )
+        found = f"an object has a field {shown(other)}, which none of the first objects has"
+        raise _misfit(step, line, found)
     if step.key not in value and not nullable:
-        raise InvalidDataError(
-            f"{where}: an object has no field {shown(step.key)}; --nulls keep reads it as null"
-        )
+        found = f"an object has no field {shown(step.key)}; --nulls keep reads it as null"
+        raise _misfit(step, line, found)
     return value.get(step.key)
+
+
+def _misfit(step: Inside, line: int, found: str) -> InvalidDataError:
+    return InvalidDataError(f"line {line}: field {shown(step.name)}: {found}")
 
 
 class NullObjects:
