@@ -18,6 +18,7 @@ from lodcli.expressions.functions import (
     COALESCE,
     COMPARISONS,
     GROWING,
+    INDEX,
     ONE,
     ORDERING,
     SWAPPED,
@@ -105,6 +106,10 @@ class Evaluation(ABC, Generic[V]):
     @abstractmethod
     def of_texts(self, name: str, function: Callable[[Array, Offsets], Array]) -> V:
         """Return a value for each text of a tensor: a function of its bytes and offsets."""
+
+    @abstractmethod
+    def index(self) -> V:
+        """Return the number of each item, from 0 in the first batch."""
 
     @abstractmethod
     def call(self, node: ast.Call, name: str) -> V:
@@ -414,6 +419,10 @@ class Evaluation(ABC, Generic[V]):
             return self.tensor(argument, str(argument.value))
         if name == COALESCE:
             return self._coalesce(node)
+        if name == INDEX:
+            if node.args or node.keywords:
+                self.fail(node, f"write {INDEX}() % 10 == 0; it is the number of the item, from 0")
+            return self.index()
         if name not in ONE and name not in TWO:
             return self.call(node, name)
         count = 1 if name in ONE else 2

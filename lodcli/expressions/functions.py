@@ -44,8 +44,10 @@ ONE: dict[str, np.ufunc] = {
 TWO: dict[str, np.ufunc] = {"maximum": np.maximum, "minimum": np.minimum}
 # The function of values in place of nulls.
 COALESCE = "coalesce"
+# The function of the numbers of the items.
+INDEX = "index"
 # All functions of an expression that do not depend on the command.
-FUNCTIONS = (*ONE, *TWO, COALESCE, "tensor")
+FUNCTIONS = (*ONE, *TWO, COALESCE, INDEX, "tensor")
 
 # Functions that need an order.
 ORDERING = (np.less, np.less_equal, np.greater, np.greater_equal, np.maximum, np.minimum)

@@ -49,6 +49,7 @@ _FUNCTIONS = {
     **dict.fromkeys(("argmax", "idxmax"), "lod apply max_index finds it"),
     **dict.fromkeys(("argmin", "idxmin"), "lod apply min_index finds it"),
     **dict.fromkeys(("ifnull", "nvl", "fillna", "fill_null", "fill_nulls"), "write coalesce(x, 0)"),
+    **dict.fromkeys(("row_number", "row_index", "rowid", "rownum"), "write index()"),
     **dict.fromkeys(("col", "column"), "write the name, or tensor('NAME')"),
     **dict.fromkeys(("contains", "has"), "write 'a' in x"),
     **dict.fromkeys(("date", "datetime", "timestamp"), "write time > '2024-05-01'"),

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Collection, Mapping
 from typing import ClassVar, NoReturn
 
-from lodcli.expressions.functions import COALESCE, TWO
+from lodcli.expressions.functions import COALESCE, INDEX, TWO
 from lodcli.expressions.hints import function_hint, name_hint, syntax_hint
 from lodcli.expressions.units import is_duration, joint_unit, unit_beside
 from lodcli.formats.core.names import listing
@@ -50,6 +50,7 @@ class Parsed:
         text: as it was written.
         tree: its syntax tree.
         tensors: the names of tensors in it, in order, each once.
+        counts: whether it has index(), the number of the item.
         marks: of the tensors that it may name; set by `know`.
 
     Raises:
@@ -73,6 +74,7 @@ class Parsed:
         self._level_names |= {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
         names = [name for node in nodes if (name := self.named(node)) is not None]
         self.tensors = tuple(dict.fromkeys(names))
+        self.counts = any(isinstance(n, ast.Call) and function_name(n) == INDEX for n in nodes)
         self._times: dict[ast.BinOp, Times | None] = {}
         # The units of both sides; of a text such as "PT1H", in which it is added.
         self.sides: dict[ast.BinOp, tuple[Unit | None, Unit | None]] = {}

@@ -83,7 +83,7 @@ class TensorExpression(Parsed):
                 self.keeps = self.keeps and bool(entry.keeps or entry.pools)
             elif name not in {*_REDUCTIONS, *FUNCTIONS}:
                 self._refuse_function(call, name)
-        if not self.tensors:
+        if not self.tensors and not self.counts:
             self.fail(self.tree, "has no tensor; write its name, as in data * 2")
 
     def check(self, schema: Schema) -> None:
@@ -117,14 +117,15 @@ class TensorExpression(Parsed):
                 elif any(words_of(part) for part in parts) or all(map(self.is_of_words, parts)):
                     yield from parts
 
-    def of(self, tensors: Mapping[str, LoDTensor]) -> LoDTensor:
+    def of(self, tensors: Mapping[str, LoDTensor], first: int = 0) -> LoDTensor:
         """Return the value.
 
         Args:
-            tensors: those it names, with equally many outermost items.
+            tensors: those it names, or any, with equally many outermost items.
+            first: the number of the first item.
         """
         with np.errstate(all="ignore"):
-            found = _Tensors(self, tensors).of(self.tree)
+            found = _Tensors(self, tensors, first).of(self.tree)
             unit = self.marks_of(self.tree)[1].unit
             if unit == _DAYS:  # no unit of a tensor
                 found, unit = arithmetic(np.multiply, found, 86_400), _SECONDS
@@ -174,9 +175,12 @@ class TensorExpression(Parsed):
 class _Tensors(Evaluation[Values]):
     """The values of the parts of an expression: tensors, or numbers."""
 
-    def __init__(self, expression: TensorExpression, tensors: Mapping[str, LoDTensor]) -> None:
+    def __init__(
+        self, expression: TensorExpression, tensors: Mapping[str, LoDTensor], first: int
+    ) -> None:
         super().__init__(expression)
         self._values = tensors
+        self._first = first
 
     def constant(self, value: bool | int | float) -> Values:
         return value
@@ -248,6 +252,11 @@ class _Tensors(Evaluation[Values]):
         data, nulls = function(texts.values, texts.lod.levels[-1]), Nulls(texts.nulls.masks[:-1])
         found = LoDTensor(data, texts.lod.without_finest(), nulls=nulls)
         return found.to_device(self._values[name].device)
+
+    def index(self) -> Values:
+        one = next(iter(self._values.values()))
+        numbers = LoDTensor(np.arange(self._first, self._first + len(one)))
+        return numbers.to_device(one.device)
 
     def call(self, node: ast.Call, name: str) -> Values:
         entry = op_of(name)

@@ -27,8 +27,8 @@ from lodcli.shell.opened import COMPUTED_BYTES, opened
 from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
 
-# Takes tensors by name, returns results by name.
-Compute = Callable[[Mapping[str, LoDTensor]], dict[str, LoDTensor]]
+# Takes tensors by name, and the number of their first item; returns results by name.
+Compute = Callable[[Mapping[str, LoDTensor], int], dict[str, LoDTensor]]
 
 
 def write_results(
@@ -163,11 +163,11 @@ class _Writing:
         known: dict[str, LoDTensor] | None = None
         if held and self._lead.name in held[-1]:
             first = _tensors(held[-1], self._chosen)
-            results = known = self._compute(first)
+            results = known = self._compute(first, 0)
         else:
             empty: Batch = {spec.name: spec.empty() for spec in self._chosen}
             first = _tensors(next(alone or iter(()), empty), self._chosen)
-            results = self._compute(first)
+            results = self._compute(first, 0)
         announced = self._announced(schema, results, first[self._lead.name])
         target.write(announced, self._written(chain(held, batches), known))
 
@@ -197,7 +197,7 @@ class _Writing:
             tensors = _tensors(batch, self._chosen)
             # The item numbers in errors of an op begin with 0 in each batch.
             with naming(f"of the items from {first} on") if first else nullcontext():
-                found, known = known or self._compute(tensors), None
+                found, known = known or self._compute(tensors, first), None
             first += len(tensors[self._lead.name])
             if self._into is None:
                 yield found

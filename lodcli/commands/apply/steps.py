@@ -27,6 +27,7 @@ from lodcli.commands.apply.expression import TensorExpression
 from lodcli.commands.apply.results import write_beside, write_results
 from lodcli.commands.apply.skipping_nulls import SKIPPING, refusal
 from lodcli.expressions.decimals import without_decimals
+from lodcli.expressions.functions import INDEX
 from lodcli.expressions.hints import as_written
 from lodcli.expressions.showing import showing_where
 from lodcli.formats.arrays.budget import WHOLE_COPIES, require_fits
@@ -208,7 +209,7 @@ def apply(steps: Sequence[Step], writing: Writing) -> None:
     first = steps[0].files[0]
     if _whole(steps) is None:
 
-        def compute(tensors: Mapping[str, LoDTensor]) -> dict[str, LoDTensor]:
+        def compute(tensors: Mapping[str, LoDTensor], first: int) -> dict[str, LoDTensor]:
             ((name, tensor),) = tensors.items()
             return _run(ready, [writing.prepared(tensor)], name, device)
 
@@ -470,20 +471,27 @@ def apply_expression(text: str, source: Reference, writing: Writing) -> None:
         from lodcli.shell.jobs.by_shards import by_shards
 
         _require_cpu(writing)
+        with showing_where():
+            if TensorExpression(text).counts:
+                raise UnsupportedError(
+                    f"{writing.target.shard_option} computes each shard separately, and index() "
+                    "counts the items of all; leave it out"
+                )
         aside = dataclasses.replace(writing, target=Target())
         by_shards(_express_shard, source, writing.target, text, aside)
         return
     with showing_where():
         expression = TensorExpression(text)
 
-        def compute(tensors: Mapping[str, LoDTensor]) -> dict[str, LoDTensor]:
+        def compute(tensors: Mapping[str, LoDTensor], first: int) -> dict[str, LoDTensor]:
             # Floats of 32 bits would round times.
             own = {
                 name: tensor if isinstance(tensor.marks.unit, Times) else writing.prepared(tensor)
                 for name, tensor in tensors.items()
             }
             placed = {name: tensor.to_device(writing.device) for name, tensor in own.items()}
-            return {expression.tensors[0]: expression.of(placed)}
+            name = expression.tensors[0] if expression.tensors else INDEX
+            return {name: expression.of(placed, first)}
 
         write_results(
             *(source, expression.tensors, compute, writing.target, writing.into),

@@ -34,10 +34,12 @@ def item_values(expression: Expression, items: Items, source: Reference) -> Valu
     expression.check(items.schema, source.name)
     if not expression.tensors:
         return expression.of_index(items)
-    found = [
-        expression.of_batch(batch, item_count(batch))
-        for batch in named(source, items.range(0, items.count))
-    ]
+    found: list[Values] = []
+    first = 0
+    for batch in named(source, items.range(0, items.count)):
+        count = item_count(batch)
+        found.append(expression.of_batch(batch, first, count))
+        first += count
     data = [one.data for one in found]
     if len({one.dtype for one in data}) > 1:
         # Some batches have nan.

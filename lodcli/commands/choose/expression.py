@@ -78,11 +78,11 @@ class Expression(Parsed):
                     self.records.setdefault(name, (spec.name, one.level))
         self.values(tensors, 0)
 
-    def of_batch(self, batch: Mapping[str, LoDTensor], count: int) -> Values:
-        """Return `values` of a batch of `count` items."""
+    def of_batch(self, batch: Mapping[str, LoDTensor], first: int, count: int) -> Values:
+        """Return `values` of a batch of `count` items, from the item `first` on."""
         tensors = {name: (tensor.lod, tensor.values) for name, tensor in batch.items()}
         nulls = {name: tensor.nulls for name, tensor in batch.items()}
-        return self.values(tensors, count, nulls)
+        return self.values(tensors, count, nulls, first)
 
     def of_index(self, items: Items) -> Values:
         """Return `values` of items, for an expression that uses no values of tensors."""
@@ -91,7 +91,11 @@ class Expression(Parsed):
         return self.values(tensors, items.count)
 
     def values(
-        self, tensors: Tensors, count: int, nulls: Mapping[str, Nulls] | None = None
+        self,
+        tensors: Tensors,
+        count: int,
+        nulls: Mapping[str, Nulls] | None = None,
+        first: int = 0,
     ) -> Values:
         """Return the value for every item: data (count,).
 
@@ -99,9 +103,10 @@ class Expression(Parsed):
             tensors: those that share the items; one without levels has one row for each item.
             count: the number of items.
             nulls: of tensors, by name.
+            first: the number of the first item.
         """
         with np.errstate(all="ignore"):
-            found = _Items(self, tensors, nulls or {}).of(self.tree)
+            found = _Items(self, tensors, nulls or {}, range(first, first + count)).of(self.tree)
         if found.rows is not None or found.data.ndim > 1:
             several = "row" if found.data.ndim == 1 else "column"
             take = "take one with mean(..), max(..), any(..) or another function"
@@ -117,12 +122,13 @@ class _Items(Evaluation[Values]):
     """The values of the parts of an expression, for each item."""
 
     def __init__(
-        self, expression: Expression, tensors: Tensors, nulls: Mapping[str, Nulls]
+        self, expression: Expression, tensors: Tensors, nulls: Mapping[str, Nulls], items: range
     ) -> None:
         super().__init__(expression)
         self.expression: Expression = expression
         self._tensors = tensors
         self._nulls = nulls
+        self._numbers = items
         # How many functions of all values of an item are around the part being evaluated.
         self._reductions = 0
 
@@ -197,6 +203,9 @@ class _Items(Evaluation[Values]):
 
     def elementwise(self, function: np.ufunc, values: Values) -> Values:
         return elementwise(function, values)
+
+    def index(self) -> Values:
+        return Values(np.arange(self._numbers.start, self._numbers.stop))
 
     def call(self, node: ast.Call, name: str) -> Values:
         if name not in _FUNCTIONS:

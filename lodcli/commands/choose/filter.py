@@ -53,6 +53,7 @@ def command(
       turns.ids         a tensor in records; length(turns): the number of records
       abs(x), isnan(x), round(x), log(x), maximum(x, y), .., tensor('NAME')
       coalesce(x, 0)    0 where x is null
+      index()           the number of the item, from 0
       + - * / // % **, == != < <= > >=, in (1, 3), and or not
       lang == "en", label in ("no", "yes")    text, and words of categories
       day >= "2024-05-01", "a" in tags, age is None, age is not None

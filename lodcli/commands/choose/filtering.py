@@ -74,7 +74,7 @@ class Filter:
             self._require_room(count)
             mask = np.ones(count, np.bool_)
             if self._expression is not None:
-                mask &= self._expression.of_batch(batch, count).true
+                mask &= self._expression.of_batch(batch, first, count).true
             mask = self._listed(mask, first) ^ self._invert
             first += count
             if mask.all():
