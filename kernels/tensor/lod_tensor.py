@@ -25,7 +25,7 @@ from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import as_array, is_on_device, on_host, why_not_held
 from lodcli.kernels.tensor.conversions import Conversions, Lengths
 from lodcli.kernels.tensor.exchange.units import as_stored
-from lodcli.kernels.tensor.exchange.words import dtype_of_codes, has_value, is_nested, words_of
+from lodcli.kernels.tensor.exchange.words import as_codes, has_value, is_nested, recoded, words_of
 from lodcli.kernels.tensor.indexing import picked, whole_items
 from lodcli.kernels.tensor.marks import (
     NO_MARKS,
@@ -237,25 +237,25 @@ class LoDTensor(NumpyProtocol, Conversions):
         return LoDTensor(self._data, self._lod, replace(self._marks, **changes), self._nulls)
 
     @types_explained
-    def as_categories(self, words: Sequence[str], *, ordered: bool = False) -> LoDTensor:
+    def as_categories(
+        self, words: Sequence[str] | None = None, *, ordered: bool = False
+    ) -> LoDTensor:
         """Return this tensor marked as codes: each row is the position of its word; no copy.
 
+        Texts become codes, int64, under one level fewer: class numbers for torch.
+
         Args:
-            words: the categories, in order; all are different.
+            words: the categories, in order; all are different. None: those of the texts, sorted.
             ordered: whether categories compare by their order.
 
         Raises:
-            InvalidDataError: rows that are not whole numbers, or not positions of words.
+            InvalidDataError: rows that are not positions of words, or a text that is none of them.
 
         >>> LoDTensor([1, 0, 1], [[2, 1]]).as_categories(["no", "yes"]).to_list()
         [['yes', 'no'], ['yes']]
         """
-        if isinstance(words, str):
-            raise InvalidDataError("categories: expected a list of words, found one text")
-        found = Categories(tuple(str(w) if isinstance(w, str) else w for w in words), ordered)
-        coded = self._marked(values=None, unit=found)
-        check_codes(on_host(self._data, "categories"), self._lod, found, self._nulls.rows)
-        return coded
+        given = (self._data, self._lod, self._marks, self._nulls)
+        return LoDTensor(*as_codes(*given, words, ordered=ordered))
 
     @property
     def categories(self) -> tuple[str, ...] | None:
@@ -269,14 +269,10 @@ class LoDTensor(NumpyProtocol, Conversions):
 
         The dtype may become wider. Raises InvalidDataError: no categories, or a missing word.
         """
-        own = self._marks.require_categories()
-        marks = replace(self._marks, unit=categories)
-        dtype = dtype_of_codes(self.dtype, categories)
-        if own.words == categories.words[: len(own.words)]:
-            return LoDTensor(self._data.astype(dtype, copy=False), self._lod, marks, self._nulls)
-        check_codes(self._data, self._lod, own, self._nulls.rows)
-        codes = own.codes_in(categories).astype(dtype)
-        data = codes[self._data] if codes.size else np.zeros_like(self._data, dtype)
+        own, marks = self._marks.require_categories(), replace(self._marks, unit=categories)
+        if own.words != categories.words[: len(own.words)]:
+            check_codes(self._data, self._lod, own, self._nulls.rows)
+        data = recoded(self._data, own, categories)
         return LoDTensor(data, self._lod, marks, self._nulls)
 
     @property

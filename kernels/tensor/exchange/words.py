@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,9 +13,17 @@ from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.places import branch_of
 from lodcli.kernels.runtime.arrays import on_host
 from lodcli.kernels.tensor.exchange.units import OBJECTS, in_unit
-from lodcli.kernels.tensor.marks import Categories, Decimals, Marks, Times, check_codes
+from lodcli.kernels.tensor.marks import (
+    Categories,
+    Decimals,
+    Marks,
+    Times,
+    check_codes,
+    codes_of,
+)
 from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
 
 
@@ -88,6 +99,64 @@ def has_value(value: Any, data: Array, lod: LoD, marks: Marks, nulls: Nulls) -> 
         equal &= valid
     places = offsets[:-1][equal][:, None] + np.arange(len(raw))
     return bool((on_host(data, "text")[places] == np.frombuffer(raw, np.uint8)).all(axis=1).any())
+
+
+def as_codes(
+    data: Array,
+    lod: LoD,
+    marks: Marks,
+    nulls: Nulls,
+    words: Sequence[str] | None,
+    *,
+    ordered: bool,
+) -> tuple[Array, LoD, Marks, Nulls]:
+    """Return texts, or whole numbers, as codes of words: the parts of a tensor.
+
+    Args:
+        data, lod, marks, nulls: of a tensor. Texts become int64 under one level fewer.
+        words: the categories; None: those of the texts, sorted.
+        ordered: whether categories compare by their order.
+
+    Raises:
+        InvalidDataError: a text that is no category, or a row that is not the code of one.
+    """
+    texts = _texts(data, lod) if marks.is_text else None
+    if texts is not None:
+        whole, lod, nulls = lod, lod.without_finest(), Nulls.of(nulls.masks[:-1])
+        valid = np.ones(len(texts), np.bool_) if nulls.rows is None else nulls.rows
+        if words is None:
+            words = sorted({text for text, there in zip(texts, valid, strict=True) if there})
+    if words is None or isinstance(words, str):
+        found = "none" if words is None else "one text"
+        raise InvalidDataError(f"categories: expected a list of words, found {found}")
+    known = Categories(tuple(str(w) if isinstance(w, str) else w for w in words), ordered)
+    marks = replace(marks, values=None, unit=known)
+    if texts is not None:
+        data = np.where(valid, codes_of(tuple(texts), known.words), 0)
+        if data.min(initial=0) < 0:
+            place = int(np.argmin(data))
+            branch = ",".join(map(str, branch_of(whole, whole.n_levels - 1, place)))
+            try:
+                known.code_of(texts[place])
+            except InvalidDataError as error:
+                raise InvalidDataError(f"text <{branch}>: {error}") from None
+    elif data.dtype.kind in "iu":  # others are refused with their marks
+        check_codes(on_host(data, "categories"), lod, known, nulls.rows)
+    return data, lod, marks, nulls
+
+
+def _texts(data: Array, lod: LoD) -> list[str]:
+    raw = on_host(data, "categories").tobytes()
+    return [raw[start:stop].decode() for start, stop in pairwise(lod.levels[-1].tolist())]
+
+
+def recoded(data: Array, own: Categories, other: Categories) -> Array:
+    """Return codes as those of other categories that have all words; the dtype may be wider."""
+    dtype = dtype_of_codes(data.dtype, other)
+    if own.words == other.words[: len(own.words)]:
+        return data.astype(dtype, copy=False)
+    codes = own.codes_in(other).astype(dtype)
+    return codes[data] if codes.size else np.zeros_like(data, dtype)
 
 
 def dtype_of_codes(dtype: np.dtype[Any], categories: Categories) -> np.dtype[Any]:

@@ -172,7 +172,11 @@ CONSTRUCTIONS: list[tuple[Callable[..., Any], tuple[Any, ...], str]] = [
     (TensorArray, (0, 3), "TensorArray: values: expected a sequence of LoDTensor or None, found"),
     (TensorArray().identical, (3,), "identical: other: expected a TensorArray, found int"),
     (Categories, (3,), "Categories: words: expected a sequence of str, found int"),
-    (CODES.as_categories, (3,), "as_categories: words: expected a sequence of str, found int"),
+    (
+        CODES.as_categories,
+        (3,),
+        "as_categories: words: expected a sequence of str or None, found int",
+    ),
     (TENSOR.from_awkward, (slice(3),), "values: expected an array of Awkward, found slice"),
     (TENSOR.from_awkward, ({"a": 1},), "values: expected an array of Awkward, found dict"),
     (TENSOR.concatenate, (iter([TENSOR]),), "parts: expected a sequence of LoDTensor, found list_"),

@@ -13,6 +13,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -328,6 +329,46 @@ def test_asarray_shares_and_array_copies() -> None:
 def test_bfloat16_computes() -> None:
     tensor = LoDTensor(np.ones(6, BFLOAT16), LOD)
     assert (tensor + tensor).dtype == BFLOAT16
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["car", "bus", "car", ""],
+        [["b", "ä"], [], ["b", None], None],
+        [[["x"], []], [["y", "x"]]],
+        [],
+    ],
+    ids=repr,
+)
+def test_texts_become_categories_as_in_arrow(texts: list[Any]) -> None:
+    words = LoDTensor.from_lists(texts) if texts else LoDTensor.from_lists(["a"])[:0]
+    found = words.as_categories()
+    assert found.to_list() == texts
+    assert found.lod.n_levels == words.lod.n_levels - 1
+    assert found.dtype == np.int64
+    assert found.as_text().identical(words)
+    column = words.to_arrow()
+    while not pa.types.is_large_string(column.type):
+        column = column.flatten()
+    coded = column.dictionary_encode()
+    assert found.categories == tuple(sorted(coded.dictionary.to_pylist()))
+    valid = slice(None) if found.nulls.rows is None else found.nulls.rows
+    assert [found.categories[code] for code in found.values[valid]] == [
+        one for one in coded.to_pylist() if one is not None
+    ]
+
+
+def test_texts_become_the_given_categories() -> None:
+    words = LoDTensor.from_lists([["no"], ["yes", "no"]])
+    found = words.as_categories(["yes", "no", "maybe"], ordered=True)
+    assert found.data.tolist() == [1, 0, 1]
+    assert found.marks == Marks(unit=Categories(("yes", "no", "maybe"), True))
+    with pytest.raises(InvalidDataError, match=r"^text <1,0>: no category 'yes'; there are: 'no'$"):
+        words.as_categories(["no"])
+    for one, said in ((None, "none"), ("no", "one text")):
+        with pytest.raises(InvalidDataError, match=f"expected a list of words, found {said}"):
+            LoDTensor([0, 1]).as_categories(one)
 
 
 def test_categories_of_numpy_are_those_of_python() -> None:

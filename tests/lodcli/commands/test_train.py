@@ -418,9 +418,9 @@ def test_labels_of_rows_are_not_for_this_command(lod: Lod, folder: Path) -> None
     args = ("tags.lod.h5::words", "-o", "m", "--labels", "tags", "--embedding", "3")
     done = lod("train", *args)
     said = (
-        "tags.lod.h5: tags: expected 3 labels, one for each sequence of level 0, found one for each "
-        "row; lod train classifies sequences: to classify rows, train a module of torch with the "
-        "layers of lodcli.torch\n"
+        "tags.lod.h5: tags: expected 3 labels, one for each sequence of level 0, found one for "
+        "each row; lod train classifies sequences: to classify rows, train a module of torch with "
+        "the layers of lodcli.torch\n"
     )
     assert (done.code, done.stderr) == (1, f"lod train: {said}")
 
