@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -100,6 +101,34 @@ def aligned(left: LoDTensor, right: LoDTensor) -> tuple[LoDTensor, LoDTensor]:
     if len(a) != len(b):
         raise ShapeMismatchError(f"the two sides have {len(a)} and {len(b)} rows")
     return LoDTensor(a, lod, nulls=left.nulls), LoDTensor(b, lod, nulls=right.nulls)
+
+
+def stacked(values: Sequence[Values]) -> LoDTensor:
+    """Return tensors and numbers side by side: rows of one axis, with all values of their rows.
+
+    Args:
+        values: at least one tensor. Those with fewer levels are broadcast, and so are numbers.
+
+    Returns:
+        A tensor in their common dtype, in main memory; a row is null where one of them is.
+
+    Raises:
+        ShapeMismatchError: sequences of different lengths.
+    """
+    tensors = [one.to_device("cpu") for one in values if isinstance(one, LoDTensor)]
+    deep = max(tensors, key=lambda one: one.lod.n_levels)
+    beside = LoDTensor(np.zeros((deep.rows, 1)), deep.lod)
+    parts = []
+    for one in values:
+        rows = np.full(deep.rows, one) if not isinstance(one, LoDTensor) else tensors.pop(0)
+        part = rows if isinstance(rows, LoDTensor) else LoDTensor(rows, deep.lod)
+        flat = part.values.reshape(part.rows, math.prod(part.row_shape))
+        parts.append(aligned(beside, LoDTensor(flat, part.lod, nulls=part.nulls))[1])
+    # Python's numbers have no dtype of their own beside arrays.
+    kinds = [one.dtype if isinstance(one, LoDTensor) else one for one in values]
+    data = np.concatenate([one.values for one in parts], axis=1, dtype=np.result_type(*kinds))
+    rows_valid = functools.reduce(both_valid, (one.nulls.rows for one in parts))
+    return _with_masks(LoDTensor(data, parts[0].lod), parts, rows_valid)
 
 
 def compared(value: Values, beside: Values) -> Any:

@@ -16,6 +16,7 @@ from lodcli.commands.apply.elementwise import (
     coalesced,
     compared,
     paired,
+    stacked,
     with_valid,
 )
 from lodcli.commands.apply.skipping_nulls import SKIPPING, pooled, refusal
@@ -42,8 +43,8 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Categories, Decimals, Marks, Times, Unit
 from lodcli.kernels.tensor.nulls import Nulls
 
-# Besides the ops, such as sum, which reduce every sequence as well.
-_REDUCTIONS = ("all", "any", "length")
+# Besides the ops, such as sum, and the functions of all expressions.
+_OWN = ("all", "any", "length", "stack")
 # The difference of two dates, and a unit for durations whose unit does not matter.
 _DAYS, _SECONDS = Times("duration", "D"), Times("duration", "s")
 
@@ -55,7 +56,7 @@ def ops() -> dict[str, OpEntry]:
 
 def op_of(name: str) -> OpEntry | None:
     """Return the op of a name in an expression, built in or of a plug-in; None if it is not one."""
-    return None if name in {"", *_REDUCTIONS, *FUNCTIONS} else find_op(name)
+    return None if name in {"", *_OWN, *FUNCTIONS} else find_op(name)
 
 
 class TensorExpression(Parsed):
@@ -81,7 +82,7 @@ class TensorExpression(Parsed):
             entry = op_of(name)
             if entry is not None and entry.itemwise:
                 self.keeps = self.keeps and bool(entry.keeps or entry.pools)
-            elif name not in {*_REDUCTIONS, *FUNCTIONS}:
+            elif name not in {*_OWN, *FUNCTIONS}:
                 self._refuse_function(call, name)
         if not self.tensors and not self.counts:
             self.fail(self.tree, "has no tensor; write its name, as in data * 2")
@@ -169,7 +170,7 @@ class TensorExpression(Parsed):
 
     def functions(self) -> Collection[str]:
         theirs = [entry.name for entry in working()[0] if entry.itemwise]
-        return {*FUNCTIONS, *_REDUCTIONS, *ops(), *theirs}
+        return {*FUNCTIONS, *_OWN, *ops(), *theirs}
 
 
 class _Tensors(Evaluation[Values]):
@@ -262,6 +263,8 @@ class _Tensors(Evaluation[Values]):
         entry = op_of(name)
         if entry is not None:
             return self._op(node, entry)
+        if name == "stack":
+            return self._stack(node)
         if len(node.args) != 1 or node.keywords:
             self.fail(node, f"{name} takes one argument, as in {name}(data)")
         name_of = self.expression.named(node.args[0])
@@ -279,6 +282,23 @@ class _Tensors(Evaluation[Values]):
         assert isinstance(found, LoDTensor)
         counts = pooled(name, sequence_sum, found.astype(np.int64))
         return arithmetic(np.greater if name == "any" else np.equal, counts, 0)
+
+    def _stack(self, node: ast.Call) -> Values:
+        if len(node.args) < 2 or node.keywords:
+            self.fail(node, "stack takes several tensors, as in stack(x, y)")
+        for one in node.args:
+            unit = self.expression.marks_of(one)[1].unit
+            if isinstance(unit, Times | Categories):
+                remedy = ", as (t - first(t)) / 'PT1S'" if isinstance(unit, Times) else ""
+                self.fail(one, f"stack takes numbers, this is a {unit}; make numbers of it{remedy}")
+        values = [self.of(one) for one in node.args]
+        device = next((one.device for one in values if isinstance(one, LoDTensor)), None)
+        if device is None:
+            self.fail(node, "stack takes at least one tensor")
+        try:
+            return stacked(values).to_device(device)
+        except LodError as error:
+            self.fail(node, str(error))
 
     def _op(self, node: ast.Call, entry: OpEntry) -> Values:
         own = described(entry)

@@ -1,0 +1,114 @@
+"""`stack(x, y)` of `lod apply`: columns side by side as rows; NumPy and pyarrow are the oracles."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lodcli.formats.core import io
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.lodcli.conftest import Lod
+
+LENGTHS = [3, 0, 4, 2]
+RNG = np.random.default_rng(4)
+
+
+@pytest.fixture
+def tracks(folder: Path) -> dict[str, Any]:
+    """tracks.parquet: three columns of lists, as of groupby().agg(list), one number and a text."""
+    columns = {
+        "lat": [RNG.normal(size=n) for n in LENGTHS],
+        "speed": [RNG.normal(size=n).astype(np.float32) for n in LENGTHS],
+        "hour": [RNG.integers(0, 24, n) for n in LENGTHS],
+        "weight": [1.5, 2.5, 3.5, 4.5],
+        "label": ["car", "bus", "car", "bus"],
+    }
+    pq.write_table(
+        pa.table({name: pa.array(one) for name, one in columns.items()}), "tracks.parquet"
+    )
+    return columns
+
+
+def test_columns_are_the_values_of_a_row(lod: Lod, tracks: dict[str, Any]) -> None:
+    text = "stack(lat, hour * 2, weight, mean(speed), 7)"
+    done = lod("apply", text, "tracks.parquet", "--into", "points", "-o", "out.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    found = io.read("out.lod.h5", "points")
+    assert found.recursive_sequence_lengths() == [LENGTHS]
+    for place, part in enumerate(found):
+        lat, hour, speed = (tracks[name][place] for name in ("lat", "hour", "speed"))
+        mean = speed.mean() if len(speed) else 0
+        rest = [np.full(len(lat), one) for one in (tracks["weight"][place], mean, 7)]
+        wanted = np.stack([lat, hour * 2, *rest], axis=1)
+        np.testing.assert_allclose(part.data, wanted, rtol=1e-6)  # a mean in float32
+    # An RNN takes these rows.
+    train = ("train", "out.lod.h5::points", "-o", "m", "--epochs", "1", "-q")
+    assert lod("filter", "out.lod.h5", "length(lat) > 0", "-o", "some.lod.h5").code == 0
+    assert lod(*train).code == 1  # an empty sequence
+    assert lod("train", "some.lod.h5::points", *train[2:]).code == 0
+
+
+def test_the_dtype_is_the_common_one(lod: Lod, tracks: dict[str, Any]) -> None:
+    for text, dtype in (
+        ("stack(speed, speed * 2)", "float32"),
+        ("stack(speed, 0.5)", "float32"),
+        ("stack(hour, 1)", "int64"),
+        ("stack(hour, lat)", "float64"),
+        ("stack(hour > 3, lat > 0)", "bool"),
+    ):
+        assert lod("apply", text, "tracks.parquet", "-o", "o.lod.h5", "-f").code == 0, text
+        assert io.read("o.lod.h5").dtype == dtype, text
+
+
+def test_rows_of_several_values_are_joined(lod: Lod, folder: Path) -> None:
+    x = LoDTensor(np.arange(12.0).reshape(6, 2), [[2, 4]])
+    y = LoDTensor(np.arange(24.0).reshape(6, 2, 2), x.lod)
+    io.write("a.lod.h5", {"x": x, "y": y})
+    assert lod("apply", "stack(x, y, x[0])", "a.lod.h5", "-o", "o.lod.h5").code == 0
+    wanted = np.concatenate([x.data, y.data.reshape(6, 4), x.data[:, :1]], axis=1)
+    np.testing.assert_array_equal(io.read("o.lod.h5").data, wanted)
+
+
+def test_a_row_with_a_null_is_null(lod: Lod, folder: Path) -> None:
+    records = [{"a": [1, None, 5], "b": [2, 3, None]}, {"a": None, "b": None}, {"a": [7], "b": [8]}]
+    Path("a.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
+    done = lod("apply", "stack(a, b)", "a.jsonl", "-q", "-o", "o.jsonl")
+    assert (done.code, done.stderr) == (0, "")
+    assert Path("o.jsonl").read_text().split() == ["[[1,2],null,null]", "null", "[[7,8]]"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("stack(lat)", "stack takes several tensors, as in stack(x, y)"),
+        ("stack(lat, axis=1)", "stack takes several tensors, as in stack(x, y)"),
+        ("lat + stack(1, 2)", "stack takes at least one tensor"),
+        ("stack(lat, label)", "label is text; an expression computes with numbers"),
+        ("stack(lat, other)", "the two sides have sequences of different lengths"),
+    ],
+)
+def test_what_is_no_row_is_refused(lod: Lod, tracks: dict[str, Any], text: str, said: str) -> None:
+    table = pq.read_table("tracks.parquet")
+    other = pa.array([[1.0]] * 4)
+    pq.write_table(table.append_column("other", other), "tracks.parquet")
+    done = lod("apply", text, "tracks.parquet", "-o", "o.lod.h5")
+    assert (done.code, said in done.stderr, Path("o.lod.h5").exists()) == (2, True, False), done
+
+
+def test_times_are_to_be_made_numbers(lod: Lod, folder: Path) -> None:
+    times = LoDTensor.from_lists(
+        [[np.datetime64("2024-01-01", "s"), np.datetime64("2024-01-02", "s")]]
+    )
+    io.write("t.lod.h5", {"t": times, "x": LoDTensor(np.ones(2), times.lod)})
+    done = lod("apply", "stack(x, t)", "t.lod.h5", "-o", "o.lod.h5")
+    said = "stack takes numbers, this is a timestamp[s]; make numbers of it, as (t - first(t)) / "
+    assert (done.code, said in done.stderr) == (2, True), done
+    done = lod("apply", "stack(x, (t - first(t)) / 'PT1H')", "t.lod.h5", "-o", "o.lod.h5")
+    assert done.code == 0
+    assert io.read("o.lod.h5").to_list() == [[[1.0, 0.0], [1.0, 24.0]]]
