@@ -14,10 +14,11 @@ import numpy as np
 
 from lodcli.formats.json.columns import Column
 from lodcli.formats.json.fields import Columns
-from lodcli.formats.json.scanner.plan import paths_of, plan
+from lodcli.formats.json.scanner.plan import MOST_DEPTH, paths_of, plan
 from lodcli.formats.json.scanner.scan_native import (
     PADDING_BYTES,
     JsonScanner,
+    Node,
     Scanned,
     is_available,
 )
@@ -37,7 +38,8 @@ Tensors = dict[str, LoDTensor]
 # Input that the exact parser reads while the scanner of the package is loaded, or while one is
 # compiled in a checkout.
 REPAID_SHIPPED, REPAID_BYTES = 1 << 16, 16 << 20
-BLOCK_BYTES = 1 << 20
+# A block of lines; less if there are many columns.
+BLOCK_BYTES, LEAST_BLOCK_BYTES = 1 << 20, 1 << 16
 # Maximum memory that the scanners of all threads reserve (without touching it).
 MOST_RESERVED_BYTES = 4 << 30
 
@@ -68,18 +70,24 @@ class FastColumns:
         self._root = plan(columns)
         self._skips_blanks = skips_blanks
         self._scanners = threading.local()
-        self._threads = _threads(self._root.reserved_bytes(BLOCK_BYTES))
+        self._threads, self._block_bytes = _threads(self._root)
 
     @property
     def fits(self) -> bool:
-        """Whether the scanner is available, and can read so many columns."""
-        return self._threads > 0 and is_available()
+        """Whether the scanner is available, and can read so many columns and levels."""
+        shallow = all(column.depth <= MOST_DEPTH for column, _ in self._columns)
+        return shallow and self._threads > 0 and is_available()
 
-    def fit(self, lines: bytes) -> bool:
+    def fit(self, lines: list[bytes]) -> bool:
         """Return whether whole lines match the columns, and would not change them."""
-        room = Blocks.room(len(lines))
-        room[: len(lines)] = lines
-        return self._scanned(self._narrow, room, len(lines)) is not None
+        many = max(1, len(lines) * self._block_bytes // (1 + sum(map(len, lines))))
+        for first in range(0, len(lines), many):
+            block = b"".join(lines[first : first + many])
+            room = Blocks.room(len(block))
+            room[: len(block)] = block
+            if self._scanned(self._narrow, room, len(block)) is None:
+                return False
+        return True
 
     @cached_property
     def _narrow(self) -> JsonScanner:
@@ -90,7 +98,7 @@ class FastColumns:
 
         When a block is yielded, the reader's `line` is the one before it.
         """
-        blocks = Blocks(reader, block_bytes)
+        blocks = Blocks(reader, min(block_bytes, self._block_bytes))
         with thread_pool(self._threads, "lod-json") as pool:
             waiting: deque[tuple[bytearray, int, Future[Tensors | None]]] = deque()
             try:
@@ -129,9 +137,14 @@ class FastColumns:
         return result
 
 
-def _threads(reserved_bytes: int) -> int:
-    """Return the number of threads to scan with, if each reserves `reserved_bytes`."""
-    return min(thread_count(), MOST_THREADS, MOST_RESERVED_BYTES // reserved_bytes)
+def _threads(root: Node) -> tuple[int, int]:
+    """Return the number of threads to scan with, and the size of their blocks."""
+    block_bytes, threads = BLOCK_BYTES, min(thread_count(), MOST_THREADS)
+    while block_bytes > LEAST_BLOCK_BYTES:
+        if threads * root.reserved_bytes(block_bytes) <= MOST_RESERVED_BYTES:
+            break
+        block_bytes //= 2
+    return min(threads, MOST_RESERVED_BYTES // root.reserved_bytes(block_bytes)), block_bytes
 
 
 class Blocks:

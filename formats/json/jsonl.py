@@ -209,7 +209,7 @@ class JsonSource(Source):
             if total == PEEK_BYTES and self._repays(0):
                 told = self._guessed(lines, options)
                 guess = None if told is None else self._scanning(told)
-            if told is not None and guess is not None and guess.fits and guess.fit(b"".join(lines)):
+            if told is not None and guess is not None and guess.fits and guess.fit(lines):
                 found = told
             else:
                 told = None

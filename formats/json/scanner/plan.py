@@ -19,8 +19,8 @@ from lodcli.formats.json.scanner.scan_native import (
     Path,
 )
 
-# More levels of a node have no nulls for the scanner, which has a bit for each.
-_MOST_NULLABLE = 60
+# Most nested lists for the scanner, which has a bit for the nulls of each level.
+MOST_DEPTH = 60
 _KINDS = {"b": TRUTH, "i": WHOLE, "u": WHOLE}
 _ANY = Node(SKIPPED, 0, frozenset({0}), lacking=True)
 _NONE = Node(NOTHING, 0, lacking=True)
@@ -87,7 +87,6 @@ class _Planner:
         kind = None if self._objects is None else self._objects.found[step.name]
         if kind != HOLLOW and all(0 in inner.nullable for inner in fields.values()):
             nullable.add(depth)
-        nullable.intersection_update(range(_MOST_NULLABLE))
         lacking = 0 in nullable and (place > 0 or self._lacking)
         return Node(RECORD, depth, frozenset(nullable), lacking, fields, hollow=kind != NULL)
 
@@ -100,6 +99,6 @@ class _Planner:
         levels = len(spec.levels)
         # A null row that is a list or text is left to the exact parser.
         ends = levels + (column.depth == levels and not column.text)
-        nullable = range(min(ends - above, _MOST_NULLABLE) if spec.nullable else 0)
+        nullable = range(ends - above if spec.nullable else 0)
         lacking = 0 in nullable and (bool(column.inside) or self._lacking)
         return Node(kind, column.depth - above, frozenset(nullable), lacking)

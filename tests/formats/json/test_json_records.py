@@ -427,6 +427,13 @@ def test_other_software_reads_the_same(
         assert found[path].to_list() == [picked(row, path.split(".")) for row in rows], path
 
 
+@pytest.mark.parametrize("depth", [59, 63])
+def test_nulls_in_deep_lists_read_alike(readers: Readers, depth: int) -> None:
+    inner = [b"[" * depth + value + b"]" * depth for value in (b"[1]", b"null", b"[null]")]
+    readers.agree(b"\n".join([*inner, b"[null]", b"null"]))
+    assert bool(readers.scanned) == (depth < 60)
+
+
 # -- memory --------------------------------------------------------------------------------
 
 
@@ -442,3 +449,14 @@ def test_masks_do_not_pass_from_block_to_block(readers: Readers) -> None:
     assert readers.scanned > 100
     assert not readers.stopped
     assert found["a"].nulls.count == found["b.c"].nulls.count == 52
+
+
+def test_many_columns_are_scanned_in_smaller_blocks(
+    readers: Readers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each column reserves memory for a block: in place of a block of 1 MiB, there are ten."""
+    monkeypatch.setattr("lodcli.formats.json.compiled_reader.MOST_RESERVED_BYTES", 1 << 30)
+    line = json.dumps({f"x{number}": [number] for number in range(500)}).encode() + b"\n"
+    readers.agree(line * ((1 << 20) // len(line)))
+    assert readers.scanned > 10
+    assert not readers.stopped
