@@ -29,6 +29,7 @@ from lodcli.commands.apply.skipping_nulls import SKIPPING, refusal
 from lodcli.expressions.decimals import without_decimals
 from lodcli.expressions.functions import INDEX
 from lodcli.expressions.hints import as_written
+from lodcli.expressions.parsing import ExpressionError
 from lodcli.expressions.showing import showing_where
 from lodcli.formats.arrays.budget import WHOLE_COPIES, require_fits
 from lodcli.formats.core.limits import declared_bytes
@@ -55,6 +56,7 @@ from lodcli.shell.targets import Target
 
 _SORTED, _REORDERED = "sort_by_length", "reorder_by_rank"
 _ARITHMETIC: Mapping[str, np.ufunc] = {str(name): ufunc for name, ufunc in UFUNCS.items()}
+_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
 
 @dataclass(frozen=True)
@@ -248,9 +250,11 @@ def _whole(steps: Sequence[Step]) -> Step | None:
 
 def _may_have_nulls(steps: Sequence[Step]) -> Callable[[TensorSpec, TensorSpec], bool]:
     """Return a function that tells, by the first tensor and a result, if that may have nulls."""
-    keep = all(step.entry.nulls for step in steps)
-    # Of an empty sequence, no time is the greatest: see sequence_max.
-    pick = any(step.entry.pools and step.entry.marks for step in steps)
+    keep = all(step.entry.nulls or step.number is not None for step in steps)
+    # Of an empty sequence, no time is the greatest: see sequence_max. And none is a duration / 0.
+    pick = any(
+        (step.entry.pools and step.entry.marks) or step.name in _ARITHMETIC for step in steps
+    )
     return lambda lead, made: (
         (keep and lead.nullable) or (pick and isinstance(made.marks.unit, Times | Categories))
     )
@@ -361,9 +365,27 @@ def _run(
     return {key: tensor.to_device("cpu") for key, tensor in items.items()}
 
 
+def _of_times(step: Step, tensors: Sequence[LoDTensor], device: str) -> LoDTensor | None:
+    """Return arithmetic with times as an expression computes it; None for other arithmetic."""
+    if not any(isinstance(tensor.marks.unit, Times) for tensor in tensors):
+        return None
+    one, other = "one", repr(step.number) if step.number is not None else "other"
+    if "level" in step.values or other in ("inf", "-inf", "nan"):
+        return None  # which an expression cannot say
+    named = dict(zip((one, "other"), tensors, strict=False))
+    expression = TensorExpression(f"{one} {_SIGNS[step.name]} {other}")
+    try:
+        expression.check(schema_of(named))
+        return expression.of({name: item.to_device(device) for name, item in named.items()})
+    except ExpressionError as error:
+        raise InvalidDataError(f"{step.name}: {str(error).partition(': ')[2]}") from None
+
+
 def _call(step: Step, tensors: Sequence[LoDTensor], device: str, name: str) -> Any:
     if not step.entry.marks:
         tensors = [without_decimals(tensor) for tensor in tensors]
+    if step.name in _ARITHMETIC and (found := _of_times(step, tensors, device)) is not None:
+        return found
     if step.number is not None:
         with np.errstate(all="ignore"):
             return arithmetic(_ARITHMETIC[step.name], tensors[0].to_device(device), step.number)

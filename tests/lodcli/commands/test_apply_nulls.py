@@ -191,3 +191,11 @@ def test_the_error_of_a_null_says_what_replaces_it(
     assert done.code != 0
     assert said in done.stderr
     assert not list(Path().glob("out.*"))
+
+
+@pytest.mark.usefixtures("flat")
+def test_a_number_added_to_a_null_is_null_in_a_stream(lod: Lod) -> None:
+    """The header of a stream says whether there may be nulls."""
+    done = lod("apply", "add", "t.parquet::x", "1", "-o", "out.lods")
+    assert (done.code, done.stderr) == (0, "")
+    assert tensor("out.lods").to_list() == [2.5, None, -3.0, 1.5, None]

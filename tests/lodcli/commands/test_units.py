@@ -407,3 +407,64 @@ def test_moved_fields_of_records_leave_the_records_whole(lod: Lod) -> None:
         assert (done.code, done.stderr) == (0, "")
         found = pq.read_table("o.parquet").to_pydict()
         assert found == {"turns": turns, "x": [[START, START], []]}
+
+
+HALF_A_DAY = timedelta(hours=12)
+SPANS = [[timedelta(hours=1), timedelta(0)], [timedelta(2)]]
+# By hand: an op, its second operand, and the result for the times below.
+OF_TIMES: dict[tuple[str, str], list[Any]] = {
+    ("sub", "u.lod.h5"): [[timedelta(0), timedelta(1)], [timedelta(0)]],
+    ("sub", "day.lod.h5"): [[HALF_A_DAY, 3 * HALF_A_DAY], [-HALF_A_DAY]],
+    ("sub", "w.lod.h5"): [
+        [START - timedelta(hours=1), START + timedelta(1)],
+        [START - timedelta(2)],
+    ],
+    ("add", "w.lod.h5"): [
+        [START + timedelta(hours=1), START + timedelta(1)],
+        [START + timedelta(2)],
+    ],
+    ("sub", "5000000"): [[START - 5 * SECOND, START + timedelta(1, -5)], [START - 5 * SECOND]],
+}
+
+
+@pytest.mark.parametrize(("op", "other"), OF_TIMES)
+def test_arithmetic_of_times_is_that_of_an_expression(
+    op: str, other: str, lod: Lod, folder: Path
+) -> None:
+    """`lod apply sub a b` wrote numbers, and `lod apply 'a - b'` durations."""
+    starts = [START, START + timedelta(1)]
+    times = LoDTensor.from_lists([starts, [START]])
+    content = {
+        "t": times,
+        "u": LoDTensor.from_lists([START, START]),
+        "w": LoDTensor.from_lists(SPANS),
+    }
+    content["day"] = LoDTensor.from_lists([START.date(), START.date() + timedelta(1)])
+    for name, item in content.items():
+        io.write(f"{name}.lod.h5", item)
+    done = lod("apply", op, "t.lod.h5", other, "-o", "out.lods")
+    assert (done.code, done.stderr) == (0, "")
+    (found,) = lodcli.read_all("out.lods").values()
+    assert found.to_list() == OF_TIMES[op, other]
+
+
+@pytest.mark.usefixtures("folder")
+def test_arithmetic_of_durations_is_that_of_an_expression(lod: Lod) -> None:
+    io.write("w.lod.h5", LoDTensor.from_lists(SPANS))
+    for line, wanted in {
+        "mul w.lod.h5 2": [[2 * one for one in spans] for spans in SPANS],
+        "div w.lod.h5 2": [[one / 2 for one in spans] for spans in SPANS],
+        "div w.lod.h5 0": [[None, None], [None]],
+        "sub w.lod.h5 w.lod.h5 --then add 5": [
+            [timedelta(microseconds=5)] * 2,
+            [timedelta(microseconds=5)],
+        ],
+    }.items():
+        done = lod("apply", *line.split(), "-fo", "out.lods")
+        assert (done.code, done.stderr) == (0, "")
+        (found,) = lodcli.read_all("out.lods").values()
+        assert found.to_list() == wanted
+    io.write("d.lod.h5", LoDTensor.from_lists([[date(2024, 5, 1)] * 2, [date(2024, 5, 1)]]))
+    done = lod("apply", "sub", "w.lod.h5", "d.lod.h5", "-fo", "out.lods")
+    assert done.code == 1
+    assert "sub: one is duration[us] and other is date[D]: the kinds differ" in done.stderr
