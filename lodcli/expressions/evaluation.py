@@ -262,6 +262,8 @@ class Evaluation(ABC, Generic[V]):
                 self.fail(right, "compare with == and !=; is is only for None")
             null = self.null(left)
             return null if isinstance(op, ast.Is) else self.mapped(np.logical_not, null)
+        for side in (left, right):
+            self._require_first(side)
         compared = self._texts(left, op, right)
         if compared is not None:
             return compared
@@ -291,6 +293,15 @@ class Evaluation(ABC, Generic[V]):
     def _require_order(self, node: ast.expr, units: _Units) -> None:
         if all(isinstance(unit, Categories) and not unit.ordered for unit in units):
             self.fail(node, "these categories have no order; use == or !=")
+
+    def _require_first(self, node: ast.expr) -> None:
+        """Fail if a part is the greatest or least of categories without an order."""
+        if isinstance(node, ast.Call) and function_name(node) in BY_ORDER:
+            name, marks = self.expression.marks_of(node)
+            if marks.categories is not None and not marks.categories.ordered:
+                two = function_name(node) in TWO
+                use = "== or !=" if two else "first, last, any or all"
+                self.fail(node, f"the categories of {name} have no order; use {use}")
 
     def _in_one_unit(self, node: ast.expr, values: tuple[V, V], units: _Units) -> tuple[V, V]:
         """Return two values as numbers of one unit, or codes of the same words."""
@@ -376,8 +387,6 @@ class Evaluation(ABC, Generic[V]):
             self.fail(node, f"expected a number, found {node.value!r}; {hint}")
         if type(op) in SWAPPED and not words.ordered:
             self.fail(node, f"the categories of {name} have no order; use ==, != or in")
-        if isinstance(other, ast.Call) and function_name(other) in BY_ORDER and not words.ordered:
-            self.fail(other, f"the categories of {name} have no order; use first, last, any or all")
         return self.of(self._counted(node, f"{name}: ", words))
 
     def _counted(self, node: ast.expr, prefix: str, unit: Unit | None) -> ast.expr:

@@ -16,7 +16,7 @@ from lodcli.expressions.hints import function_hint, name_hint, syntax_hint
 from lodcli.expressions.units import is_duration, joint_unit, unit_beside
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema
-from lodcli.kernels.errors import OptionError
+from lodcli.kernels.errors import LodError, OptionError
 from lodcli.kernels.tensor.marks import NO_MARKS, Decimals, Marks, Times, Unit
 
 LONGEST = 10_000
@@ -106,7 +106,10 @@ class Parsed:
             count = 2 if function in TWO else len(node.args) if function == COALESCE else 1
             known = [self.marks_of(one) for one in node.args[:count]]
             given = next((one for one, marks in known if marks.unit is not None), known[0][0])
-            unit = functools.reduce(joint_unit, (marks.unit for _, marks in known))
+            try:
+                unit = functools.reduce(joint_unit, (marks.unit for _, marks in known))
+            except LodError as error:
+                self.fail(node, str(error))
             if isinstance(unit, Times):  # a sum of moments is none
                 kept = kept or function == "mean" or is_duration(unit)
             return given, Marks(unit=unit if kept else None)  # a byte of a text is no text

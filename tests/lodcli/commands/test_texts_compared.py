@@ -27,7 +27,12 @@ def table(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]
     words = sorted(WORDS)[::-1]
     codes = LoDTensor(np.array([words.index(word) for word in found["c"]], np.uint8))
     texts = {name: LoDTensor.from_lists(found[name]) for name in "ab"}
-    io.write("t.lod.h5", {**texts, "c": codes.as_categories(words)})
+    few = LoDTensor(np.arange(300) % 2)
+    ordered = {
+        "o": few.as_categories(["a", "b"], ordered=True),
+        "q": few.as_categories(["b", "a"], ordered=True),
+    }
+    io.write("t.lod.h5", {**texts, "c": codes.as_categories(words), **ordered})
     monkeypatch.setattr(base, "BATCH_BYTES", 300)
     monkeypatch.setattr(opened, "BATCH_BYTES", 300)
     return found
@@ -85,6 +90,11 @@ def test_nulls_and_lists_of_texts(expression: str, kept: str, lod: Lod, folder: 
 @pytest.mark.parametrize(
     ("expression", "said"),
     [
+        ("max(c) == a", "column 1: the categories of c have no order; use first, last, any or all"),
+        ("a != min(c)", "column 6: the categories of c have no order"),
+        ("max(c) == c", "column 1: the categories of c have no order"),
+        ("minimum(o, q) == a", "column 1: ordered categories with other words have no common"),
+        ("coalesce(o, q) == a", "column 1: ordered categories with other words have no common"),
         ("a < c", "column 5: a text and a category are compared with == or !="),
         ("a in b", "column 6: b is one value for each item; compare it with =="),
         ("a in (b, 'x')", "column 7: expected a number or a word; compare tensors with =="),
@@ -107,7 +117,7 @@ def test_what_is_no_comparison_of_texts(
     [
         ("first(c) == a", "b"),
         ("a != first(c)", "ac"),
-        ("max(c) == a", "b"),
+        ("last(c) == a", "b"),
         ("d == first(c)", "b"),  # other words
         ("first(c) != d", "ac"),
     ],
