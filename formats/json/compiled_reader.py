@@ -38,8 +38,9 @@ Tensors = dict[str, LoDTensor]
 # Input that the exact parser reads while the scanner of the package is loaded, or while one is
 # compiled in a checkout.
 REPAID_SHIPPED, REPAID_BYTES = 1 << 16, 16 << 20
-# A block of lines; less if there are many columns.
-BLOCK_BYTES, LEAST_BLOCK_BYTES = 1 << 20, 1 << 16
+# A block of lines; less if there are many columns. In fewer bytes for each column, the exact parser
+# would be faster.
+BLOCK_BYTES, LEAST_COLUMN_BYTES = 1 << 20, 1 << 10
 # Maximum memory that the scanners of all threads reserve (without touching it).
 MOST_RESERVED_BYTES = 4 << 30
 
@@ -139,9 +140,9 @@ class FastColumns:
 
 def _threads(root: Node) -> tuple[int, int]:
     """Return the number of threads to scan with, and the size of their blocks."""
-    block_bytes, threads = BLOCK_BYTES, min(thread_count(), MOST_THREADS)
-    while block_bytes > LEAST_BLOCK_BYTES:
-        if threads * root.reserved_bytes(block_bytes) <= MOST_RESERVED_BYTES:
+    threads, block_bytes = min(thread_count(), MOST_THREADS), BLOCK_BYTES
+    while threads * root.reserved_bytes(block_bytes) > MOST_RESERVED_BYTES:
+        if block_bytes < 2 * LEAST_COLUMN_BYTES * root.size:
             break
         block_bytes //= 2
     return min(threads, MOST_RESERVED_BYTES // root.reserved_bytes(block_bytes)), block_bytes

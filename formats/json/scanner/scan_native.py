@@ -73,9 +73,13 @@ class Node:
 
     def reserved_bytes(self, size: int) -> int:
         """Return how much memory a scanner reserves for a block; most of it is never touched."""
-        nodes = list(self._all())
-        levels = 1 + max(node.depth for node in nodes)
-        return len(nodes) * (8 + 9 * levels) * (size * 5 // 8)
+        levels = 1 + max(node.depth for node in self._all())
+        return self.size * (8 + 9 * levels) * (size * 5 // 8)
+
+    @property
+    def size(self) -> int:
+        """The number of nodes, with those of all fields."""
+        return sum(1 for _ in self._all())
 
     def _all(self) -> Iterator[Node]:
         yield self
