@@ -301,6 +301,48 @@ def _may_lack(owner: int, number: int, to: Tree) -> bool:
 
 
 @numba.njit(cache=True)
+def _ends_well(owner: int, number: int, found: int, solid: bool, to: Tree) -> bool:
+    """Return whether an object may end here, and append nulls to the fields that it lacks."""
+    if found != int_at(owner + COUNT) and not _may_lack(owner, number, to):
+        return False
+    return solid or int_at(owner + HOLLOW) != 0
+
+
+@numba.njit(cache=True)
+def _named(at: int, owner: int, last: int, number: int, unknown: int, to: Tree) -> Any:
+    """Scan the name of a field and its colon.
+
+    Args:
+        at: the quote before it.
+        owner: the object's node; last: number of the field before it.
+        number: of the object.
+        unknown: how many unknown fields the line has so far.
+
+    Returns:
+        Its end (or STOP), the node of the field, and its number in the object.
+    """
+    if byte_at(at) != 34:
+        return STOP, 0, last
+    start = at + 1
+    at, field = _field(start, owner, last, to)
+    if at > 0:
+        last = field
+        node = int_at(owner + FIRST) + field
+        if int_at(to.seen + 8 * node) == number:
+            return STOP, 0, last
+        put_int(to.seen + 8 * node, number)
+    else:
+        at, plain = skipped_text(start)
+        if not plain or not int_at(owner + OTHERS):
+            return STOP, 0, last
+        if not is_new(start, at - 1, to.unknown, 0, unknown):
+            return STOP, 0, last
+        node = to.many
+    at = past_blanks(at)
+    return at + 1 if byte_at(at) == 58 else STOP, node, last
+
+
+@numba.njit(cache=True)
 def line_at(at: int, objects: int, to: Tree, hards: int) -> Any:
     """Scan a line.
 
@@ -364,9 +406,7 @@ def line_at(at: int, objects: int, to: Tree, hards: int) -> Any:
         while True:
             # A value ended, or `closes`: the object ended, or `opens`: its first field begins.
             if closes:
-                if found != int_at(owner + COUNT) and not _may_lack(owner, number, to):
-                    return STOP, objects, hards
-                if not solid and not int_at(owner + HOLLOW):
+                if not _ends_well(owner, number, found, solid, to):
                     return STOP, objects, hards
                 filled = solid
                 one = owner
@@ -405,29 +445,13 @@ def line_at(at: int, objects: int, to: Tree, hards: int) -> Any:
                 if byte_at(at) != 44:
                     return STOP, objects, hards
                 at = past_blanks(at + 1)
-            if byte_at(at) != 34:
+            at, node, last = _named(at, owner, last, number, unknown, to)
+            if at < 0:
                 return STOP, objects, hards
-            start = at + 1
-            at, field = _field(start, owner, last, to)
-            if at > 0:
-                last = field
-                node = int_at(owner + FIRST) + field
-                if int_at(to.seen + 8 * node) == number:
-                    return STOP, objects, hards
-                put_int(to.seen + 8 * node, number)
-                found += 1
-            else:
-                at, plain = skipped_text(start)
-                if not plain or not int_at(owner + OTHERS):
-                    return STOP, objects, hards
-                if not is_new(start, at - 1, to.unknown, 0, unknown):
-                    return STOP, objects, hards
+            if node == to.many:
                 unknown += 1
-                node = to.many
-            at = past_blanks(at)
-            if byte_at(at) != 58:
-                return STOP, objects, hards
-            at += 1
+            else:
+                found += 1
             one = to.nodes + 8 * NODE_INTS * node
             level = 0
             break
