@@ -9,17 +9,16 @@ from typing import Any
 import numpy as np
 
 from lodcli.formats.core.schema import Schema, find
-from lodcli.formats.items.taking import item_count, part, taken
+from lodcli.formats.items.taking import taken
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.texts import Texts, text_order
 
 # The keys of some items in one tensor: (K,) integers that sort like the keys, or K texts.
 Column = Array | list[bytes]
 Key = tuple[Any, ...]
 Tensors = dict[str, LoDTensor]
-
-_ITEMS = 1 << 14
 
 
 def check_keys(schema: Schema, names: Sequence[str]) -> None:
@@ -138,16 +137,22 @@ def _ranked(keys: Column) -> tuple[int, Array]:
 
 def starts(tensors: Mapping[str, LoDTensor], names: Sequence[str]) -> Offsets:
     """Return the first item of each run of items with equal keys, (R,) int64; see `columns`."""
-    own = {name: tensors[name] for name in names}
-    count = item_count(own)
-    new = np.zeros(count, np.bool_)
-    new[:1] = True
-    # In parts: as Python objects, short texts take several times their size.
-    for first in range(0, count - 1, _ITEMS):
-        last = min(first + _ITEMS, count - 1)
-        for one in columns([part(own, first, last + 1)], names):
-            if isinstance(one, list):
-                new[first + 1 : last + 1] |= np.array([a != b for a, b in pairwise(one)], np.bool_)
-            else:
-                new[first + 1 : last + 1] |= one[1:] != one[:-1]
+    new = np.ones(len(tensors[names[0]]), np.bool_)
+    new[1:] = False
+    for name in names:
+        tensor = tensors[name]
+        if tensor.nulls:
+            missing = _missing(tensor)
+            new[1:] |= missing[1:] != missing[:-1]
+        new[1:] |= _changes(tensor)
     return np.flatnonzero(new).astype(np.int64, copy=False)
+
+
+def _changes(tensor: LoDTensor) -> Array:
+    """Return whether each key but the first differs from the one before, (K - 1,) bool."""
+    if tensor.lod.n_levels:
+        texts = Texts.of(tensor.values, tensor.lod.levels[0])
+        before, after = texts.taken(slice(None, -1)), texts.taken(slice(1, None))
+        return np.not_equal(text_order(after, before, equality=True), 0)
+    numbers: Array = np.asarray(_column(tensor))
+    return np.not_equal(numbers[1:], numbers[:-1])
