@@ -9,7 +9,7 @@ from itertools import chain, takewhile
 
 import click
 
-from lodcli.commands.choose.choosing import items_or_stream, named
+from lodcli.commands.choose.choosing import items_or_batches, items_or_stream, named
 from lodcli.formats.core.batching import groups
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.schema import (
@@ -74,11 +74,14 @@ def write_results(
             writing = _Writing(chosen, compute, into, keeps=keeps, nulls=nulls)
             writing.write(target, schema, batches(passing), alone)
             return
-    with items_or_stream(whole, 0, names) as (shared, _, found):
-        check(shared.schema)
-        chosen = find_all(shared.schema, names)
-        writing = _Writing(chosen, compute, into, keeps=keeps, nulls=nulls)
-        writing.write(target, shared.schema, found)
+        # Not opened again without need: of a pipe, only what is left could be read.
+        again = source.name is not None
+        items = items_or_stream(whole, 0, names) if again else items_or_batches(file, 0, names)
+        with items as (shared, _, found):
+            check(shared.schema)
+            chosen = find_all(shared.schema, names)
+            writing = _Writing(chosen, compute, into, keeps=keeps, nulls=nulls)
+            writing.write(target, shared.schema, found)
 
 
 def write_beside(

@@ -41,18 +41,26 @@ def items_or_stream(
     Yields:
         The level, its items or None, and all batches.
     """
-    with opened(reference) as file:
-        schema = file.source.schema
-        # Only at the end of a stream is it known whether tensors without a common level have as
-        # many items.
-        records = file.source.records
-        apart = len(groups(schema)) > 1 and not records
-        if apart or in_place(file.source, [spec.name for spec in schema]) is not None:
-            with _items(file, level, used) as (shared, items):
-                yield shared, items, named(reference, items.range(0, items.count))
-        else:
-            shared = _shared(schema, reference, level, used, records=records)
-            yield shared, None, named(reference, item_batches(file.source, shared))
+    with opened(reference) as file, items_or_batches(file, level, used) as found:
+        yield found
+
+
+@contextmanager
+def items_or_batches(
+    file: Opened, level: int | str | None, used: Sequence[str] = ()
+) -> Iterator[tuple[Shared, Items | None, Batches]]:
+    """Yield the items of a level of an open file; see `items_or_stream`."""
+    schema, reference = file.source.schema, file.reference
+    # Only at the end of a stream is it known whether tensors without a common level have as many
+    # items.
+    records = file.source.records
+    apart = len(groups(schema)) > 1 and not records
+    if apart or in_place(file.source, [spec.name for spec in schema]) is not None:
+        with _items(file, level, used) as (shared, items):
+            yield shared, items, named(reference, items.range(0, items.count))
+    else:
+        shared = _shared(schema, reference, level, used, records=records)
+        yield shared, None, named(reference, item_batches(file.source, shared))
 
 
 @contextmanager

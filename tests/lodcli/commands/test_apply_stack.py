@@ -112,3 +112,10 @@ def test_times_are_to_be_made_numbers(lod: Lod, folder: Path) -> None:
     done = lod("apply", "stack(x, (t - first(t)) / 'PT1H')", "t.lod.h5", "-o", "o.lod.h5")
     assert done.code == 0
     assert io.read("o.lod.h5").to_list() == [[[1.0, 0.0], [1.0, 24.0]]]
+
+
+def test_columns_with_their_own_lists_come_from_a_pipe(shell: Lod, folder: Path) -> None:
+    Path("a.jsonl").write_text('{"a":[1,2],"b":[3,4]}\n{"a":[5],"b":[6]}\n')
+    for text, wanted in (("stack(a, b)", "[[1,3],[2,4]]\n[[5,6]]\n"), ("a + b", "[4,6]\n[11]\n")):
+        done = shell(f"cat a.jsonl | lod apply '{text}' - --from jsonl -q --to jsonl")
+        assert (done.code, done.stdout, done.stderr) == (0, wanted, "")
