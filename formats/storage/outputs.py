@@ -222,7 +222,7 @@ class Output:
             if error.errno == errno.ENOENT and self.path is not None:
                 refuse_missing_folder(self.path, self.label)
             if error.filename is None:
-                error.filename = os.fspath(self._partial or self.label)
+                error.filename = os.fspath(self._partial or self.path or self.label)
                 if self.path is None and (spooling or self._spooled):
                     error.filename += f", collected in {tempfile.gettempdir()}"
             path = None if self.path is None else os.fspath(self.path)

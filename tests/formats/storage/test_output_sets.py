@@ -372,3 +372,17 @@ def test_the_files_of_a_large_set_do_not_list_the_folder_each(
                 output.write(b"1")
     assert len(listed) < 5
     assert sorted(listdir(tmp_path)) == sorted(names)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full device")
+def test_a_part_of_a_folder_that_cannot_be_written_is_a_target(folder: Path) -> None:
+    """The command line then says that it cannot be written, as of a file."""
+    output = FolderOutput(folder / "made", may_hold="part")
+    part = output.part("part")
+    full = os.open("/dev/full", os.O_WRONLY)
+    os.dup2(full, part.fd)
+    os.close(full)
+    with pytest.raises(OSError, match="No space left") as raised:
+        part.write(b"abc")
+    output.abort()
+    assert raised.value.filename2 == f"{folder / 'made'}/part"
