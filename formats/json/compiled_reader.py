@@ -173,12 +173,12 @@ class Blocks:
         """Return memory with lines, then zeros, and the size of the lines; None at the end."""
         room = self._spare.pop() if self._spare else self.room(self._size)
         held = len(self._begun)
-        if held + PADDING_BYTES >= len(room):
-            room = self.room(2 * held)
+        # Not all of a room that a long line enlarged: later blocks are of the usual size again.
+        most = max(self._size, held)
         room[:held] = self._begun
         end = 0
         while not end:
-            most = len(room) - PADDING_BYTES
+            room += bytes(max(0, most + PADDING_BYTES - len(room)))
             with memoryview(room) as view:
                 held += self._reader.fill(view[held:most])
             # The last line of the input may lack its line end.
@@ -188,7 +188,7 @@ class Blocks:
             if not end:
                 lines_out = sum(other.count(b"\n", 0, size) for other, size in self._out)
                 self._reader.check_line(held, self._reader.line + lines_out + 1)
-                room += bytes(len(room))
+                most *= 2
         self._begun = bytes(room[end:held])
         room[end : end + PADDING_BYTES] = bytes(PADDING_BYTES)
         self._out.append((room, end))

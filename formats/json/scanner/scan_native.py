@@ -155,13 +155,15 @@ class JsonScanner:
         """Reserve memory for everything that a block of this size may hold."""
         if size <= self._held:
             return
-        self._held = size + size // 4  # sizes vary, because blocks end with a line
-        most = self._held // 2 + 2  # at least a digit and a separator per value
+        held = size + size // 4  # sizes vary, because blocks end with a line
+        most = held // 2 + 2  # at least a digit and a separator per value
+        self._held = 0  # until all of it is reserved
         shape = len(self._nodes), self._levels, most
         self._values = _sparse((len(self._nodes), most), np.int64)
         self._offsets = _sparse(shape, np.int64)
         self._masks = _sparse(shape, np.bool_)
         self._hard = np.empty((MOST_HARD, HARD_INTS), np.int64)
+        self._held = held
 
     def scan(self, block: bytes) -> dict[Path, Scanned] | None:
         """Return the values of whole lines, or None if something is unusual."""
@@ -174,7 +176,10 @@ class JsonScanner:
             data: uint8, contiguous, with PADDING_BYTES zeros after `size` bytes.
             size: of the lines.
         """
-        self._reserve(size)
+        try:
+            self._reserve(size)
+        except MemoryError:  # a line of many megabytes, and many columns
+            return None
         begin = load.address(data)
         if not _is_ascii[""].call(0, 1, begin, size):
             try:

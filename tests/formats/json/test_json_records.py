@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from lodcli.formats.json.jsonl import FEW_BYTES, MOST_PEEK_BYTES, PEEK_BYTES
 from lodcli.formats.json.scanner.scan_native import JsonScanner
 from lodcli.kernels.errors import LodError
+from lodcli.kernels.platform.machine import sparse_zeros
 from tests.formats.cases.opening import content
 
 # -- lines -----------------------------------------------------------------------------
@@ -460,3 +461,26 @@ def test_many_columns_are_scanned_in_smaller_blocks(
     readers.agree(line * ((1 << 20) // len(line)))
     assert readers.scanned > 6
     assert not readers.stopped
+
+
+def test_a_line_for_which_the_system_reserves_no_memory_is_read_exactly(
+    readers: Readers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With hundreds of columns, a line of 30 MB asks for hundreds of gigabytes.
+
+    Later blocks are small again, and scanned.
+    """
+
+    def limited(size_bytes: int) -> memoryview:
+        if size_bytes > 1 << 18:
+            raise MemoryError
+        return sparse_zeros(size_bytes)
+
+    monkeypatch.setattr("lodcli.formats.json.scanner.scan_native.sparse_zeros", limited)
+    lines = [json.dumps({"a": [number], "b": number}).encode() for number in range(3000)]
+    lines[200] = json.dumps({"a": list(range(10_000)), "b": 0}).encode()
+    readers.infer_from_few_lines()
+    readers.scan_small_blocks()
+    readers.agree(b"\n".join(lines))
+    assert readers.scanned > 50
+    assert 0 < readers.stopped < 10
