@@ -265,7 +265,7 @@ def test_a_tensor_is_set_where_its_sequences_fit() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [None, [None], [1.0, None], np.array([1, None], object), np.datetime64("NaT")],
+    [None, [None], [1.0, None], np.array([1, None], object), np.datetime64("NaT", "s")],
     ids=repr,
 )
 @pytest.mark.parametrize(

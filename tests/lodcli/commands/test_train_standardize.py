@@ -211,5 +211,5 @@ def test_what_cannot_be_standardized_is_refused(lod: Lod, tracks: LoDTensor) -> 
     io.write("two.lod.h5", LoDTensor(tracks.data[:, :2], tracks.lod))
     done = lod("run-rnn", "two.lod.h5", "-o", "o.npz", "--weights", "m")
     assert (done.code, done.stderr.count("two.lod.h5: ")) == (1, 1)
-    assert "expected rows of 3 values, as standardize.mean has, found 2" in done.stderr
+    assert "expected rows of 3 values for m, found 2" in done.stderr
     assert not Path("o.npz").exists()
