@@ -61,19 +61,20 @@ def coalesced(left: LoDTensor, right: Values) -> LoDTensor:
     """Return a tensor with other values in place of its null rows; null items stay null."""
     if isinstance(right, LoDTensor):
         left, right = aligned(left, right)
-    wide = arithmetic(np.maximum, _without_nulls(left), _without_nulls(right))
-    assert isinstance(wide, LoDTensor)
-    valid = left.nulls.rows
-    data = left.values.astype(wide.dtype)
-    if valid is None:
-        return LoDTensor(np.broadcast_to(data, wide.values.shape), left.lod, nulls=left.nulls)
+    dtype = _common_dtype((left, right))
+    valid, data = left.nulls.rows, left.values.astype(dtype)
     other, rows = (
-        (right.values, right.nulls.rows) if isinstance(right, LoDTensor) else (right, None)
+        (right.values, right.nulls.rows)
+        if isinstance(right, LoDTensor)
+        else (np.asarray(right), None)
     )
-    where = valid.reshape(-1, *[1] * (wide.values.ndim - 1))
-    data = np.where(where, data, np.asarray(other).astype(wide.dtype))
-    masks = [*left.nulls.masks[:-1], valid | rows if rows is not None else None]
-    return LoDTensor(data, left.lod, nulls=Nulls.of(masks))
+    if valid is None:
+        data = np.broadcast_to(data, np.broadcast_shapes(data.shape, other.shape))
+    else:
+        where = valid.reshape(-1, *[1] * (data.ndim - 1))
+        data = np.where(where, data, other.astype(dtype))
+        valid = valid | rows if rows is not None else None
+    return _with_masks(LoDTensor(data, left.lod), (left, right), valid)
 
 
 def aligned(left: LoDTensor, right: LoDTensor) -> tuple[LoDTensor, LoDTensor]:
@@ -114,19 +115,22 @@ def stacked(values: Sequence[Values]) -> LoDTensor:
 
     Raises:
         ShapeMismatchError: sequences of different lengths.
+        InvalidDataError: a number that does not fit the dtype.
     """
-    tensors = [one.to_device("cpu") for one in values if isinstance(one, LoDTensor)]
+    given = [one.to_device("cpu") if isinstance(one, LoDTensor) else one for one in values]
+    tensors = [one for one in given if isinstance(one, LoDTensor)]
     deep = max(tensors, key=lambda one: one.lod.n_levels)
-    beside = LoDTensor(np.zeros((deep.rows, 1)), deep.lod)
-    parts = []
-    for one in values:
-        rows = np.full(deep.rows, one) if not isinstance(one, LoDTensor) else tensors.pop(0)
-        part = rows if isinstance(rows, LoDTensor) else LoDTensor(rows, deep.lod)
-        flat = part.values.reshape(part.rows, math.prod(part.row_shape))
-        parts.append(aligned(beside, LoDTensor(flat, part.lod, nulls=part.nulls))[1])
-    # Python's numbers have no dtype of their own beside arrays.
-    kinds = [one.dtype if isinstance(one, LoDTensor) else one for one in values]
-    data = np.concatenate([one.values for one in parts], axis=1, dtype=np.result_type(*kinds))
+    beside, dtype = LoDTensor(np.zeros((deep.rows, 1)), deep.lod), _common_dtype(given)
+    filled = [
+        one if isinstance(one, LoDTensor) else LoDTensor(np.full(deep.rows, one, dtype), deep.lod)
+        for one in given
+    ]
+    flat = [
+        LoDTensor(one.values.reshape(one.rows, math.prod(one.row_shape)), one.lod, nulls=one.nulls)
+        for one in filled
+    ]
+    parts = [aligned(beside, one)[1] for one in flat]
+    data = np.concatenate([one.values for one in parts], axis=1, dtype=dtype, casting="unsafe")
     rows_valid = functools.reduce(both_valid, (one.nulls.rows for one in parts))
     return _with_masks(LoDTensor(data, parts[0].lod), parts, rows_valid)
 
@@ -141,6 +145,25 @@ def compared(value: Values, beside: Values) -> Any:
 def with_valid(tensor: LoDTensor, valid: Mask | None) -> LoDTensor:
     """Return a tensor with a null for each row that is not valid, besides those that it has."""
     return _with_masks(tensor, (tensor,), both_valid(tensor.nulls.rows, valid))
+
+
+def _common_dtype(values: Sequence[Values]) -> np.dtype[Any]:
+    """Return the dtype of functions of all these values, as NumPy's functions return it.
+
+    Not that of np.result_type, which has none for bfloat16 and whole numbers.
+    """
+    found = functools.reduce(
+        np.maximum, (one.values[:0].reshape(-1) for one in values if isinstance(one, LoDTensor))
+    )
+    numbers = [one for one in values if not isinstance(one, LoDTensor)]
+    for number in sorted(numbers, key=lambda one: isinstance(one, int)):  # floats make all floats
+        try:
+            found = np.maximum(found, number)
+        except OverflowError:
+            raise InvalidDataError(
+                f"{number} does not fit {found.dtype}; --dtype float32 converts the tensor"
+            ) from None
+    return found.dtype
 
 
 def _without_nulls(value: Values) -> Values:

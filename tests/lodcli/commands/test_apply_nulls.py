@@ -88,6 +88,7 @@ OF_LISTS: dict[str, list[Any]] = {
     "l + m": [[2.5, None, None], None, [], [None], [6.5]],
     "coalesce(l, 0)": [[1, 0, 3], None, [], [0], [5]],
     "coalesce(l, n)": [[1, 1, 3], None, [], [None], [5]],
+    "coalesce(n, l)": [[1, 1, 1], None, [], [None], [4]],
     "coalesce(n, 0)": [1, 2, 3, 0, 4],
     "coalesce(m, l)": [[1.5, 2.5, 3.0], None, [], [0.5], [1.5]],
     "l is None": [[False, True, False], None, [], [True], [False]],

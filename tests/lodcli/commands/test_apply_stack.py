@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -64,6 +65,32 @@ def test_the_dtype_is_the_common_one(lod: Lod, tracks: dict[str, Any]) -> None:
     ):
         assert lod("apply", text, "tracks.parquet", "-o", "o.lod.h5", "-f").code == 0, text
         assert io.read("o.lod.h5").dtype == dtype, text
+
+
+def test_numbers_beside_narrow_rows(lod: Lod, folder: Path) -> None:
+    dtypes = {"i": np.int8, "u": np.uint8, "b": ml_dtypes.bfloat16, "l": np.int64}
+    rows = {name: LoDTensor(np.array([1, 0, 1], dtype)) for name, dtype in dtypes.items()}
+    io.write("a.lod.h5", rows)
+    for text, wanted in (
+        ("stack(i, 127)", "int8"),
+        ("stack(u, 1.5)", "float64"),
+        ("stack(i, 300, 1.5)", "float64"),
+        ("stack(b, 1.5)", "float32"),
+        ("stack(b, 2)", "bfloat16"),
+        ("stack(b, l)", "float64"),
+        ("coalesce(b, 2)", "bfloat16"),
+    ):
+        done = lod("apply", text, "a.lod.h5", "-o", "o.lod.h5", "-f")
+        assert (done.code, done.stderr) == (0, ""), text
+        assert io.read("o.lod.h5").dtype == wanted, text
+    for text, number, dtype in (
+        ("stack(i, 300)", 300, "int8"),
+        ("stack(-1, u)", -1, "uint8"),
+        ("coalesce(u, 256)", 256, "uint8"),
+    ):
+        done = lod("apply", text, "a.lod.h5", "-o", "no.lod.h5")
+        said = f"column 1: {number} does not fit {dtype}; --dtype float32 converts the tensor"
+        assert (done.code, said in done.stderr) == (2, True), done
 
 
 def test_rows_of_several_values_are_joined(lod: Lod, folder: Path) -> None:
