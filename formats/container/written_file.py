@@ -18,7 +18,7 @@ from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.platform.pools import thread_pool
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures import Executor
 
 # Alignment of everything in the file, so that memory-mapped arrays are aligned for any dtype.
 ALIGNMENT = 64
@@ -52,7 +52,7 @@ class WrittenFile:
         self._owned = OwnedFile(output.fd, output.wrote)
         self._compression = compression
         self._file: Any = None
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool: Executor | None = None
         self._made = 0
 
     def open(self) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lodcli.kernels.platform.machine import require_memory
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures import Executor
 
 # The stack of a thread, and the memory that Python needs before the thread can report an error.
 _THREAD_BYTES = 9 << 20
@@ -17,14 +17,14 @@ NO_THREAD = (
 )
 
 
-def thread_pool(count: int, name: str) -> ThreadPoolExecutor:
-    """Return a pool of up to `count` threads.
+def thread_pool(count: int, name: str) -> Executor:
+    """Return a pool of up to `count` threads; without threads when the interpreter ends.
 
     Raises:
         MemoryError: there is too little memory to start them. Without this check, CPython's
             Thread.start would wait forever for a thread that gets no memory.
     """
-    from concurrent.futures import ThreadPoolExecutor  # takes 3 ms, and few small files need it
+    from lodcli.kernels.platform.executors import Threads  # takes 3 ms; few small files need it
 
     require_memory(count * _THREAD_BYTES)
-    return ThreadPoolExecutor(count, name)
+    return Threads(count, name)
