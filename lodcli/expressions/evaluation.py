@@ -47,6 +47,11 @@ from lodcli.kernels.tensor.marks import NO_MARKS, Categories, Decimals, Times, U
 from lodcli.kernels.tensor.texts import Texts
 
 _NULL = "compare with None as in x is None, x is not None"
+# What a function that picks one of two values takes beside times and categories.
+_BESIDE: dict[type, str] = {
+    Times: "times, or one number",
+    Categories: "a word in quotes, or categories",
+}
 
 V = TypeVar("V")
 _Units = tuple[Unit | None, Unit | None]
@@ -441,10 +446,27 @@ class Evaluation(ABC, Generic[V]):
         if count == 1:
             return self._function(node, ONE[name], self.of(node.args[0]))
         left, right = node.args
+        return self.both(node, TWO[name], *self._alike(node, left, right, ast.Gt()))
+
+    def _alike(self, node: ast.Call, left: ast.expr, right: ast.expr, op: ast.cmpop) -> tuple[V, V]:
+        """Return two values of which one is picked, in one unit.
+
+        Args:
+            op: a comparison that the words must have.
+        """
         units = self._require_one_kind(node, left, right)
-        self._require_order(node, units)
-        values = self._beside(left, right, ast.Gt()), self._beside(right, left, ast.Gt())
-        return self.both(node, TWO[name], *self._in_one_unit(node, values, units))
+        if type(op) in SWAPPED:
+            self._require_order(node, units)
+        values = self._beside(left, right, op), self._beside(right, left, op)
+        for side, value, other in ((left, values[0], right), (right, values[1], left)):
+            name, marks = self.expression.marks_of(other)
+            expected = _BESIDE.get(type(marks.unit))
+            plain = not isinstance(self.expression.marks_of(side)[1].unit, Times | Categories)
+            text = isinstance(side, ast.Constant) and isinstance(side.value, str)
+            number = not self.data(value).ndim and isinstance(marks.unit, Times)
+            if expected and plain and not text and not number:
+                self.fail(side, f"{name} is {marks.unit}; expected {expected}, beside it")
+        return self._in_one_unit(node, values, units)
 
     def _coalesce(self, node: ast.Call) -> V:
         if len(node.args) < 2 or node.keywords:
@@ -457,15 +479,11 @@ class Evaluation(ABC, Generic[V]):
             left = ast.copy_location(inner, node)
         if self.expression.is_text(left):
             self.fail(left, f'{COALESCE} takes no texts; write x is None or x == "word"')
-        units = self._require_one_kind(node, left, right)
-        values = self._beside(left, right, ast.Eq()), self._beside(right, left, ast.Eq())
+        values = self._alike(node, left, right, ast.Eq())
         if not self.data(values[0]).ndim:
             self.fail(left, f"{COALESCE} takes a tensor first, this is one number")
-        numbers = isinstance(right, ast.Constant) and not isinstance(right.value, str)
-        if numbers and isinstance(units[0], Categories):
-            self.fail(right, f"expected a word in quotes, one of {units[0]}")
         try:
-            return self.coalesced(*self._in_one_unit(node, values, units))
+            return self.coalesced(*values)
         except LodError as error:
             self.fail(node, str(error))
 

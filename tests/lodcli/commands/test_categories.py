@@ -150,6 +150,10 @@ def test_filter_compares_categories_with_words(expression: str, users: list[str]
         ("n == 'b'", "column 6: expected a number, found 'b'; n is no text"),
         ("length() == 'b'", "column 13: expected a number, found 'b'; this is no text"),
         ("user + 'b' > 1", "column 8: expected a number, found 'b'"),
+        ("coalesce(user, n) == 'b'", "column 16: user is category[3]; expected a word in quotes"),
+        ("coalesce(n, user) == 'b'", "column 10: user is category[3]; expected a word in quotes"),
+        ("coalesce(user, 0) == 'b'", "column 16: user is category[3]; expected a word in quotes"),
+        ("maximum(n, user)", "column 9: user is category[3]; expected a word in quotes"),
     ],
 )
 def test_words_that_are_no_categories_are_refused(expression: str, message: str, lod: Lod) -> None:

@@ -97,6 +97,8 @@ WRONG_TIMES = {
     "max(l) > first(waits)": "l is timestamp[ns] and waits is duration[s]: the kinds differ",
     "maximum(t, clock) > 0": "column 1: t is timestamp[us] and clock is time[us]: the kinds differ",
     "maximum(first(word), 'no') == 'no'": "the categories of word have no order",
+    "maximum(t, n) > 0": "column 12: t is timestamp[us]; expected times, or one number, beside it",
+    "coalesce(n, day) > 0": "column 10: day is date[D]; expected times, or one number, beside it",
     "-t > '2024-05-01'": "column 6: expected a number, found '2024-05-01'",
     "t + 'soon' > 0": "column 5: expected a duration such as 'PT90S'",
     "t - 'soon' > 0": "column 5: expected a timestamp such as '2024-05-01'",
