@@ -16,21 +16,24 @@ MOST_WINDOW_BYTES = 1 << 27
 
 def pieces() -> Any:
     """Return the decompressor of a file."""
-    return _Frames(_loaded())
+    return _Frames(_loaded("is compressed with Zstandard", ", or decompress it with `zstd -d`"))
 
 
 def packer() -> Any:
     """Return a compressor."""
-    return _loaded().ZstdCompressor(write_checksum=True).compressobj()
+    return (
+        _loaded("is to be compressed with Zstandard", ", or write .gz")
+        .ZstdCompressor(write_checksum=True)
+        .compressobj()
+    )
 
 
-def _loaded() -> Any:
+def _loaded(use: str, otherwise: str) -> Any:
     try:
         import zstandard
     except ModuleNotFoundError:
         raise UnsupportedError(
-            "is compressed with Zstandard (.zst), which needs the package zstandard; install "
-            "lodcli[codecs], or decompress it with `zstd -d`"
+            f"{use} (.zst), which needs the package zstandard; install lodcli[codecs]{otherwise}"
         ) from None
     return zstandard
 
