@@ -108,13 +108,17 @@ def _write(
         )
     shards = Shards(schema)
     while not divided.done(shards.count):
-        # The number of shards, which is part of their names, may be unknown until the last one.
-        with output.part(shard_name(shards.count, options.shards or 0)) as shard:
+        with output.part(_written_name(shards.count, options.shards)) as shard:
             shards.write(shard, divided.shard(shards.count), options)
     for number in range(shards.count if options.shards is None else 0):
-        output.rename(shard_name(number, 0), shard_name(number, shards.count))
+        output.rename(_written_name(number, None), shard_name(number, shards.count))
     with output.part(manifests.NAME) as file:
         write_manifest(file, shards.manifest(), shards.attributes)
+
+
+def _written_name(number: int, count: int | None) -> str:
+    """Return the name of a shard being written: the number of shards may still be unknown."""
+    return shard_name(number, count) if count is not None else f"data-{number:05}.lod.h5"
 
 
 class _Divided:

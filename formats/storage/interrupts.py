@@ -1,4 +1,4 @@
-"""SIGINT, SIGTERM and SIGHUP stop the work, but never inside a library call.
+"""SIGINT, SIGTERM, SIGHUP and SIGXCPU stop the work, but never inside a library call.
 
 A handler that raises in the middle of an HDF5 call leaves the library in an unknown state,
 so such code runs inside `shielded()`, and the interrupt waits for its end. Without
@@ -19,10 +19,14 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-# SIGHUP comes when the terminal or the connection is gone; Windows has none.
+# SIGHUP comes when the terminal or the connection is gone, SIGXCPU when the processor time is used
+# up that `ulimit -S -t` allows, and then every second; Windows has neither.
 SIGNALS = tuple(
-    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+    getattr(signal, name)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGXCPU")
+    if hasattr(signal, name)
 )
+XCPU = getattr(signal, "SIGXCPU", None)
 
 # Cleanup takes far less time; an interrupt that is not finished by then was lost.
 CLEANING_SECONDS = 1.0

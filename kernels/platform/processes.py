@@ -205,6 +205,11 @@ def address_limit_bytes() -> int | None:
     return _soft_limit("RLIMIT_AS")
 
 
+def file_limit_bytes() -> int | None:
+    """Return the limit on the size of files that this process writes; None for no limit."""
+    return _soft_limit("RLIMIT_FSIZE")
+
+
 def user_thread_limit() -> int | None:
     """Return the limit on all threads of this user; None for no limit."""
     return _soft_limit("RLIMIT_NPROC")

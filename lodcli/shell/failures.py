@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 import click
 
-from lodcli.formats.storage.interrupts import Interrupted
+from lodcli.formats.storage.interrupts import XCPU, Interrupted
 from lodcli.kernels.errors import LodError, OptionError, SelectionError, UnsupportedError
-from lodcli.kernels.platform import environment
+from lodcli.kernels.platform import environment, processes
 from lodcli.kernels.platform.pools import NO_THREAD
 from lodcli.kernels.runtime.memory_budget import memory_setting
 from lodcli.kernels.runtime.threads import thread_setting
@@ -158,6 +158,8 @@ def report(error: BaseException, label: str, *, as_json: bool = False, more: str
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else INVALID if error.code else 0
     if isinstance(error, Interrupted):
+        if error.signum == XCPU:
+            _say(f"{label}: the limit on processor time is reached; allow more with ulimit -t")
         return 128 + error.signum
     if isinstance(error, KeyboardInterrupt | click.Abort):
         return 130
@@ -221,6 +223,8 @@ def explained(error: BaseException) -> tuple[str, int]:
         if isinstance(error, ModuleNotFoundError):
             return f"needs the package {error.name}, which is not installed", UNSUPPORTED
         what = " ".join(str(error).split())
+        if "failed to map segment" in what and processes.address_limit_bytes() is not None:
+            return f"not enough memory for a package: {what}; allow more with ulimit -v", IO
         return (
             f"a package is installed but cannot be imported: {what}; install it again",
             UNSUPPORTED,

@@ -12,6 +12,7 @@ from itertools import islice
 import click
 
 from lodcli.formats.remote.urls import is_url
+from lodcli.kernels.platform import processes
 
 # The most names of a folder that are compared with a missing one.
 MOST_NAMES = 2000
@@ -58,6 +59,10 @@ def shortage(code: int | None, name: str) -> str:
     """
     if code == errno.EMFILE:
         return "; allow more with ulimit -n"
+    if code == errno.EFBIG:
+        if processes.file_limit_bytes() is not None:
+            return "; allow more with ulimit -f"
+        return "; its file system holds no larger files: write to another one"
     if code not in (errno.ENOSPC, errno.EDQUOT):
         return ""
     import tempfile  # takes 4 ms, which help need not wait for

@@ -268,7 +268,10 @@ def test_the_folder_in_which_an_output_is_collected_is_named(
     convert = f"lod convert -q {SAMPLES / 'japanese_vowels.ts'} --to {name} -o -"
     done = shell(f"ulimit -f 100; {convert} | wc -c")
     where = f"standard output, collected in {tempfile.gettempdir()}"
-    assert done.stderr == f"lod convert: {where}: exceeds the file size limit\n"
+    assert (
+        done.stderr
+        == f"lod convert: {where}: exceeds the file size limit; allow more with ulimit -f\n"
+    )
     full = shell(f"{convert} > /dev/full")
     assert full.stderr == "lod convert: standard output: no space left on the device\n"
 
@@ -279,6 +282,27 @@ def test_without_a_folder_for_temporary_files_the_remedy_is_told(shell: Lod, fol
         "lod convert: standard output: needs a folder for temporary files, and none can be written "
         "to; set TMPDIR to one\n"
     )
+
+
+def test_a_file_that_is_too_large_gets_the_remedy(shell: Lod, folder: Path) -> None:
+    source = SAMPLES / "japanese_vowels.ts"
+    done = shell(f"ulimit -f 100; lod convert -q {source} out --to lod.dataset")
+    part = Path("out/data-00000.lod.h5")
+    said = f"lod convert: {part}: cannot be written: exceeds the file size limit"
+    assert done.stderr == f"{said}; allow more with ulimit -f\n"
+    assert not (folder / "out").exists()
+    elsewhere = OSError(errno.EFBIG, "File too large", "x.npz")
+    assert explained(elsewhere)[0].endswith(
+        "; its file system holds no larger files: write to another one"
+    )
+
+
+def test_memory_that_is_too_little_for_a_package_is_named(shell: Lod, folder: Path) -> None:
+    pytest.importorskip("torch")
+    done = shell("ulimit -v 400000; lod convert words.lod.h5 x.pt", LOD_THREADS="1")
+    assert done.code == 3
+    assert done.stderr.startswith("lod convert: not enough memory")
+    assert "install" not in done.stderr
 
 
 @pytest.mark.parametrize(("package", "out"), [("torch", "x.pt"), ("pyarrow", "x.arrow")])

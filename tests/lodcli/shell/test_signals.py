@@ -1,4 +1,4 @@
-"""SIGINT, SIGTERM and SIGHUP: the command ends within a second and leaves no partial files."""
+"""SIGINT, SIGTERM, SIGHUP, SIGXCPU: commands end within a second and leave no partial files."""
 
 from __future__ import annotations
 
@@ -259,6 +259,17 @@ def test_a_blocked_read_ends_at_once(folder: Path, line: str, signum: int, code:
         process.kill()
         pytest.skip("needs /proc with wchan, to see that the command waits")
     assert ended(process, signum) == (code, b"")
+    assert sorted(os.listdir(folder)) == before
+
+
+def test_the_limit_on_processor_time_removes_the_partial_file_and_is_named(folder: Path) -> None:
+    before = sorted(os.listdir(folder))
+    process = started("convert - out.lods --from jsonl", folder)
+    assert process.stdin is not None
+    process.stdin.write(b"[1, 2]\n" * 1_000_000)
+    wait_for(lambda: any("lod-partial" in name for name in os.listdir(folder)))
+    said = b"lod convert: the limit on processor time is reached; allow more with ulimit -t\n"
+    assert ended(process, signal.SIGXCPU) == (152, said)
     assert sorted(os.listdir(folder)) == before
 
 
