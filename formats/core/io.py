@@ -127,11 +127,14 @@ def open_file(
                 opened.refuse_left_out(wanted, fields=not options.skip_unsupported)
             if name is None and options.columns is None and not options.skip_unsupported:
                 opened.refuse_left_out()
-            opened = _relabelled(opened, kind, options, name, one=one)
+            opened = _relabelled(opened, options, name)
             if options.nulls not in (None, "keep") and any(spec.nullable for spec in opened.schema):
                 from lodcli.formats.values.without_nulls import WithoutNulls
 
                 opened = WithoutNulls(opened, str(options.nulls), records=bool(kind.record))
+            if options.levels is not None and "levels" not in kind.options:
+                only = find(opened.schema, name).name if one or name is not None else None
+                opened = _levelled(opened, options.levels, only)
             if options.dtype is not None:
                 from lodcli.formats.values.casting import Cast, numbers_as
 
@@ -202,31 +205,31 @@ def _of_reader(
     return told
 
 
-def _relabelled(
-    opened: Source, kind: Format, options: ReadOptions, name: str | None, *, one: bool
-) -> Source:
+def _relabelled(opened: Source, options: ReadOptions, name: str | None) -> Source:
     """Return a source whose tensors are selected, renamed and marked by the options."""
-    levels = None if "levels" in kind.options else options.levels
-    if options.columns is not None or options.rename is not None or levels is not None:
+    if options.columns is not None or options.rename is not None:
         new_names = dict(options.rename or ())
-        chosen = chosen_by_name(opened.schema, options.columns, new_names)
-        if levels is not None:
-            schema = tuple(chosen.values())
-            only = find(schema, name).name if one or name is not None else None
-            kept = {
-                old: len(levels)
-                for old, spec in chosen.items()
-                if only in (None, spec.name)
-                and 0 < len(levels) < len(spec.levels)
-                and takes_axes(spec)
-            }
-            if kept:
-                opened = InnerAxes(opened, kept)
-                chosen = chosen_by_name(opened.schema, options.columns, new_names)
-                schema = tuple(chosen.values())
-            chosen = dict(zip(chosen, with_level_names(schema, levels, only), strict=True))
-        opened = Relabelled(opened, chosen)
+        opened = Relabelled(opened, chosen_by_name(opened.schema, options.columns, new_names))
     return opened if options.text_levels is None else with_marks(opened, options.text_levels, name)
+
+
+def _levelled(opened: Source, names: Sequence[str], only: str | None) -> Source:
+    """Return a source whose levels have these names; inner ones without a name become axes.
+
+    Args:
+        opened: the open file.
+        names: of the levels, outermost first.
+        only: the tensor with these levels; None: all tensors.
+    """
+    kept = {
+        spec.name: len(names)
+        for spec in opened.schema
+        if only in (None, spec.name) and 0 < len(names) < len(spec.levels) and takes_axes(spec)
+    }
+    if kept:
+        opened = InnerAxes(opened, kept)
+    named = with_level_names(opened.schema, names, only)
+    return Relabelled(opened, {spec.name: spec for spec in named})
 
 
 def format_of(source: Input, format_name: str | None, options: ReadOptions) -> Format:

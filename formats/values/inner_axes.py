@@ -86,17 +86,20 @@ class InnerAxes(Wrapped):
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         begun, self._begun = self._begun, None
-        before = dict.fromkeys(self._kept, 0)
-        for batch in begun or self._inner.batches_of(list(names), limit_bytes):
+        names, before = list(names), dict.fromkeys(self._kept, 0)
+        for batch in begun or self._inner.batches_of(names, limit_bytes):
             made: dict[str, Item] = {}
             for name, item in batch.items():
+                if name not in names:  # of a batch that was read ahead
+                    continue
                 if name in self._kept and isinstance(item, LoDTensor):
                     with naming(name):
                         made[name] = self._made(name, item, before[name])
                     before[name] += len(item)
                 else:
                     made[name] = item
-            yield made
+            if made:
+                yield made
 
     def _made(self, name: str, item: LoDTensor, before: int) -> LoDTensor:
         """Return a part of a tensor, after `before` outermost items, with the axes."""
@@ -107,7 +110,7 @@ class InnerAxes(Wrapped):
                 where = self._where(item, level, int(np.argmin(mask)), before)
                 raise InvalidDataError(
                     f"{where} is null, and a row of shape {shape} has no nulls; name all "
-                    f"{lod.n_levels} levels, or leave it out"
+                    f"{lod.n_levels} levels, or replace it, as with --nulls nan or drop"
                 )
         for level, length in enumerate(shape, kept):
             lengths = lod.lengths(level)
@@ -115,8 +118,8 @@ class InnerAxes(Wrapped):
             if other.any():
                 place = int(np.argmax(other))
                 raise InvalidDataError(
-                    f"{self._where(item, level, place, before)} has length {lengths[place]}, the "
-                    f"first one {length}: levels without a name must be rectangular; name all "
+                    f"{self._where(item, level, place, before)} has length {lengths[place]}, "
+                    "unlike others: levels without a name must be rectangular; name all "
                     f"{lod.n_levels} levels"
                 )
         rows = item.values.reshape(lod.count(kept), *shape, *item.row_shape)

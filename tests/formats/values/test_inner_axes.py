@@ -13,6 +13,7 @@ import lodcli
 from lodcli import LoDTensor
 from lodcli.errors import InvalidDataError, SelectionError
 from lodcli.formats.core import format as base
+from tests.formats.cases.opening import source_of
 
 LENGTHS = [3, 0, 5, 1]
 ROWS = np.arange(27.0).reshape(9, 3)
@@ -49,7 +50,7 @@ def test_points_in_lists_are_rows(tmp_path: Path, name: str) -> None:
 def test_columns_of_one_parquet_file_keep_their_depth(tmp_path: Path, compression: str) -> None:
     path = tmp_path / "a.parquet"
     rng = np.random.default_rng(0)
-    tracks = [rng.normal(size=(n, 2)) for n in (*LENGTHS, *range(2000))][:1500]
+    tracks = [rng.normal(size=(n, 2)) for n in (*LENGTHS, *(i % 40 for i in range(1500)))]
     table = {
         "points": [track.tolist() for track in tracks],
         "times": [[float(i) for i in range(len(track))] for track in tracks],
@@ -91,11 +92,30 @@ def test_nulls_of_outer_items_are_kept_and_within_rows_refused(tmp_path: Path) -
             lodcli.read(path, levels="x")
 
 
+def test_nulls_within_rows_can_be_replaced_or_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"a": [[[1, None], [3, 4]], None, [[5, 6]]]}), path)
+    found = lodcli.read(path, levels="x", nulls="fill=7")
+    assert found.to_list() == [[[1, 7], [3, 4]], [], [[5, 6]]]
+    pq.write_table(pa.table({"a": [[[1, 2], None, [3, 4]], [None]]}), path)
+    assert lodcli.read(path, levels="x", nulls="drop").to_list() == [[[1, 2], [3, 4]], []]
+
+
+def test_only_the_requested_tensors_are_returned(tmp_path: Path) -> None:
+    """Parquet does not tell the counts: the first batches are read to learn the shape of a row."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"points": [[[1, 2]], [[3, 4]]], "label": [0, 1]}), path)
+    for names in (["label"], ["points"], ["points", "label"]):
+        with source_of(path, levels=("x",)) as file:
+            found = [list(batch) for batch in file.batches_of(names)]
+            assert found == [names]
+
+
 def test_lengths_that_differ_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "BATCH_BYTES", 1 << 10)
     lengths = [[2] * 300, [*[3] * 599, 2]]
     ragged = LoDTensor(np.ones(sum(lengths[1])), lengths)
-    said = r"(a|data): item <299,1> has length 2, the first one 3: levels without a name .* all 2 "
+    said = r"(a|data): item <299,1> has length 2, unlike others: levels without a name .* all 2 "
     for name in ("a.lod.h5", "a.parquet", "a.npz"):
         lodcli.write(tmp_path / name, ragged)
         with (
@@ -107,3 +127,7 @@ def test_lengths_that_differ_are_named(tmp_path: Path, monkeypatch: pytest.Monke
     lodcli.write(tmp_path / "b.lod.h5", LoDTensor(np.ones(0), [[0, 0], []]))
     with pytest.raises(InvalidDataError, match="without items the shape of a row is unknown"):
         lodcli.open(tmp_path / "b.lod.h5", levels="x")
+    # The mean length is 3, but no item is as long.
+    lodcli.write(tmp_path / "c.lod.h5", LoDTensor(np.ones(6), [[2], [2, 4]]))
+    with pytest.raises(InvalidDataError, match=r"item <0,0> has length 2, unlike others"):
+        lodcli.read(tmp_path / "c.lod.h5", levels="x")
