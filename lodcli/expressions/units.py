@@ -37,7 +37,8 @@ def joint_unit(one: Unit | None, other: Unit | None) -> Unit | None:
         if one.kind == "duration" or (one.kind, other.kind) == ("date", "timestamp"):
             one, other = other, one
         unit = min(one.unit, other.unit, key=NANOSECONDS.__getitem__)
-        alike = unit == one.unit or one.kind == other.kind
+        # Only dates may have no such unit.
+        alike = unit == one.unit or one.kind in ("time", other.kind)
         return Times(one.kind if alike else "timestamp", unit, one.zone)
     if isinstance(one, Categories) and isinstance(other, Categories):
         return one.with_words(other)

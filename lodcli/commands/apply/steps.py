@@ -42,12 +42,14 @@ from lodcli.kernels.errors import (
     NullError,
     UnsupportedError,
 )
-from lodcli.kernels.ops.elementwise.elementwise import UFUNCS
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.elementwise.elementwise import UFUNCS, joined
 from lodcli.kernels.ops.plugins import find_op, no_gpu
 from lodcli.kernels.ops.registry import OpEntry
 from lodcli.kernels.runtime.arrays import as_array
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Categories, Times
+from lodcli.kernels.tensor.nulls import Nulls
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.shell.opened import Opened, opened
 from lodcli.shell.options import refuse_two_pipes
@@ -369,16 +371,32 @@ def _of_times(step: Step, tensors: Sequence[LoDTensor], device: str) -> LoDTenso
     """Return arithmetic with times as an expression computes it; None for other arithmetic."""
     if not any(isinstance(tensor.marks.unit, Times) for tensor in tensors):
         return None
-    one, other = "one", repr(step.number) if step.number is not None else "other"
-    if "level" in step.values or other in ("inf", "-inf", "nan"):
+    first, *others = tensors
+    names = ("the first", "the second")  # as errors call them
+    named = {names[0]: first}
+    for tensor in others:
+        level = step.values.get("level", -1)
+        if joined(first, tensor, level, f"sequence_{step.name}") is not None:
+            tensor = _under(first.lod.above(level), tensor)
+        named[names[1]] = tensor
+    one, other = (f"tensor({name!r})" for name in names)
+    other = other if step.number is None else repr(step.number)
+    if other in ("inf", "-inf", "nan"):
         return None  # which an expression cannot say
-    named = dict(zip((one, "other"), tensors, strict=False))
     expression = TensorExpression(f"{one} {_SIGNS[step.name]} {other}")
     try:
         expression.check(schema_of(named))
         return expression.of({name: item.to_device(device) for name, item in named.items()})
     except ExpressionError as error:
         raise InvalidDataError(f"{step.name}: {str(error).partition(': ')[2]}") from None
+
+
+def _under(lod: LoD, tensor: LoDTensor) -> LoDTensor:
+    """Return the rows of a tensor under an index, of which it has all levels or none."""
+    masks = tensor.nulls.masks
+    missing = [None] * (lod.n_levels + 1 - len(masks))
+    nulls = Nulls.of([*missing, *masks]) if masks else tensor.nulls
+    return LoDTensor(tensor.values, lod, tensor.marks, nulls)
 
 
 def _call(step: Step, tensors: Sequence[LoDTensor], device: str, name: str) -> Any:

@@ -178,6 +178,7 @@ COMPUTED: dict[str, list[Any]] = {
     "abs(wait)": [90 * SECOND, 90 * SECOND, 7200 * SECOND],
     "wait * half": [45 * SECOND, -45 * SECOND, 3600 * SECOND],
     "wait / 'PT1M'": [1.5, -1.5, 120.0],
+    "clock + (l - first(l))": [[], [time(12), time(12, 0, 2)], [time(12, 0, 1)]],
     "clock - 'PT13H'": [time(22, 59, 59), time(23), time(23, 0, 1)],
     "wait / n": [None, -90 * SECOND, 2400 * SECOND],
     "reverse(word)": [["no"], ["no", "yes"], [], ["yes", "no"]],
@@ -450,6 +451,30 @@ def test_arithmetic_of_times_is_that_of_an_expression(
     assert found.to_list() == OF_TIMES[op, other]
 
 
+@pytest.mark.parametrize("level", [0, 1])
+def test_a_time_for_each_sequence_is_subtracted_from_its_rows(
+    level: int, lod: Lod, folder: Path
+) -> None:
+    index = [[3, 0, 1], [2, 1, 0, 1]]
+    times = [START + n * SECOND for n in range(4)]
+    io.write("t.lod.h5", LoDTensor.from_lists([[times[:2], times[2:3], []], [], [times[3:]]]))
+    counts = [3, 0, 1] if level == 0 else index[1]
+    firsts = [START - n * DAY if n else None for n in range(len(counts))]
+    # Without levels, and under those above.
+    for other in (firsts, [firsts[:3], [], firsts[3:]])[: level + 1]:
+        io.write("u.lod.h5", LoDTensor.from_lists(other), overwrite=True)
+        spread = [one for one, count in zip(firsts, counts, strict=True) for _ in range(count)]
+        wanted = [b and a - b for a, b in zip(times, spread, strict=True)]
+        given = ("--level", "0") if level == 0 else ()
+        done = lod("apply", "sub", "t.lod.h5", "u.lod.h5", *given, "-fo", "out.lods")
+        assert (done.code, done.stderr) == (0, "")
+        (found,) = lodcli.read_all("out.lods").values()
+        assert found.recursive_sequence_lengths() == index
+        assert [time for item in found.to_list() for part in item for time in part] == wanted
+    done = lod("apply", "sub", "t.lod.h5", "u.lod.h5", "--level", str(1 - level), "-fo", "o.lods")
+    assert "expected one row of the second tensor for each sequence of the first" in done.stderr
+
+
 @pytest.mark.usefixtures("folder")
 def test_arithmetic_of_durations_is_that_of_an_expression(lod: Lod) -> None:
     io.write("w.lod.h5", LoDTensor.from_lists(SPANS))
@@ -469,4 +494,4 @@ def test_arithmetic_of_durations_is_that_of_an_expression(lod: Lod) -> None:
     io.write("d.lod.h5", LoDTensor.from_lists([[date(2024, 5, 1)] * 2, [date(2024, 5, 1)]]))
     done = lod("apply", "sub", "w.lod.h5", "d.lod.h5", "-fo", "out.lods")
     assert done.code == 1
-    assert "sub: one is duration[us] and other is date[D]: the kinds differ" in done.stderr
+    assert "sub: the first is duration[us] and the second is date[D]: the kinds" in done.stderr
