@@ -286,12 +286,14 @@ class _Tensors(Evaluation[Values]):
     def _stack(self, node: ast.Call) -> Values:
         if len(node.args) < 2 or node.keywords:
             self.fail(node, "stack takes several tensors, as in stack(x, y)")
-        for one in node.args:
+        values = [self.of(one) for one in node.args]
+        for one, value in zip(node.args, values, strict=True):
             unit = self.expression.marks_of(one)[1].unit
             if isinstance(unit, Times | Categories):
-                remedy = ", as (t - first(t)) / 'PT1S'" if isinstance(unit, Times) else ""
-                self.fail(one, f"stack takes numbers, this is a {unit}; make numbers of it{remedy}")
-        values = [self.of(one) for one in node.args]
+                levels = isinstance(value, LoDTensor) and value.lod.n_levels > 0
+                text = ast.get_source_segment(self.expression.text, one) or ""
+                how = _as_numbers(f"({text})" if isinstance(one, ast.BinOp) else text, unit, levels)
+                self.fail(one, f"stack takes numbers, this is a {unit}; {how}")
         device = next((one.device for one in values if isinstance(one, LoDTensor)), None)
         if device is None:
             self.fail(node, "stack takes at least one tensor")
@@ -360,6 +362,24 @@ def _under_null_lists(
     if not found.lod.same_levels(tensor.lod):
         return function(tensor)
     return LoDTensor(found.values, found.lod, found.marks, tensor.nulls)
+
+
+def _as_numbers(text: str, unit: Times | Categories, levels: bool) -> str:
+    """Return how a user makes numbers of times or categories.
+
+    Args:
+        text: the part of the expression.
+        unit: its unit.
+        levels: whether it has levels.
+
+    >>> _as_numbers("day", Times("date", "D"), False)
+    "write (day - '1970-01-01') / 'P1D'"
+    """
+    if isinstance(unit, Categories):
+        return "lod convert --text-levels numbers makes numbers of its codes"
+    origin = f"first({text})" if levels else "'00:00'" if unit.kind == "time" else "'1970-01-01'"
+    since = text if unit.kind == "duration" else f"({text} - {origin})"
+    return f"write {since} / '{'P1D' if unit.unit == 'D' else 'PT1S'}'"
 
 
 def _list(known: list[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import time
 from pathlib import Path
 from typing import Any
 
@@ -128,17 +129,34 @@ def test_what_is_no_row_is_refused(lod: Lod, tracks: dict[str, Any], text: str, 
     assert (done.code, said in done.stderr, Path("o.lod.h5").exists()) == (2, True, False), done
 
 
-def test_times_are_to_be_made_numbers(lod: Lod, folder: Path) -> None:
-    times = LoDTensor.from_lists(
-        [[np.datetime64("2024-01-01", "s"), np.datetime64("2024-01-02", "s")]]
-    )
-    io.write("t.lod.h5", {"t": times, "x": LoDTensor(np.ones(2), times.lod)})
-    done = lod("apply", "stack(x, t)", "t.lod.h5", "-o", "o.lod.h5")
-    said = "stack takes numbers, this is a timestamp[s]; make numbers of it, as (t - first(t)) / "
-    assert (done.code, said in done.stderr) == (2, True), done
-    done = lod("apply", "stack(x, (t - first(t)) / 'PT1H')", "t.lod.h5", "-o", "o.lod.h5")
-    assert done.code == 0
-    assert io.read("o.lod.h5").to_list() == [[[1.0, 0.0], [1.0, 24.0]]]
+def test_the_error_of_times_says_how_to_make_numbers_of_them(lod: Lod, folder: Path) -> None:
+    moments = [np.datetime64(one, "s") for one in ("2024-01-01T01:00", "2024-01-01T02:00")]
+    dates = [one.astype("M8[D]") for one in moments]
+    columns = {
+        "t": LoDTensor.from_lists([moments]),
+        "start": LoDTensor.from_lists(moments[:1]),
+        "day": LoDTensor.from_lists(dates[:1]),
+        "days": LoDTensor.from_lists([dates]),
+        "clock": LoDTensor.from_lists([time(1)]),
+        "word": LoDTensor([0]).as_categories(["no"]),
+    }
+    io.write("t.lod.h5", columns)
+    for text, way, wanted in (
+        ("t", "(t - first(t)) / 'PT1S'", [[[1.0, 0.0], [1.0, 3600.0]]]),
+        ("t - start", "(t - start) / 'PT1S'", [[[1.0, 0.0], [1.0, 3600.0]]]),
+        ("start", "(start - '1970-01-01') / 'PT1S'", [[1.0, 1704070800.0]]),
+        ("day", "(day - '1970-01-01') / 'P1D'", [[1.0, 19723.0]]),
+        ("days", "(days - first(days)) / 'P1D'", [[[1.0, 0.0], [1.0, 0.0]]]),
+        ("days - day", "(days - day) / 'P1D'", [[[1.0, 0.0], [1.0, 0.0]]]),
+        ("clock", "(clock - '00:00') / 'PT1S'", [[1.0, 3600.0]]),
+    ):
+        done = lod("apply", f"stack(1, {text})", "t.lod.h5", "-o", "o.lod.h5", "-f")
+        assert (done.code, f"; write {way}\n" in done.stderr) == (2, True), done
+        done = lod("apply", f"stack(1, {way})", "t.lod.h5", "-o", "o.lod.h5", "-f")
+        assert (done.code, done.stderr) == (0, "")
+        assert io.read("o.lod.h5").to_list() == wanted, text
+    done = lod("apply", "stack(1, word)", "t.lod.h5")
+    assert "; lod convert --text-levels numbers makes numbers of its codes" in done.stderr
 
 
 def test_columns_with_their_own_lists_come_from_a_pipe(shell: Lod, folder: Path) -> None:
