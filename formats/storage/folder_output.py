@@ -39,6 +39,8 @@ class FolderOutput(Output):
         OSError: the folder above cannot be written to.
     """
 
+    _new_mode = 0o777
+
     def __init__(self, target: PathLike, *, overwrite: bool = False, may_hold: str) -> None:
         self._may_hold = may_hold
         self._below: dict[Path, None] = {}
@@ -70,24 +72,26 @@ class FolderOutput(Output):
     def _make_partial(self, path: Path) -> tuple[int, str]:
         partial = tempfile.mkdtemp(prefix=partial_prefix(path), suffix=SUFFIX, dir=path.parent)
         try:
-            return files.open_folder(partial), partial
+            fd = files.open_folder(partial)
         except OSError:
             os.rmdir(partial)
             raise
+        with contextlib.suppress(FileNotFoundError):
+            files.take_group(fd, os.stat(path))  # before there are files in it that inherit it
+        return fd, partial
 
     def _lock(self) -> bool | None:
         # A shared lock, like that of readers; removing a folder needs an exclusive one.
         return files.lock(self.fd, shared=True)
 
-    def _mode(self) -> int:
-        assert self.path is not None
-        if self.path.exists():
-            return self.path.stat().st_mode & 0o777
-        return 0o777 & ~files.umask()
-
     def _settle(self) -> None:
         for folder in reversed(self._below):
-            os.chmod(folder, self._mode())
+            with self.naming():
+                fd = files.open_folder(folder)
+            try:
+                self._permit(fd)
+            finally:
+                os.close(fd)
             fsync_folder(folder)
         super()._settle()
 
@@ -142,8 +146,8 @@ class _Inside(Output):
         with self.naming(), shielded():
             self.fd = os.open(path, files.CREATE, 0o600)
 
-    def _mode(self) -> int:
-        return 0o666 & ~files.umask()
+    def _permit(self, fd: int) -> None:
+        files.set_mode(fd, self._new_mode & ~files.umask())
 
     def _settle(self) -> None:
         if self.fd >= 0:

@@ -90,6 +90,8 @@ class Output:
     """
 
     path: Path | None
+    # Permissions of a new file, without the umask.
+    _new_mode = 0o666
     # Defaults for `abort` after an error in the constructor.
     fd = -1
     _partial: Path | None = None
@@ -189,12 +191,13 @@ class Output:
             sys.stdout.flush()
             self.fd = os.dup(sys.stdout.fileno())
 
-    def _mode(self) -> int:
+    def _permit(self, fd: int) -> None:
+        """Set the permissions of a descriptor: those of the replaced file, or of a new one."""
         assert self.path is not None
         try:
-            return os.stat(self.path).st_mode & 0o777
+            files.set_mode_like(fd, os.stat(self.path))
         except FileNotFoundError:
-            return 0o666 & ~files.umask()
+            files.set_mode(fd, self._new_mode & ~files.umask())
 
     def _refuse_existing(self) -> None:
         refuse_existing(self.label, overwrite=self.overwrite)
@@ -292,7 +295,7 @@ class Output:
         """Sync the written data, under its partial name."""
         with self.naming():
             # Only now: other users must not be able to read an unfinished file.
-            files.set_mode(self.fd, self._mode())
+            self._permit(self.fd)
             files.fsync(self.fd)
 
     def _appear(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 import sys
 import tempfile
 import threading
@@ -118,10 +119,42 @@ def user_id() -> int | None:
 
 
 def set_mode(fd: int, mode: int) -> None:
-    """Set the permissions of an open file; does nothing if files have none."""
+    """Set the permissions of an open file or folder; does nothing if files have none.
+
+    A folder keeps the set-group-id bit, which gives new files in it the group of the folder.
+    """
     if hasattr(os, "fchmod"):
+        before = os.fstat(fd).st_mode
         with contextlib.suppress(PermissionError):  # a file system without modes
-            os.fchmod(fd, mode)
+            os.fchmod(fd, mode | (before & stat.S_ISGID if stat.S_ISDIR(before) else 0))
+
+
+def set_mode_like(fd: int, old: os.stat_result) -> None:
+    """Set the group and permissions of an open file or folder to those of an old one.
+
+    If this user may not give it the group, its own group gets the permissions of all others.
+    """
+    mode = old.st_mode & 0o777
+    if not take_group(fd, old):
+        mode = mode & 0o707 | (mode & 0o007) << 3
+    set_mode(fd, mode)
+
+
+def take_group(fd: int, old: os.stat_result) -> bool:
+    """Give an open file the group of an old one, and a folder its set-group-id bit.
+
+    Returns:
+        Whether it has the group: this user may not be a member.
+    """
+    new = os.fstat(fd)
+    if hasattr(os, "fchown") and new.st_gid != old.st_gid:
+        try:
+            os.fchown(fd, -1, old.st_gid)
+        except OSError:
+            return False
+    if stat.S_ISDIR(new.st_mode) and old.st_mode & stat.S_ISGID:
+        set_mode(fd, new.st_mode & 0o777 | stat.S_ISGID)
+    return True
 
 
 # -- reading and writing at a position -------------------------------------------------

@@ -42,6 +42,8 @@ from tests.formats.cases.writing import partials_in
 from tests.sampling import every
 from tests.slow import slow
 
+GROUP = 54321  # in which no process is
+
 pytestmark = pytest.mark.usefixtures("no_waiting_for_disks")
 
 
@@ -351,6 +353,51 @@ def test_the_umask_and_the_old_permissions_are_respected(mask: int, folder: Path
         assert modes("t.bin", "t") == [0o640, 0o750]
     finally:
         os.umask(before)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs a free group")
+def test_the_group_of_old_files_and_folders_is_kept(folder: Path) -> None:
+    def shared(*paths: str) -> list[tuple[int, int]]:
+        found = [(folder / path).stat() for path in paths]
+        return [(one.st_gid, stat.S_IMODE(one.st_mode)) for one in found]
+
+    def write_deep() -> None:
+        with FolderOutput(folder / "t", overwrite=True, may_hold=r"below/t\.bin") as output:
+            output.part("below/t.bin").commit()
+
+    write_pair(folder)
+    (folder / "t").mkdir()
+    for path, mode in (("t.bin", 0o640), ("t", 0o2770)):
+        os.chown(folder / path, -1, GROUP)
+        (folder / path).chmod(mode)
+    write_pair(folder)
+    write_deep()
+    assert shared("t.bin", "t", "t/below") == [(GROUP, 0o640), (GROUP, 0o2770), (GROUP, 0o2770)]
+    assert shared("t/below/t.bin")[0][0] == GROUP
+    # New folders, in a folder with that bit.
+    shutil.rmtree(folder / "t")
+    os.chown(folder, -1, GROUP)
+    folder.chmod(0o2775)
+    write_deep()
+    (folder / "made").mkdir()
+    assert shared("t", "t/below") == shared("made") * 2
+
+
+def test_a_group_that_cannot_be_kept_gets_the_permissions_of_others(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = folder / "t"
+    path.write_bytes(b"old")
+    path.chmod(0o664)
+    old = path.stat()
+
+    def fail(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "fchown", fail)
+    with path.open() as file:
+        files.set_mode_like(file.fileno(), os.stat_result((*old[:5], GROUP, *old[6:])))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
 
 
 def test_the_files_of_a_large_set_do_not_list_the_folder_each(
