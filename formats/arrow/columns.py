@@ -192,7 +192,8 @@ class ColumnReader:
             return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), items
         # Not `filter`: pyarrow has none for lists of views or runs.
         array = _as_lists(array) if types.is_map(array.type) else array
-        lengths = integers(pc.list_value_length(array).fill_null(0))
+        # Not `fill_null`, which imports pandas if it is installed.
+        lengths = np.where(mask, integers(pc.list_value_length(array)), 0)
         offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
         return offsets, _items(array, int(offsets[-1]))
 

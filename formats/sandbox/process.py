@@ -18,7 +18,7 @@ from lodcli.formats.storage.inputs import Input, shared_positions
 from lodcli.formats.storage.interrupts import SIGNALS, shielded
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.platform import files, processes
-from lodcli.kernels.platform.pools import NO_THREAD
+from lodcli.kernels.platform.pools import NO_THREAD, thread_pool
 
 # Memory besides the decompressed file: buffers of libraries, batches being sent, and 72 MB of
 # address space for each of the two threads with which pyarrow reads.
@@ -165,6 +165,8 @@ def detach(source: Input) -> None:
 
 def confine(room: Room) -> None:
     """Drop the rights of this process that are not needed to read one file."""
+    # Imports the modules of pools, which is impossible when no more files may be opened.
+    thread_pool(1, "lod-sandbox").shutdown()
     if room.max_bytes is not None:
         processes.limit_memory(WORKING_BYTES + room.max_bytes + (room.stored or 0))
     processes.limit_core_dumps()

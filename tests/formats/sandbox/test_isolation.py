@@ -102,6 +102,24 @@ def test_torch_is_read_where_nothing_else_was_looked_at(tmp_path: Path) -> None:
     assert (found.stdout, found.stderr) == ("data\n", "")
 
 
+@pytest.mark.parametrize("name", ["t.lod.h5", "t.jsonl", "t.parquet"])
+def test_what_the_child_needs_is_loaded_in_a_new_process(name: str, tmp_path: Path) -> None:
+    """Pools of threads; for a null list of Parquet, pyarrow must not need pandas."""
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    rows = 200_000
+    lists = [[number, 1] for number in range(rows // 2)]
+    io.write(tmp_path / name, LoDTensor.from_lists([*lists, None]))
+    code = (
+        "import sys; import lodcli\n"
+        "from lodcli.formats.core.limits import Limits\n"
+        "print(lodcli.read(sys.argv[1], limits=Limits(isolate=True)).rows)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / name)]
+    found = subprocess.run(command, capture_output=True, text=True)
+    assert (found.stdout, found.stderr) == (f"{rows}\n", "")
+
+
 def test_what_the_child_raises_is_raised_here(tmp_path: Path) -> None:
     path = tmp_path / "t.lod.h5"
     io.write(path, TENSOR)
