@@ -36,7 +36,7 @@ _UNITS = {
 }
 # The types of single times and decimals.
 OBJECTS = (*_UNITS, decimal.Decimal, np.datetime64, np.timedelta64)
-_TEXT_OR_OBJECT = (*OBJECTS, str)
+_TEXT_OR_OBJECT = (*OBJECTS, str, bytes)
 _NO_NUMBER = (*_TEXT_OR_OBJECT, list, tuple, np.ndarray, type(None))
 # By the kind of a dtype: units of NumPy that no tensor has, and units that hold the same times.
 _FINER = {"M": {**dict.fromkeys("YMW", "D"), "h": "s", "m": "s"}, "m": dict.fromkeys("WDhm", "s")}
@@ -275,11 +275,11 @@ def _number(value: Any) -> Any:
             value = np.asarray(value)
         except ValueError:  # lists of several lengths, which the assignment explains
             return value
+    if _is_missing(value):
+        raise _missing(value)
     if isinstance(value, np.ndarray) and value.dtype.kind == "O":
         for one in value.flat:
             _number(one)
-    elif _is_missing(value):
-        raise _missing(value)
     elif isinstance(value, _TEXT_OR_OBJECT) and not isinstance(value, decimal.Decimal):
         raise InvalidDataError(f"value: expected numbers, found {value!r}")
     elif isinstance(value, np.ndarray) and value.dtype.kind in "MmUS":
@@ -288,15 +288,18 @@ def _number(value: Any) -> Any:
 
 
 def _is_missing(value: Any) -> bool:
-    """Return whether a value is None or NaT, of NumPy or pandas."""
+    """Return whether a value is None or NaT, of NumPy or pandas, or is masked."""
+    if isinstance(value, np.ma.MaskedArray):
+        return np.ma.is_masked(value)
     if isinstance(value, np.datetime64 | np.timedelta64):
         return bool(np.isnat(value))
     return value is None or type(value).__name__ == "NaTType"
 
 
 def _missing(value: Any) -> InvalidDataError:
+    null = "a masked value" if isinstance(value, np.ma.MaskedArray) else value
     return InvalidDataError(
-        f"value: {value} is a null, which cannot be set; make a tensor with nulls, as "
+        f"value: {null} is a null, which cannot be set; make a tensor with nulls, as "
         "LoDTensor.from_lists([[1, None]])"
     )
 

@@ -265,7 +265,10 @@ def test_a_tensor_is_set_where_its_sequences_fit() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [None, [None], [1.0, None], np.array([1, None], object), np.datetime64("NaT", "s")],
+    [
+        *(None, [None], [1.0, None], np.array([1, None], object), np.datetime64("NaT", "s")),
+        *(np.ma.masked, np.ma.array([1, 0], mask=[False, True])),
+    ],
     ids=repr,
 )
 @pytest.mark.parametrize(
@@ -277,7 +280,7 @@ def test_nulls_are_not_set(rows: list[Any], value: Any) -> None:
         words = LoDTensor([0, 1], [[2]]).as_categories(rows)
     before = words.copy()
     with pytest.raises(
-        InvalidDataError, match=r"^value: (None|NaT) is a null, which cannot be set"
+        InvalidDataError, match=r"^value: (None|NaT|a masked value) is a null, which cannot be set"
     ):
         words[:] = value
     assert words.identical(before)
@@ -291,6 +294,7 @@ def test_nulls_are_not_set(rows: list[Any], value: Any) -> None:
         (date(2024, 1, 1), "expected numbers, found datetime.date"),
         ("5", "expected numbers, found '5'"),
         (["5", "6"], "expected numbers, found <U1"),
+        (b"5", "expected numbers, found b'5'"),
     ],
 )
 def test_rows_of_numbers_are_set_to_numbers(value: Any, said: str) -> None:
