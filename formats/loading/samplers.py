@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,14 +47,19 @@ def require_whole(
 
 
 def _lengths(of: Any) -> npt.ArrayLike:
-    """Return the lengths of a dataset, or of torch's Subset or ConcatDataset."""
+    """Return the lengths of a dataset, or of torch's Subset or ConcatDataset, or those given."""
     if hasattr(of, "lengths"):
         found: npt.ArrayLike = of.lengths
         return found
     if hasattr(of, "dataset") and hasattr(of, "indices"):
         return np.asarray(_lengths(of.dataset))[np.asarray(of.indices, np.int64)]
-    if hasattr(of, "datasets"):
+    if hasattr(of, "cumulative_sizes"):
         return np.concatenate([np.asarray(_lengths(one)) for one in of.datasets])
+    if not (isinstance(of, Sequence) or hasattr(of, "__array__")):
+        raise OptionError(
+            "BatchSampler: lengths: expected a list or an array, a Dataset of lod, or a Subset or "
+            f"ConcatDataset of such; found {type(of).__name__}"
+        )
     given: npt.ArrayLike = of
     return given
 
@@ -79,8 +84,8 @@ class BatchSampler:
         drop_last: whether to leave out the last batch of each bucket if another item would fit.
 
     Raises:
-        OptionError: neither `rows` nor `items`, a number that is not whole or is below 1, a
-            negative seed, or another value than True and False for `padded`, `shuffle` or
+        OptionError: no lengths, neither `rows` nor `items`, a number that is not whole or is below
+            1, a negative seed, or another value than True and False for `padded`, `shuffle` or
             `drop_last`.
 
     >>> sampler = BatchSampler([5, 1, 4, 2, 9], rows=6, shuffle=False)

@@ -486,6 +486,16 @@ def test_parts_of_a_dataset_have_lengths(words: Path) -> None:
         assert [n for batch in loader for n in batch["tokens"][1].tolist()] == lengths
 
 
+def test_other_datasets_have_no_lengths(words: Path) -> None:
+    """The items of a StackDataset are not those of its datasets one after another."""
+    data, dataset = torch.utils.data, ours.Dataset(words)
+    for of in (data.StackDataset(dataset, dataset), data.TensorDataset(torch.arange(3))):
+        with pytest.raises(OptionError, match=f"ConcatDataset of such; found {type(of).__name__}"):
+            ours.BatchSampler(of, items=2)
+        with pytest.raises(OptionError, match=type(of).__name__):
+            ours.BatchSampler(data.Subset(of, [0]), items=2)
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
