@@ -92,6 +92,15 @@ class OpenFolder:
         """Its open descriptors."""
         return () if self._fd is None else (self._fd,)
 
+    def was_replaced(self) -> bool:
+        """Return whether its path leads to another folder now."""
+        try:
+            return self._fd is not None and not os.path.samestat(
+                os.fstat(self._fd), os.stat(self._path)
+            )
+        except OSError:
+            return False
+
     def size_bytes(self) -> int:
         """Return the size of all its files, including those in folders below."""
         waiting, total = [""], 0

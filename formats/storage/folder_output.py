@@ -24,7 +24,7 @@ class FolderOutput(Output):
 
     They are written into a temporary folder beside the target, which is renamed to the target
     at the commit. With `overwrite` the two folders are exchanged atomically. The old one is then
-    removed, or later by the next writer if it is being read. If the system cannot exchange
+    removed, or by its last reader if it is being read. If the system cannot exchange
     folders, a journal records which of them is valid.
 
     Args:

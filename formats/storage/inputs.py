@@ -27,7 +27,7 @@ from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.remote.urls import file_name, is_url, shown
 from lodcli.formats.storage.compression import MAGIC_BYTES, Unpacked, codec_of, suffix_codec
 from lodcli.formats.storage.durable import OpenFolder
-from lodcli.formats.storage.journal import opened
+from lodcli.formats.storage.journal import opened, remove_stale
 from lodcli.kernels.errors import OptionError, UnsupportedError
 from lodcli.kernels.platform import files, processes
 from lodcli.kernels.platform.files import PathLike
@@ -537,8 +537,12 @@ class Input:
             one.close()
         if not self.is_folder:
             self._file.close()
-        else:
-            self.folder.close()
+            return
+        replaced = isinstance(self.folder, OpenFolder) and self.folder.was_replaced()
+        self.folder.close()
+        if replaced and self.path is not None:
+            # The writer left the old folder to its readers; this may be the last.
+            remove_stale(Path(os.path.realpath(self.path)))
 
     def __enter__(self) -> Input:
         return self

@@ -268,6 +268,19 @@ def test_what_a_dataset_does_not_hold_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "ds").exists()
 
 
+def test_the_last_reader_removes_a_folder_that_was_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "d"
+    old, new = (LoDTensor(np.arange(n), [[1] * n]) for n in (3, 5))
+    lodcli.write(path, old, format_name="lod.dataset")
+    with lodcli.open(path) as last:
+        with lodcli.open(path):
+            lodcli.write(path, new, format_name="lod.dataset", overwrite=True)
+        assert len(os.listdir(tmp_path)) == 2
+        assert last.slice("data", (slice(0, 3),)).identical(old)
+    assert os.listdir(tmp_path) == ["d"]
+    assert lodcli.read(path).identical(new)
+
+
 def test_no_descriptor_stays_open(tmp_path: Path) -> None:
     path = sharded(tmp_path, articles(), shards=12)
     before = len(os.listdir("/proc/self/fd"))
