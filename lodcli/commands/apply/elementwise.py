@@ -97,8 +97,9 @@ def aligned(left: LoDTensor, right: LoDTensor) -> tuple[LoDTensor, LoDTensor]:
             f"the two sides have rows of shape {left.row_shape} and {right.row_shape}"
         )
     lod = left.lod
-    if lod is not right.lod and not lod.same_levels(right.lod):
-        raise ShapeMismatchError("the two sides have sequences of different lengths")
+    differs = lod.difference(right.lod)
+    if differs:
+        raise ShapeMismatchError(f"the two sides have sequences of different lengths: {differs}")
     if len(a) != len(b):
         raise ShapeMismatchError(f"the two sides have {len(a)} and {len(b)} rows")
     return LoDTensor(a, lod, nulls=left.nulls), LoDTensor(b, lod, nulls=right.nulls)
@@ -181,12 +182,12 @@ def _with_masks(made: LoDTensor, values: Sequence[Values], rows: Mask | None) ->
 
 def _repeated(tensor: LoDTensor, deep: LoDTensor) -> LoDTensor:
     depth = tensor.lod.n_levels
-    above = [
-        np.array_equal(*pair) for pair in zip(tensor.lod.levels, deep.lod.levels, strict=False)
-    ]
-    if not all(above) or tensor.rows != deep.lod.count(depth):
+    differs = tensor.lod.difference(deep.lod.above(depth))
+    if differs is None and tensor.rows != deep.lod.count(depth):
+        differs = f"{tensor.rows} rows against {deep.lod.count(depth)} items"
+    if differs:
         raise ShapeMismatchError(
-            "the side with fewer levels has not one row for each sequence of the other"
+            "the side with fewer levels needs one row for each sequence of the other: " + differs
         )
     lengths = np.diff(deep.lod.absolute(depth))
     data = tensor.to_device("cpu").values.repeat(lengths, axis=0)

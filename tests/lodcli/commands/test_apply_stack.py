@@ -118,13 +118,15 @@ def test_a_row_with_a_null_is_null(lod: Lod, folder: Path) -> None:
         ("stack(lat, axis=1)", "stack takes several tensors, as in stack(x, y)"),
         ("lat + stack(1, 2)", "stack takes at least one tensor"),
         ("stack(lat, label)", "label is text; an expression computes with numbers"),
-        ("stack(lat, other)", "the two sides have sequences of different lengths"),
+        ("stack(lat, other)", "different lengths: level 0, item 0 has length 3 against 1"),
+        ("stack(lists, hour)", "of the other: level 0, item 0 has length 3 against 1"),
     ],
 )
 def test_what_is_no_row_is_refused(lod: Lod, tracks: dict[str, Any], text: str, said: str) -> None:
     table = pq.read_table("tracks.parquet")
     other = pa.array([[1.0]] * 4)
-    pq.write_table(table.append_column("other", other), "tracks.parquet")
+    table = table.append_column("other", other).append_column("lists", pa.array([[[1.0]]] * 4))
+    pq.write_table(table, "tracks.parquet")
     done = lod("apply", text, "tracks.parquet", "-o", "o.lod.h5")
     assert (done.code, said in done.stderr, Path("o.lod.h5").exists()) == (2, True, False), done
 
