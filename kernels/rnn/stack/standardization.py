@@ -56,7 +56,7 @@ class Standardization(Summarized):
                     f"{name}: expected shape (D,), as of {MEAN}, found {array.shape}"
                 )
             if not is_float(array.dtype) or not np.isfinite(array).all():
-                found = array.dtype if not is_float(array.dtype) else "values that are not"
+                found = array.dtype if not is_float(array.dtype) else "inf or nan"
                 raise InvalidDataError(
                     f"{name}: expected finite floating-point values, found {found}"
                 )
@@ -74,7 +74,6 @@ class Standardization(Summarized):
         Raises:
             InvalidDataError: no rows, complex values, or values that are not finite.
         """
-        require_real("data", data)
         rows = _flat(data)
         if not len(rows):
             raise InvalidDataError("data: expected at least one row, found none")
@@ -95,7 +94,7 @@ class Standardization(Summarized):
             dtype: of the result; None: float64 for float64, otherwise float32.
 
         Raises:
-            ShapeMismatchError: rows of another width.
+            ShapeMismatchError, InvalidDataError: rows of another width, or complex values.
         """
         rows = _flat(data)
         if rows.shape[1] != len(self.mean):
@@ -127,6 +126,7 @@ def standardization_in(entries: Mapping[str, Array]) -> Standardization | None:
 
 
 def _flat(data: Array) -> Array:
+    require_real("data", data)
     return data.reshape(len(data), prod(data.shape[1:]))
 
 

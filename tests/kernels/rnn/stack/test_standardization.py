@@ -90,6 +90,9 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
         ShapeMismatchError, match=r"rows of 2 values, as standardize.mean has, .* 3"
     ):
         Standardization(two, two).applied(np.ones((4, 3)))
+    for data in (np.ones((4, 2), complex), np.ones((4, 2), "M8[s]")):
+        with pytest.raises(InvalidDataError, match="expected real numbers, found"):
+            Standardization(two, two).applied(data)
     assert standardization_in({"rnn.weight_hh_l0": two}) is None
     with pytest.raises(InvalidDataError, match=r"state dict: standardize.std is missing"):
         standardization_in({MEAN: two})
