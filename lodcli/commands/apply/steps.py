@@ -426,11 +426,16 @@ def _call(step: Step, tensors: Sequence[LoDTensor], device: str, name: str) -> A
     except NotFloatingError as error:
         raise InvalidDataError(f"{error}; --dtype float32 converts them first") from None
     except NullError:
-        if step.chained or not tensors[0].nulls:
+        place = next((n for n, tensor in enumerate(tensors) if tensor.nulls), None)
+        if place is None:
             raise
         knows = f"lod apply {quote(f'{step.name}({as_written(name)})')} computes with them"
-        remedy = knows if step.name in SKIPPING else ""
-        raise UnsupportedError(refusal(step.name, tensors[0], remedy)) from None
+        remedy = knows if step.name in SKIPPING and not step.chained else ""
+        said = refusal(step.name, tensors[place], remedy)
+        if len(tensors) > 1 and place >= step.chained:  # else there is one file, which is named
+            file = step.files[place - step.chained]
+            said = ": ".join([file.label, *([file.name] if file.name else []), said])
+        raise UnsupportedError(said) from None
     except LodError as error:
         # The file that the message will name holds the tensor of the first step.
         if step.chained and f"{step.name}:" not in str(error):

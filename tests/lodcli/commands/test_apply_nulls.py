@@ -169,6 +169,16 @@ def test_categories_in_place_of_nulls(lod: Lod, folder: Path) -> None:
             "; lod apply 'sum(l)' computes with them, or use --nulls ",
         ),
         (["apply", "softmax", "l.jsonl::l"], "softmax takes no nulls; use --nulls zero, fill=X or"),
+        (
+            ["apply", "reverse", "l.jsonl::l", "--then", "softmax"],
+            "and softmax takes no nulls; use",
+        ),
+        (["apply", "add", "l.jsonl::o", "l.jsonl::l"], "l.jsonl: l: item of level 0 <1> is null, "),
+        (["apply", "dot", "l.jsonl::l", "l.jsonl::o"], "l.jsonl: l: item of level 0 <1> is null, "),
+        (
+            ["apply", "cumsum", "l.jsonl::o", "--then", "add", "l.jsonl::l"],
+            "l.jsonl: l: item of level 0 <1> is null, and add takes no nulls; use --nulls ",
+        ),
         (["apply", "softmax(l)", "l.jsonl"], "; write softmax(coalesce(.., 0)), or use --nulls"),
         (["apply", "coalesce(s, 'a') == 'b'", "l.jsonl"], "column 10: s is text"),
         (["filter", "l.jsonl", "coalesce(s, 'a') == 'b'"], "column 10: coalesce takes no texts; "),
@@ -184,8 +194,8 @@ def test_the_error_of_a_null_says_what_replaces_it(
     line: list[str], said: str, lod: Lod, folder: Path
 ) -> None:
     rows = [
-        {"l": [1, None], "m": [1], "n": 1, "s": "a"},
-        {"l": None, "m": [1, 2], "n": None, "s": None},
+        {"l": [1, None], "o": [5, 6], "m": [1], "n": 1, "s": "a"},
+        {"l": None, "o": [], "m": [1, 2], "n": None, "s": None},
     ]
     Path("l.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     done = lod(*line, *([] if line[0] == "convert" else ["-o", "out.lod.h5"]))
