@@ -27,6 +27,8 @@ WORKING_BYTES = 400 << 20
 CPU_SECONDS, CPU_RATE, OUTPUT_RATE = 2, 1 << 20, 32 << 20
 # For pipes, whose input has an unknown size.
 UNKNOWN_CPU_SECONDS = 3600
+# Signals that another process or the system sends; a crash has others.
+_SENT = (processes.KILL, *SIGNALS)
 
 
 @dataclass(frozen=True)
@@ -191,11 +193,17 @@ def allow_time(room: Room, declared: int = 0) -> None:
     processes.limit_seconds(seconds)
 
 
-def _killed(signum: int) -> LodError:
+def _killed(signum: int) -> LodError | OSError:
     if signum == signal.SIGXCPU:
         return DamagedFileError(
             "exceeds the processor time allowed for a file of its size; if you trust it, read its "
             "tensors one at a time (FILE::NAME)"
         )
     name = signal.Signals(signum).name
+    if signum in _SENT:
+        return OSError(
+            errno.ECHILD,
+            f"its sandboxed process was killed ({name}), as when memory runs out; try it again, or "
+            "free memory",
+        )
     return DamagedFileError(f"crashed the sandboxed process ({name}); do not trust the file")

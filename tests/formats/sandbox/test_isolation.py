@@ -148,6 +148,14 @@ def test_a_crash_is_an_error(tmp_path: Path) -> None:
         read_by(crash, tmp_path / "f")
 
 
+@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGTERM])
+def test_a_process_that_was_killed_does_not_make_the_file_suspect(
+    signum: signal.Signals, tmp_path: Path
+) -> None:
+    with pytest.raises(OSError, match=rf"process was killed \({signum.name}\), as when memory"):
+        read_by(lambda path: os.kill(os.getpid(), signum), tmp_path / "f")
+
+
 def test_an_endless_loop_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "CPU_SECONDS", 1)
 
