@@ -274,4 +274,4 @@ def test_ops_that_move_items_keep_nulls_of_later_batches(folder: Path, lod: Lod)
     assert tensor("out.lods", "back")[-4:].to_list() == [[3, 2, 1], None, [5, None, 4], [None]]
     done = lod("apply", "reverse", "in.lod.h5::ids", "--then", "sum", *args)
     assert done.code == 4
-    assert re.search(r"item of level 0 <\d+> is null; .* has no nulls: --nulls", done.stderr)
+    assert re.search(r"item of level 0 <\d+> is null, and sum takes no nulls; use", done.stderr)
