@@ -228,6 +228,8 @@ def _rows(found: Scanned, dtype: np.dtype[Any]) -> Any:
     values = found.values
     if values.dtype == dtype:
         return values
+    if dtype.kind == "b":  # of nulls only, which have zeros
+        return values.astype(dtype)
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
         low, high = int(values.min(initial=0)), int(values.max(initial=0))

@@ -291,14 +291,16 @@ class JsonSource(Source):
     def _tensor(
         self, column: Column, values: list[object], first: int, checked: set[str]
     ) -> LoDTensor:
-        if column.field is not None:
-            values = field_values(values, column.field, first, lacking=self._lacking)
-            if self._objects is not None and column.inside and column.spec.nullable:
-                self._objects.check(values, column.inside, first, checked)
-            lacking = column.spec.nullable or column.spec.marks.tells_records
-            for step in column.inside:
-                values = picked(values, step, first, nullable=lacking)
-        return column.tensor(values, first)
+        if column.field is None:
+            return column.tensor(values, first)
+        found = whole = field_values(values, column.field, first, lacking=self._lacking)
+        lacking = column.spec.nullable or column.spec.marks.tells_records
+        for step in column.inside:
+            found = picked(found, step, first, nullable=lacking)
+        # Picking has checked that all of them are objects.
+        if self._objects is not None and column.inside and column.spec.nullable:
+            self._objects.check(whole, column.inside, first, checked)
+        return column.tensor(found, first)
 
 
 def _columns(values: list[object], blanks: list[int], options: ReadOptions) -> Columns:

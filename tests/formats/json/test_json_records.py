@@ -249,6 +249,7 @@ READ: dict[str, tuple[bytes, dict[str, Any]]] = {
         b'{"a":1,"b":[1,"x"]}\n{"b":{"c":{}},"a":2}\n{"a":3}\n',
         {"skip_unsupported": True},
     ),
+    "booleans without values": (b'{"a":[true],"b":null}\n', {"dtype": np.dtype(np.bool_)}),
     "columns without values": (b'{"a":1,"b":null,"c":[]}\n{"a":2,"b":null,"c":[]}\n', {}),
 }
 
@@ -326,6 +327,18 @@ LEFT: dict[str, tuple[bytes, bytes, dict[str, Any], str]] = {
         "is not JSON",
     ),
     "a value in place of a record": (b'{"a":{"b":1}}', b'{"a":1}', {}, "expected an object"),
+    "a value in place of a record that may be null": (
+        b'{"a":[{"b":1},null]}',
+        b'{"a":[1]}',
+        {},
+        "expected an object, found 1",
+    ),
+    "a record in place of a list of records": (
+        b'{"a":[{"b":1},null]}',
+        b'{"a":{"b":1}}',
+        {},
+        "expected a list, found an object",
+    ),
     "a null line": (b'{"a":1}', b"null", {"nulls": "keep"}, "expected an object, found null"),
     "a word that begins like null": (b"[null]", b"[nul]", {}, "is not JSON"),
     "a first value": (b'{"a":null}', b'{"a":[1]}', {}, "expected a number, found a list"),
