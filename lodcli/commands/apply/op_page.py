@@ -34,7 +34,8 @@ example.
   other ops need the whole input at once.
 - *Units*: ops that only move or pick values keep times, decimals and categories (of several
   results, the first does), and text where whole texts move, such as the words of `--level 0`. Other
-  ops return numbers; of decimals `lod apply` computes with the values, as float64.
+  ops return numbers; of decimals `lod apply` computes with the values, as float64, and add, sub,
+  mul and div of times as [expressions](choosing.md) do, such as `end - start`.
 """
 
 
