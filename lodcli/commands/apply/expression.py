@@ -334,9 +334,11 @@ class _Tensors(Evaluation[Values]):
         except NotFloatingError as error:
             self.fail(node, f"{error}; --dtype float32 converts them first")
         except NullError:
+            given = ast.get_source_segment(self.expression.text, node.args[0])
+            value = "'..'" if isinstance(unit, Times | Categories) else "0"
+            remedy = f"write {entry.name}({COALESCE}({given}, {value}))"
             rows = tensor.nulls.rows is not None
-            remedy = f"write {entry.name}({COALESCE}(.., 0))" if rows else ""
-            self.fail(node, refusal(entry.name, tensor, remedy))
+            self.fail(node, refusal(entry.name, tensor, remedy if rows else ""))
         except LodError as error:
             root = "; the square root of each value is x ** 0.5" if entry.name == "sqrt" else ""
             self.fail(node, f"{error}{root}")

@@ -158,6 +158,9 @@ def test_categories_in_place_of_nulls(lod: Lod, folder: Path) -> None:
         assert (done.code, done.stderr) == (0, "")
         (found,) = lodcli.read_all("out.lod.h5").values()
         assert found.to_list() == wanted
+    io.write("l.lod.h5", LoDTensor.from_lists([[1, None]]).as_categories(["no", "yes"]))
+    done = lod("apply", "sort(data)", "l.lod.h5")
+    assert "sort takes no nulls; write sort(coalesce(data, '..')), or use --nulls" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -179,7 +182,7 @@ def test_categories_in_place_of_nulls(lod: Lod, folder: Path) -> None:
             ["apply", "cumsum", "l.jsonl::o", "--then", "add", "l.jsonl::l"],
             "l.jsonl: l: item of level 0 <1> is null, and add takes no nulls; use --nulls ",
         ),
-        (["apply", "softmax(l)", "l.jsonl"], "; write softmax(coalesce(.., 0)), or use --nulls"),
+        (["apply", "softmax(l * 2)", "l.jsonl"], "; write softmax(coalesce(l * 2, 0)), or use --"),
         (["apply", "coalesce(s, 'a') == 'b'", "l.jsonl"], "column 10: s is text"),
         (["filter", "l.jsonl", "coalesce(s, 'a') == 'b'"], "column 10: coalesce takes no texts; "),
         (["filter", "l.jsonl", "coalesce(n) > 1"], "takes a tensor and what replaces its nulls"),
