@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain, pairwise
 
@@ -21,12 +21,6 @@ from lodcli.kernels.tensor.nulls import Nulls
 def takes_axes(spec: TensorSpec) -> bool:
     """Return whether levels of a tensor can become axes: not those of text, or around records."""
     return not (spec.array or spec.marks.values or spec.marks.fields)
-
-
-def conversion(label: str, names: Sequence[str | None]) -> str:
-    """Return the command that keeps the levels of these names, and makes rows of the others."""
-    named = (name or f"level{level}" for level, name in enumerate(names))
-    return f"lod convert {label} ROWS.lod.h5 --levels {','.join(named)}"
 
 
 class InnerAxes(Wrapped):

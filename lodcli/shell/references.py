@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from lodcli.formats.core.names import split_reference
@@ -45,6 +47,11 @@ class Reference:
     def file(self) -> str:
         """Name of the file in reports: its path, or its URL without secrets."""
         return shown(self.path)
+
+    def as_rows(self, names: Sequence[str | None]) -> str:
+        """Return the command that keeps the levels of these names, and makes rows of the others."""
+        named = ",".join(name or f"level{level}" for level, name in enumerate(names))
+        return f"lod convert {quote(self.file)} ROWS.lod.h5 --levels {named}"
 
 
 def parse_reference(text: str, format_name: str | None = None) -> Reference:

@@ -25,7 +25,6 @@ from lodcli.commands.run_rnn.step_function import load_step
 from lodcli.expressions.decimals import spec_without_decimals
 from lodcli.formats.core.errors import naming, naming_file
 from lodcli.formats.core.schema import TensorSpec
-from lodcli.formats.values.inner_axes import conversion
 from lodcli.formats.weights import read_weights
 from lodcli.formats.weights.model_file import about_of
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
@@ -78,7 +77,7 @@ def run(source: Reference, target: Target, given: dict[str, Any]) -> None:
         kinds = ("all", "last") if given["emit"] == "both" else (given["emit"],)
         settings = Settings(kinds, given["dtype"], device, given["threads"], *feeds)
         with naming_file(source.label):
-            runner = _runner(settings, spec, dtype, given, entries, table, source.label)
+            runner = _runner(settings, spec, dtype, given, entries, table, source)
         if given["upstream"] is not None:
             assert isinstance(runner, PlainGradients | NestedGradients)
             runner.upstream = _upstream(stack, given["upstream"], runner.results())
@@ -102,7 +101,7 @@ def _runner(
     given: dict[str, Any],
     entries: StateDict | None,
     table: Array | None,
-    label: str,
+    source: Reference,
 ) -> Runner:
     """Return the kind of run that the options choose.
 
@@ -113,7 +112,7 @@ def _runner(
         given: the options.
         entries: those of --weights, if it is given.
         table: the embedding among them, if there is one.
-        label: the file, for messages.
+        source: the file, for messages.
     """
     width = int(np.prod(spec.row_shape, dtype=np.int64))
     level = -1 if given["level"] is None else given["level"]
@@ -170,7 +169,7 @@ def _runner(
             remedy = f"; for ids the model needs {EMBEDDING}, as lod train --embedding makes"
             remedy += renamed_to("embedding", entries, input_size, biased=False)
         if width == 1 and len(spec.levels) > 1:
-            command = conversion(label, spec.level_names[:-1])
+            command = source.as_rows(spec.level_names[:-1])
             remedy += f"; if the {input_size} rows of each finest sequence are one: {command}"
         raise ShapeMismatchError(
             f"{spec.name}: expected rows of {input_size} values for {path}, found {found}{remedy}"

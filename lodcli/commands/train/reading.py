@@ -12,7 +12,6 @@ from lodcli.formats.core.io import one_tensor
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import TensorSpec, find
 from lodcli.formats.text.lines import shown
-from lodcli.formats.values.inner_axes import conversion
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
@@ -122,23 +121,12 @@ def read_examples(
         sequences = LoDTensor(rows, LoD([offsets]))
         if not len(sequences):
             raise InvalidDataError(f"{name}: no sequences")
-        if numbers.shape == (tensor.rows,) != (len(sequences),):
-            raise ShapeMismatchError(
-                f"{labels}: expected {len(sequences)} labels, one for each sequence of level "
-                f"{number}, found one for each row; lod train classifies sequences: to classify "
-                "rows, train a module of torch with the layers of lodcli.torch"
-            )
-        for other in range(tensor.lod.n_levels):
-            if numbers.shape == (tensor.lod.count(other),) != (len(sequences),):
-                remedy = f"--level {other} has as many sequences"
-                lengths = tensor.lod.lengths(-1)
-                alike = bool((lengths == max(lengths[0], 2)).all())
-                if taker is None and tensor.lod.n_levels == other + 2 and alike:
-                    command = conversion(reference.label, tensor.lod.names[:number])
-                    remedy += f"; if the {lengths[0]} rows of each are one: {command}"
+        if numbers.shape != (len(sequences),):
+            found = _fitting_level(tensor, number, numbers, reference, ids=taker is not None)
+            if found is not None:
                 raise ShapeMismatchError(
                     f"{labels}: expected {len(sequences)} labels, one for each sequence of level "
-                    f"{number}, found {len(numbers)}; {remedy}"
+                    f"{number}, found {found}"
                 )
         labelled = Labelled(sequences, numbers)
         whole = tensor.dtype.kind in "iu" and tensor.data[:1].size == 1
@@ -152,6 +140,35 @@ def read_examples(
             vocabulary,
             words,
         )
+
+
+def _fitting_level(
+    tensor: LoDTensor, number: int, labels: Array, reference: Reference, *, ids: bool
+) -> str | None:
+    """Return what has as many items as there are labels, and advice; None if nothing has.
+
+    Args:
+        tensor: the data.
+        number: the level whose sequences need labels.
+        labels: (K,) numbers.
+        reference: the file.
+        ids: whether the data are ids, which are not parts of a row.
+    """
+    if labels.shape == (tensor.rows,):
+        return (
+            "one for each row; lod train classifies sequences: to classify rows, train a module of "
+            "torch with the layers of lodcli.torch"
+        )
+    for other in range(tensor.lod.n_levels):
+        if labels.shape == (tensor.lod.count(other),):
+            remedy = f"{len(labels)}; --level {other} has as many sequences"
+            lengths = tensor.lod.lengths(-1)
+            alike = bool((lengths == max(lengths[0], 2)).all())
+            if not ids and tensor.lod.n_levels == other + 2 and alike:
+                command = reference.as_rows(tensor.lod.names[:number])
+                remedy += f"; if the {lengths[0]} rows of each are one: {command}"
+            return remedy
+    return None
 
 
 def _as_ids(tensor: LoDTensor, words: tuple[str, ...]) -> tuple[Array, int, tuple[str, ...]]:

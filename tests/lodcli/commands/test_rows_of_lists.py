@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import lodcli
-from lodcli import LoDTensor
+from lodcli import LoD, LoDTensor
 from tests.lodcli.conftest import Lod
 
 ROWS = np.arange(27.0).reshape(9, 3)
@@ -46,3 +46,13 @@ def test_train_and_run_rnn_name_the_command_that_makes_rows(lod: Lod, folder: Pa
         in done.stderr
     )
     assert done.stderr.endswith(f"are one: {command}\n")
+
+
+def test_the_command_that_makes_rows_can_be_pasted(lod: Lod, shell: Lod, folder: Path) -> None:
+    points = LoDTensor(POINTS.data[:9], LoD.from_lengths([[1, 2], [3] * 3], ["track", None]))
+    lodcli.write("two words.lod.h5", {"points": points, "label": LoDTensor(np.array([0, 1]))})
+    done = lod("train", "two words.lod.h5", "-o", "m", "--epochs", "1")
+    command = "lod convert 'two words.lod.h5' ROWS.lod.h5 --levels track\n"
+    assert done.stderr.endswith(command)
+    done = shell("cat 'two words.lod.h5' | lod train - -o m --epochs 1")
+    assert done.stderr.endswith(command.replace("'two words.lod.h5'", "-"))
