@@ -242,8 +242,13 @@ def find(schema: Schema, name: str | None) -> TensorSpec:
     known = listing(names) or "none"
     if name is None:
         raise SelectionError(f"holds {len(schema)} tensors; choose one with ::NAME: {known}", names)
-    several = set(str(name).split(",")) <= set(names)
-    remedy = "give each name separately" if several else f"there are: {known}"
+    inner = str(name).rpartition("::")[2]
+    if inner in names:
+        remedy = f"give its name alone: {inner}"
+    elif set(inner.split(",")) <= set(names):
+        remedy = "give each name separately"
+    else:
+        remedy = f"there are: {known}"
     raise SelectionError(f"no tensor named {name!r}; {remedy}")
 
 

@@ -119,6 +119,7 @@ HINTS = [
     ("inspect -5", 3, "lod inspect: -5: no such file"),
     ("diff one.jsonl paper.pdf", 1, "lod diff: paper.pdf: format not recognised"),
     ("select words.jsonl ids,tags -o x.npz", 2, "no tensor named 'ids,tags'; give each name sepa"),
+    ("select words.jsonl words.jsonl::tags", 2, "'words.jsonl::tags'; give its name alone: tags"),
     ("merge one.jsonl two.lod.h5::d -o x.npz", 2, "lod merge: two.lod.h5: no tensor named 'd'"),
     ("sort two.lod.h5::c --level 1 -o x.npz", 2, "c: no level 1: there is 1 level"),
     (
@@ -294,6 +295,15 @@ def test_a_file_that_is_too_large_gets_the_remedy(shell: Lod, folder: Path) -> N
     elsewhere = OSError(errno.EFBIG, "File too large", "x.npz")
     assert explained(elsewhere)[0].endswith(
         "; its file system holds no larger files: write to another one"
+    )
+
+
+def test_a_target_that_is_a_mount_point_is_explained() -> None:
+    error = OSError(errno.EBUSY, "Device or resource busy", "x.partial", None, "x.npz")
+    assert explained(error) == (
+        "x.npz: cannot be written: is a mount point, or used by the system in another way; name "
+        "another path",
+        3,
     )
 
 
