@@ -134,6 +134,11 @@ class Column:
         if value is None and self.spec.nullable and level <= len(self.spec.levels):
             return None
         where = f"item <{','.join(map(str, path))}>: " if path else ""
+        if value is None and level > len(self.spec.levels):
+            return (
+                f"{where}found null, and a row of shape {self.spec.row_shape} has no nulls; name "
+                f"all {self.depth} levels in --levels, and replace it with --nulls"
+            )
         if level == self.depth or (self.text and level == self.depth - 1):
             wrong = (
                 _bad_text(value)
