@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from lodcli.commands.apply.arguments import described
+from lodcli.commands.apply.arguments import Parameter, described
 from lodcli.commands.apply.elementwise import (
     Values,
     aligned,
@@ -309,16 +309,9 @@ class _Tensors(Evaluation[Values]):
         tensor = self.of(node.args[0])
         if not isinstance(tensor, LoDTensor):
             self.fail(node.args[0], f"{entry.name} takes a tensor, this is one number")
-        options = {word.arg or "**": self._literal(word.value) for word in node.keywords}
-        known = [one.name for one in own.options]
-        for word in options:
-            if word not in known:
-                self.fail(node, f"{entry.name} has no option {word!r}; {_list(known)}")
-        for one in own.options:
-            if one.required and one.name not in options:
-                self.fail(node, f"{entry.name} needs the option {one.name}")
         if own.several:
             self.fail(node, f"{entry.name} returns several tensors; use it alone")
+        options = self._options(node, own.options)
         unit = self.expression.marks_of(node.args[0])[1].unit
         try:
             if isinstance(unit, Times) and "pad_value" in options:
@@ -346,6 +339,18 @@ class _Tensors(Evaluation[Values]):
             self.fail(node, f"{entry.name}: {error}")
         assert isinstance(result, LoDTensor)
         return LoDTensor(result.values, result.lod, nulls=result.nulls)
+
+    def _options(self, node: ast.Call, own: Sequence[Parameter]) -> dict[str, Any]:
+        """Return the options of a call of an op, or fail."""
+        name, known = function_name(node), [one.name for one in own]
+        options = {word.arg or "**": self._literal(word.value) for word in node.keywords}
+        for word in options:
+            if word not in known:
+                self.fail(node, f"{name} has no option {word!r}; {_list(known)}")
+        for one in own:
+            if one.required and one.name not in options:
+                self.fail(node, f"{name} needs the option {one.name}")
+        return options
 
     def _literal(self, node: ast.expr) -> Any:
         try:
