@@ -235,9 +235,18 @@ class Output:
 
     def spool(self, *, buffering: int = -1) -> IO[bytes]:
         """Return an anonymous temporary file on the file system of the target."""
-        folder = None if self.path is None else self.path.parent
-        with shielded():  # no interrupt between opening the descriptor and making the file of it
-            return tempfile.TemporaryFile(prefix="lod-", dir=folder, buffering=buffering)
+        # No interrupt between opening the descriptor and making the file of it.
+        if self.path is None:
+            with shielded():
+                return tempfile.TemporaryFile(prefix="lod-", buffering=buffering)
+        with self.naming(), shielded():
+            try:
+                return tempfile.TemporaryFile(
+                    prefix="lod-", dir=self.path.parent, buffering=buffering
+                )
+            except OSError as error:
+                error.filename = None  # the target is named, not a file that its user did not name
+                raise
 
     def pack(self, codec: str) -> None:
         """Compress everything that `write` is called with from now on, by "gzip" or "zstd"."""

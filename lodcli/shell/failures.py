@@ -37,6 +37,7 @@ _WORDS = {
     errno.ENOSPC: "no space left on the device",
     errno.EDQUOT: "the disk quota is used up",
     errno.EFBIG: "exceeds the file size limit",
+    errno.EBUSY: "is a mount point, or used by the system in another way; name another path",
     errno.EROFS: "the file system is read-only",
     errno.EIO: "the device failed (input/output error)",
     errno.EMFILE: "too many files are open",

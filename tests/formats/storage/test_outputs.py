@@ -254,6 +254,18 @@ def test_a_failed_rename_names_the_target_as_it_was_given(
     assert caught.value.filename2 == "t"
 
 
+def test_a_full_disk_names_the_target_and_not_a_temporary_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(**_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "lod-abcdefgh")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", full)
+    with pytest.raises(OSError, match="No space") as raised, Output(folder / "t") as output:
+        output.spool()
+    assert raised.value.filename2 == str(folder / "t")
+
+
 @pytest.mark.parametrize("mode", [0o640, 0o600, 0o444, 0o200])
 def test_the_permissions_of_the_old_file_are_kept(mode: int, folder: Path) -> None:
     path = folder / "t.lod.h5"
