@@ -172,6 +172,13 @@ def nested(flat: Any, lod: LoD) -> Any:
 
 def texts(data: Array, lod: LoD, marks: Marks) -> list[Any]:
     """Return nested lists of the finest sequences of a tensor as str or bytes."""
+    found = flat_texts(data, lod, marks)
+    result: list[Any] = nested(found, lod.above(-1)) if lod.n_levels > 1 else found
+    return result
+
+
+def flat_texts(data: Array, lod: LoD, marks: Marks) -> list[Any]:
+    """Return the finest sequences of a tensor as str or bytes, K of them."""
     raw, bounds = data.tobytes(), lod.levels[-1].tolist()
     found: list[Any] = [raw[low:high] for low, high in itertools.pairwise(bounds)]
     if marks.is_text:
@@ -180,8 +187,7 @@ def texts(data: Array, lod: LoD, marks: Marks) -> list[Any]:
         except UnicodeDecodeError:
             check_text(data, lod)  # names the item
             raise
-    result: list[Any] = nested(found, lod.above(-1)) if lod.n_levels > 1 else found
-    return result
+    return found
 
 
 def rows_list(data: Array, marks: Marks) -> list[Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.places import branch_of
 from lodcli.kernels.runtime.arrays import on_host
+from lodcli.kernels.tensor.exchange.lists import flat_texts
 from lodcli.kernels.tensor.exchange.units import OBJECTS, in_unit
 from lodcli.kernels.tensor.marks import (
     Categories,
@@ -120,7 +120,7 @@ def as_codes(
     Raises:
         InvalidDataError: a text that is no category, or a row that is not the code of one.
     """
-    texts = _texts(data, lod) if marks.is_text else None
+    texts = flat_texts(on_host(data, "categories"), lod, marks) if marks.is_text else None
     if texts is not None:
         whole, lod, nulls = lod, lod.without_finest(), Nulls.of(nulls.masks[:-1])
         valid = np.ones(len(texts), np.bool_) if nulls.rows is None else nulls.rows
@@ -143,11 +143,6 @@ def as_codes(
     elif data.dtype.kind in "iu":  # others are refused with their marks
         check_codes(on_host(data, "categories"), lod, known, nulls.rows)
     return data, lod, marks, nulls
-
-
-def _texts(data: Array, lod: LoD) -> list[str]:
-    raw = on_host(data, "categories").tobytes()
-    return [raw[start:stop].decode() for start, stop in pairwise(lod.levels[-1].tolist())]
 
 
 def recoded(data: Array, own: Categories, other: Categories) -> Array:

@@ -366,6 +366,10 @@ def test_texts_become_the_given_categories() -> None:
     assert found.marks == Marks(unit=Categories(("yes", "no", "maybe"), True))
     with pytest.raises(InvalidDataError, match=r"^text <1,0>: no category 'yes'; there are: 'no'$"):
         words.as_categories(["no"])
+    wrong = words.copy()
+    wrong.data[0] = 255
+    with pytest.raises(InvalidDataError, match=r"item <0,0>: is not UTF-8 \(byte 0xff"):
+        wrong.as_categories()
     for one, said in ((None, "none"), ("no", "one text")):
         with pytest.raises(InvalidDataError, match=f"expected a list of words, found {said}"):
             LoDTensor([0, 1]).as_categories(one)
