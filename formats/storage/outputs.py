@@ -195,7 +195,7 @@ class Output:
         """Set the permissions of a descriptor: those of the replaced file, or of a new one."""
         assert self.path is not None
         try:
-            files.set_mode_like(fd, os.stat(self.path))
+            files.set_mode_like(fd, self.path)
         except FileNotFoundError:
             files.set_mode(fd, self._new_mode & ~files.umask())
 

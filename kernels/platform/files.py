@@ -26,6 +26,7 @@ PathLike = str | os.PathLike[str]
 # Errors of calls that the system or the file system does not support.
 NOT_HERE = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS, errno.EBADF)
 _AT_FDCWD = -100
+_ACCESS_LIST = "system.posix_acl_access"
 _RENAME_NOREPLACE, _RENAME_EXCHANGE = 1, 2
 _SYNC_FILE_RANGE_WRITE = 2
 
@@ -129,15 +130,37 @@ def set_mode(fd: int, mode: int) -> None:
             os.fchmod(fd, mode | (before & stat.S_ISGID if stat.S_ISDIR(before) else 0))
 
 
-def set_mode_like(fd: int, old: os.stat_result) -> None:
-    """Set the group and permissions of an open file or folder to those of an old one.
+def set_mode_like(fd: int, old: PathLike) -> None:
+    """Set the group, the permissions and the access control list to those of an old file.
 
     If this user may not give it the group, its own group gets the permissions of all others.
+
+    Raises:
+        FileNotFoundError: there is no old file.
     """
-    mode = old.st_mode & 0o777
-    if not take_group(fd, old):
+    found = os.stat(old)
+    mode = found.st_mode & 0o777
+    # With a list, the mode has its mask in place of the permissions of the group.
+    if not take_group(fd, found) or not _take_access_list(fd, old):
         mode = mode & 0o707 | (mode & 0o007) << 3
     set_mode(fd, mode)
+
+
+def _take_access_list(fd: int, old: PathLike) -> bool:
+    """Give an open file the access control list of an old one, or none; return whether it did."""
+    if not hasattr(os, "getxattr"):
+        return True
+    try:
+        entries = os.getxattr(old, _ACCESS_LIST)
+    except OSError:  # there is none; the new file may have inherited one
+        with contextlib.suppress(OSError):
+            os.removexattr(fd, _ACCESS_LIST)
+        return True
+    try:
+        os.setxattr(fd, _ACCESS_LIST, entries)
+    except OSError:
+        return False
+    return True
 
 
 def take_group(fd: int, old: os.stat_result) -> bool:

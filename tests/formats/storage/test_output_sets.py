@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import stat
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -389,15 +390,30 @@ def test_a_group_that_cannot_be_kept_gets_the_permissions_of_others(
     path = folder / "t"
     path.write_bytes(b"old")
     path.chmod(0o664)
-    old = path.stat()
-
-    def fail(*_: object) -> None:
-        raise PermissionError
-
-    monkeypatch.setattr(os, "fchown", fail)
-    with path.open() as file:
-        files.set_mode_like(file.fileno(), os.stat_result((*old[:5], GROUP, *old[6:])))
+    monkeypatch.setattr(files, "take_group", lambda *_: False)
+    with Output(path, overwrite=True) as output:
+        output.write(b"new")
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
+def test_the_access_control_list_of_an_old_file_is_kept(folder: Path) -> None:
+    """Its mask is the mode's group: without the list, the group would get what one user has."""
+    path, name = folder / "t", "system.posix_acl_access"
+    path.write_bytes(b"old")
+    entries = [(1, 6, -1), (2, 6, GROUP), (4, 0, -1), (0x10, 6, -1), (0x20, 0, -1)]
+    packed = struct.pack("<I", 2) + b"".join(
+        struct.pack("<HHI", tag, allowed, who & 0xFFFFFFFF) for tag, allowed, who in entries
+    )
+    try:
+        os.setxattr(path, name, packed)
+    except (AttributeError, OSError):
+        pytest.skip("needs a file system with access control lists")
+    before = path.stat()
+    with Output(path, overwrite=True) as output:
+        output.write(b"new")
+    assert path.read_bytes() == b"new"
+    assert os.getxattr(path, name) == packed
+    assert (path.stat().st_mode, path.stat().st_gid) == (before.st_mode, before.st_gid)
 
 
 def test_the_files_of_a_large_set_do_not_list_the_folder_each(
