@@ -158,9 +158,7 @@ def report(error: BaseException, label: str, *, as_json: bool = False, more: str
         return error.exit_code
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else INVALID if error.code else 0
-    if isinstance(error, Interrupted):
-        if error.signum == XCPU:
-            _say(f"{label}: the limit on processor time is reached; allow more with ulimit -t")
+    if isinstance(error, Interrupted) and error.signum != XCPU:
         return 128 + error.signum
     if isinstance(error, KeyboardInterrupt | click.Abort):
         return 130
@@ -214,6 +212,9 @@ def explained(error: BaseException) -> tuple[str, int]:
         if isinstance(error, OSError):
             message = message.replace("overwrite=True", "--force")
         return message, _code(error)
+    if isinstance(error, Interrupted):
+        what = "the limit on processor time is reached; allow more with ulimit -t"
+        return what, 128 + error.signum
     if isinstance(error, OSError):
         return _os_message(error), IO
     if isinstance(error, RuntimeError) and str(error) == "can't start new thread":

@@ -277,6 +277,7 @@ def test_wrong_usage_is_one_line_that_leads_to_the_help(
         (Interrupted(2), 130, ""),
         (Interrupted(15), 143, ""),
         (Interrupted(1), 129, ""),
+        (Interrupted(24), 152, "lod: the limit on processor time is reached; allow more with"),
         (click.exceptions.Exit(7), 7, ""),
         (SystemExit(5), 5, ""),
         (SystemExit(), 0, ""),
@@ -295,6 +296,9 @@ def test_every_error_has_its_exit_code_and_one_line(
     assert printed.out == ""
     assert printed.err.startswith(said)
     assert printed.err.count("\n") == bool(said)
+    failures.report(error, "lod", as_json=True)
+    printed = capsys.readouterr()
+    assert printed.err == "" or json.loads(printed.err)["error"]
 
 
 def test_a_traceback_is_shown_only_on_request(shell: Lod) -> None:
