@@ -147,34 +147,52 @@ def _runner(
             runner = ClassRunner(settings, model, classes, **where)
         else:
             runner = PlainRunner(settings, weights, **where)
-    path, whole = given["path"], spec.dtype.kind in "iu" and not spec.row_shape
+    path = given["path"]
     if entries is not None:
         with naming_file(path):
             runner.standardization = _standardization(entries, input_size)
     if table is not None:
         assert entries is not None
-        with naming_file(path):
-            check_table(table, input_size)
-            words = tuple(about_of(entries).get("ids", ()))
-        remedy = f"for other rows, lod weights {path} -o RNN.safetensors writes the RNN alone"
-        with naming(spec.name):
-            require_ids(spec.dtype, spec.row_shape, f"{EMBEDDING} of {path}", remedy)
-            codes = id_of_code(words, spec.marks)
-        there = runner.there(table.astype(dtype, copy=False))
-        runner.lookup = Lookup(spec.name, there, codes)
+        codes = _codes(spec, entries, table, input_size, path)
+        runner.lookup = Lookup(spec.name, runner.there(table.astype(dtype, copy=False)), codes)
     elif entries is not None and width != input_size:
-        found, remedy = str(width), ""
-        if whole:
-            found = "one whole number a row"
-            remedy = f"; for ids the model needs {EMBEDDING}, as lod train --embedding makes"
-            remedy += renamed_to("embedding", entries, input_size, biased=False)
-        if width == 1 and len(spec.levels) > 1:
-            command = source.as_rows(spec.level_names[:-1])
-            remedy += f"; if the {input_size} rows of each finest sequence are one: {command}"
-        raise ShapeMismatchError(
-            f"{spec.name}: expected rows of {input_size} values for {path}, found {found}{remedy}"
-        )
+        raise _other_width(spec, entries, input_size, path, source)
     return runner
+
+
+def _codes(
+    spec: TensorSpec, entries: StateDict, table: Array, width: int, path: str
+) -> Array | None:
+    """Return the ids of the codes of a tensor, for an embedding of `width` values; see id_of_code.
+
+    Raises:
+        LodError: the embedding, or the tensor, does not fit.
+    """
+    with naming_file(path):
+        check_table(table, width)
+        words = tuple(about_of(entries).get("ids", ()))
+    remedy = f"for other rows, lod weights {path} -o RNN.safetensors writes the RNN alone"
+    with naming(spec.name):
+        require_ids(spec.dtype, spec.row_shape, f"{EMBEDDING} of {path}", remedy)
+        return id_of_code(words, spec.marks)
+
+
+def _other_width(
+    spec: TensorSpec, entries: StateDict, width: int, path: str, source: Reference
+) -> ShapeMismatchError:
+    """Return the error about rows of another width than that of the weights, with advice."""
+    values, remedy = int(np.prod(spec.row_shape, dtype=np.int64)), ""
+    found = str(values)
+    if spec.dtype.kind in "iu" and not spec.row_shape:
+        found = "one whole number a row"
+        remedy = f"; for ids the model needs {EMBEDDING}, as lod train --embedding makes"
+        remedy += renamed_to("embedding", entries, width, biased=False)
+    if values == 1 and len(spec.levels) > 1:
+        command = source.as_rows(spec.level_names[:-1])
+        remedy += f"; if the {width} rows of each finest sequence are one: {command}"
+    return ShapeMismatchError(
+        f"{spec.name}: expected rows of {width} values for {path}, found {found}{remedy}"
+    )
 
 
 def _standardization(entries: StateDict, width: int) -> Standardization | None:
