@@ -147,7 +147,8 @@ class _Inside(Output):
             self.fd = os.open(path, files.CREATE, 0o600)
 
     def _permit(self, fd: int) -> None:
-        files.set_mode(fd, self._new_mode & ~files.umask())
+        assert self.path is not None
+        files.set_mode(fd, files.new_mode(self._new_mode, self.path.parent))
 
     def _settle(self) -> None:
         if self.fd >= 0:

@@ -197,7 +197,7 @@ class Output:
         try:
             files.set_mode_like(fd, self.path)
         except FileNotFoundError:
-            files.set_mode(fd, self._new_mode & ~files.umask())
+            files.set_mode(fd, files.new_mode(self._new_mode, self.path.parent))
 
     def _refuse_existing(self) -> None:
         refuse_existing(self.label, overwrite=self.overwrite)

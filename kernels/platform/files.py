@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import stat
+import struct
 import sys
 import tempfile
 import threading
@@ -26,7 +27,8 @@ PathLike = str | os.PathLike[str]
 # Errors of calls that the system or the file system does not support.
 NOT_HERE = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS, errno.EBADF)
 _AT_FDCWD = -100
-_ACCESS_LIST = "system.posix_acl_access"
+_ACCESS_LIST, _DEFAULT_LIST = "system.posix_acl_access", "system.posix_acl_default"
+_OWNER, _GROUP, _MASK, _OTHER = 1, 4, 16, 32
 _RENAME_NOREPLACE, _RENAME_EXCHANGE = 1, 2
 _SYNC_FILE_RANGE_WRITE = 2
 
@@ -106,6 +108,24 @@ def _umask_of_a_probe() -> int:
     finally:
         os.close(fd)
         os.unlink(probe)  # after it was closed: Windows removes no open file
+
+
+def new_mode(mode: int, folder: PathLike) -> int:
+    """Return the permissions of a new file in a folder that was requested with `mode`.
+
+    Those are limited by the default access control list of the folder, if it has one, else by the
+    umask.
+    """
+    try:
+        packed = os.getxattr(folder, _DEFAULT_LIST)
+    except (AttributeError, OSError):  # no such system, file system or list
+        return mode & ~umask()
+    # Linux's acl(5): after a version, triples of a kind, its permissions and a user or group.
+    allowed: dict[int, int] = {
+        kind: bits for kind, bits, _ in struct.iter_unpack("<HHI", packed[4:])
+    }
+    group = allowed.get(_MASK, allowed[_GROUP])
+    return mode & (allowed[_OWNER] << 6 | group << 3 | allowed[_OTHER])
 
 
 def owns(path: PathLike) -> bool:

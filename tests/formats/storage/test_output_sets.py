@@ -396,18 +396,54 @@ def test_a_group_that_cannot_be_kept_gets_the_permissions_of_others(
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
 
 
+def packed_list(entries: list[tuple[int, int, int]]) -> bytes:
+    """Return an access control list: kinds, permissions, users."""
+    return struct.pack("<I", 2) + b"".join(
+        struct.pack("<HHI", kind, allowed, who & 0xFFFFFFFF) for kind, allowed, who in entries
+    )
+
+
+def set_list(path: Path, name: str, packed: bytes) -> None:
+    try:
+        os.setxattr(path, name, packed)
+    except (AttributeError, OSError):
+        pytest.skip("needs a file system with access control lists")
+
+
+@pytest.mark.parametrize("mask", [(), ((0x10, 6, -1),)])
+def test_new_files_have_the_permissions_of_the_folders_default_list(
+    mask: tuple[tuple[int, int, int], ...], folder: Path
+) -> None:
+    """As a file that is opened, and a folder that is made there: others get nothing."""
+    named = [(2, 7, GROUP)] if mask else []
+    default = packed_list([(1, 7, -1), *named, (4, 5, -1), *mask, (0x20, 0, -1)])
+    set_list(folder, "system.posix_acl_default", default)
+    (folder / "plain").write_bytes(b"")
+    (folder / "made").mkdir()
+    (folder / "made" / "plain").write_bytes(b"")
+    with Output(folder / "t") as output:
+        output.write(b"new")
+    with FolderOutput(folder / "d", may_hold=".*") as output:
+        output.part("below/t.bin").commit()
+
+    def found(path: str) -> tuple[int, bytes]:
+        place = folder / path
+        named = "system.posix_acl_access"
+        return place.stat().st_mode, os.getxattr(place, named) if mask else b""
+
+    assert found("t") == found("plain")
+    assert found("d") == found("d/below") == found("made")
+    assert found("d/below/t.bin") == found("made/plain")
+    assert not found("t")[0] & 0o007
+
+
 def test_the_access_control_list_of_an_old_file_is_kept(folder: Path) -> None:
     """Its mask is the mode's group: without the list, the group would get what one user has."""
     path, name = folder / "t", "system.posix_acl_access"
     path.write_bytes(b"old")
     entries = [(1, 6, -1), (2, 6, GROUP), (4, 0, -1), (0x10, 6, -1), (0x20, 0, -1)]
-    packed = struct.pack("<I", 2) + b"".join(
-        struct.pack("<HHI", tag, allowed, who & 0xFFFFFFFF) for tag, allowed, who in entries
-    )
-    try:
-        os.setxattr(path, name, packed)
-    except (AttributeError, OSError):
-        pytest.skip("needs a file system with access control lists")
+    packed = packed_list(entries)
+    set_list(path, name, packed)
     before = path.stat()
     with Output(path, overwrite=True) as output:
         output.write(b"new")
