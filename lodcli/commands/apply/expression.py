@@ -187,8 +187,11 @@ class _Tensors(Evaluation[Values]):
         return value
 
     def tensor(self, node: ast.expr, name: str) -> Values:
-        found = self.numbers(name, self._values[name])
+        found: Values = self._values[name]
         assert isinstance(found, LoDTensor)
+        if not is_float(found.dtype):  # --dtype made floats of decimals
+            found = self.numbers(name, found)
+            assert isinstance(found, LoDTensor)
         return LoDTensor(found.values, found.lod, nulls=found.nulls)  # the expression knows marks
 
     def floats(self, name: str, digits: Array, decimals: Decimals) -> Array:
@@ -399,7 +402,7 @@ def _with_unit(tensor: LoDTensor, unit: Unit | None) -> LoDTensor:
     Fractions of a unit are cut, as in NumPy. Other tensors are returned as they are.
     """
     data = tensor.values
-    if isinstance(unit, Categories) and not is_float(data.dtype):  # not converted by --dtype
+    if isinstance(unit, Categories):
         return LoDTensor(data, tensor.lod, Marks(unit=unit), tensor.nulls)
     if not isinstance(unit, Times):
         return tensor

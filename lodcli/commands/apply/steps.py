@@ -48,7 +48,7 @@ from lodcli.kernels.ops.plugins import find_op, no_gpu
 from lodcli.kernels.ops.registry import OpEntry
 from lodcli.kernels.runtime.arrays import as_array
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.marks import Categories, Times
+from lodcli.kernels.tensor.marks import Categories, Marks, Times
 from lodcli.kernels.tensor.nulls import Nulls
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.shell.opened import Opened, opened
@@ -529,9 +529,8 @@ def apply_expression(text: str, source: Reference, writing: Writing) -> None:
         expression = TensorExpression(text)
 
         def compute(tensors: Mapping[str, LoDTensor], first: int) -> dict[str, LoDTensor]:
-            # Floats of 32 bits would round times.
             own = {
-                name: tensor if isinstance(tensor.marks.unit, Times) else writing.prepared(tensor)
+                name: _prepared(tensor, expression.marks[name], writing)
                 for name, tensor in tensors.items()
             }
             placed = {name: tensor.to_device(writing.device) for name, tensor in own.items()}
@@ -544,6 +543,19 @@ def apply_expression(text: str, source: Reference, writing: Writing) -> None:
             nulls=lambda lead, made: expression.nulls(),
             check=expression.check,
         )
+
+
+def _prepared(tensor: LoDTensor, marks: Marks, writing: Writing) -> LoDTensor:
+    """Return a tensor of an expression in the dtype to compute with; not bytes, times and codes.
+
+    Args:
+        tensor: it may have no marks, as in batches of a file.
+        marks: of the tensor.
+    """
+    if marks.values is not None or isinstance(marks.unit, Times | Categories):
+        return tensor
+    numbers = LoDTensor(tensor.values, tensor.lod, Marks(unit=marks.unit), tensor.nulls)
+    return writing.prepared(numbers)
 
 
 def _express_shard(source: Reference, target: Target, text: str, how: Writing) -> None:

@@ -218,6 +218,20 @@ def test_options_take_words(line: str, found: list[object] | str, lod: Lod) -> N
         assert tensor("o.lod.h5").to_list() == found
 
 
+def test_a_dtype_does_not_round_codes(lod: Lod) -> None:
+    words = [f"{n:04}" for n in range(3000)]
+    codes = LoDTensor(np.arange(3000)).as_categories(words)
+    io.write("w.lod.h5", {"word": codes, "text": LoDTensor.from_lists(words)})
+    for text, wanted in {
+        "word == text": [True] * 3000,
+        "word == '2999'": [False] * 2999 + [True],
+        "coalesce(word, '0000')": words,
+    }.items():
+        done = lod("apply", text, "w.lod.h5", "--dtype", "float16", "-q", "-fo", "o.lod.h5")
+        assert (done.code, done.stderr) == (0, "")
+        assert tensor("o.lod.h5").to_list() == wanted
+
+
 def test_sort_by_a_word_puts_its_items_last(lod: Lod) -> None:
     done = lod("sort", "e.lod.h5", "--by", "user == 'c'", "-o", "o.lod.h5")
     assert done.code == 0, done.stderr

@@ -211,6 +211,34 @@ def test_a_dtype_does_not_round_times(lod: Lod) -> None:
     assert tensor("out.npz").to_list()[0] == timedelta(hours=12) - SECOND
 
 
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("kind", ["parquet", "lod.h5"])
+def test_a_dtype_is_that_of_plain_numbers_and_decimals(kind: str, lod: Lod) -> None:
+    """Batches of tensors without a common level, as in lod.h5, have no marks."""
+    columns = {
+        "price": pa.array([Decimal("1.25"), Decimal("-3.50")]),
+        "word": pa.array(["one", "two"]),
+        "t": pa.array([START, START + SECOND], pa.timestamp("us")),
+        "u": pa.array([START - SECOND, START], pa.timestamp("us")),
+    }
+    pq.write_table(pa.table(columns), "t.parquet")
+    assert lod("convert", "t.parquet", f"in.{kind}").code == 0
+    for text, wanted in {
+        "price * 2": [2.5, -7.0],
+        "price + length(word)": [4.25, -0.5],
+        "word == 'two'": [False, True],
+        "word < 'two'": [True, False],
+        "t - u": [SECOND, SECOND],
+    }.items():
+        done = lod("apply", text, f"in.{kind}", "--dtype", "float32", "-q", "-fo", "o.lod.h5")
+        assert (done.code, done.stderr) == (0, "")
+        assert tensor("o.lod.h5").to_list() == wanted, text
+    assert (
+        lod("apply", "price * 2", f"in.{kind}", "--dtype", "float32", "-fo", "o.lod.h5").code == 0
+    )
+    assert tensor("o.lod.h5").dtype == "float32"
+
+
 def test_statistics_of_times_are_those_of_pandas(lod: Lod, folder: Path) -> None:
     pd = pytest.importorskip("pandas")
     moments = pd.Series([START, START + timedelta(1), START + timedelta(3)])
