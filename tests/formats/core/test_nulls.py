@@ -137,7 +137,9 @@ def test_rows_of_json_are_null_as_a_whole(tmp_path: Path) -> None:
     assert found.to_list() == [[[1, 2], None, [3, 4]], [None], None]
     assert found.row_shape == (2,)
     path.write_text("[[1,2],[3,null]]\n")
-    with pytest.raises(InvalidDataError, match="line 1: item <1,1>: expected a number, found null"):
+    with pytest.raises(
+        InvalidDataError, match="line 1: item <1,1>: found null, and a row of shape"
+    ):
         io.read(path, levels="a")
 
 

@@ -46,7 +46,7 @@ def test_too_many_level_names_are_a_usage_error(lod: Lod, folder: Path) -> None:
 def test_too_few_level_names_need_a_rectangle(lod: Lod, folder: Path) -> None:
     done = lod("convert", "words.lod.h5", "out.lod.h5", "--levels", "a")
     assert (done.code, Path("out.lod.h5").exists()) == (1, False)
-    said = "words.lod.h5: data: item <0,1> has length 2, the first one 3: levels without a name"
+    said = "words.lod.h5: data: item <0,1> has length 2, unlike others: levels without a name"
     assert said in done.stderr
 
 
