@@ -150,9 +150,16 @@ class Evaluation(ABC, Generic[V]):
         function = ast.copy_location(ast.Name("any", ast.Load()), values)
         return self.of(ast.copy_location(ast.Call(function, [equal], []), values))
 
-    @abstractmethod
     def null(self, node: ast.expr) -> V:
         """Return where a part is null, or fail."""
+        name, marks = self.expression.marks_of(node)
+        if marks.is_text and not isinstance(node, ast.Subscript):
+            return self.missing(self.of_texts(name, lambda data, offsets: offsets[:-1]))
+        return self.missing(self.of(node))
+
+    @abstractmethod
+    def missing(self, values: V) -> V:
+        """Return where values are null."""
 
     def both(
         self, node: ast.expr, function: np.ufunc, left: V, right: V, unit: Times | None = None

@@ -225,12 +225,7 @@ class _Tensors(Evaluation[Values]):
     def coalesced(self, left: Values, right: Values) -> Values:
         return coalesced(left, right) if isinstance(left, LoDTensor) else left
 
-    def null(self, node: ast.expr) -> Values:
-        name, marks = self.expression.marks_of(node)
-        if marks.is_text and not isinstance(node, ast.Subscript):
-            values = self.of_texts(name, lambda data, offsets: offsets[:-1])
-        else:
-            values = self.of(node)
+    def missing(self, values: Values) -> Values:
         assert isinstance(values, LoDTensor)
         rows = values.nulls.rows
         null = np.zeros(values.rows, np.bool_) if rows is None else ~rows

@@ -164,12 +164,7 @@ class _Items(Evaluation[Values]):
                 self.fail(values, f"{name} is one value for each item; compare it with ==")
         return super().contained(node, values)
 
-    def null(self, node: ast.expr) -> Values:
-        name, marks = self.expression.marks_of(node)
-        if marks.is_text and not isinstance(node, ast.Subscript):
-            values = self.of_texts(name, lambda data, offsets: offsets[:-1])
-        else:
-            values = self.of(node)
+    def missing(self, values: Values) -> Values:
         if values.rows is not None and not self._reductions:
             values = Values(values.rows[:-1], None, values.items)
         null = np.zeros(values.data.shape[:1], np.bool_) if values.valid is None else ~values.valid
