@@ -12,8 +12,8 @@ from lodcli.formats.core.schema import Schema, find
 from lodcli.formats.items.taking import taken
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.order.texts import Texts, text_order
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.texts import Texts, text_order
 
 # The keys of some items in one tensor: (K,) integers that sort like the keys, or K texts.
 Column = Array | list[bytes]

@@ -40,11 +40,11 @@ from lodcli.expressions.texts import pair_order, texts_among, word_order
 from lodcli.expressions.units import joint_unit
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.order.texts import Texts
 from lodcli.kernels.tensor.casting import scaled
 from lodcli.kernels.tensor.exchange.time_texts import NANOSECONDS
 from lodcli.kernels.tensor.exchange.units import in_unit
 from lodcli.kernels.tensor.marks import NO_MARKS, Categories, Decimals, Times, Unit
-from lodcli.kernels.tensor.texts import Texts
 
 _NULL = "compare with None as in x is None, x is not None"
 # What a function that picks one of two values takes beside times and categories.

@@ -8,7 +8,7 @@ import numpy as np
 
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.tensor.texts import Texts, text_order
+from lodcli.kernels.order.texts import Texts, text_order
 
 
 def texts_among(words: Iterable[str], data: Array, offsets: Offsets) -> Array:

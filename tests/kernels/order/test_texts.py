@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lodcli.kernels.tensor import texts as module
-from lodcli.kernels.tensor.texts import Texts, text_order
+from lodcli.kernels.order import texts as module
+from lodcli.kernels.order.texts import Texts, text_order
 
 # Few letters, so that texts begin alike; around eight bytes, which are compared at a time.
 ALIKE = st.lists(st.sampled_from([0, 97, 255]), max_size=20).map(bytes)

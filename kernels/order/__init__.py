@@ -1,0 +1,1 @@
+"""The order of numbers and of texts: comparisons, ranks, stable sorts."""
