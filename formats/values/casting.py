@@ -13,17 +13,19 @@ from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Batch, Item, Schema, StoredArray, TensorSpec, find
 from lodcli.formats.core.wrapped import Wrapped
+from lodcli.formats.values.changed import place
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.index.places import branch_of, named_branch
 from lodcli.kernels.index.selection import Key
 from lodcli.kernels.tensor.casting import Mask, cast, exact_decimals, scaled
 from lodcli.kernels.tensor.exchange.units import texts
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Decimals, Marks
 
+# So many digits fit an int64.
+_MOST_DIGITS = 18
 Dtypes = Mapping[str, np.dtype[Any]]
 
 
@@ -46,7 +48,7 @@ class Cast(Wrapped):
     Args:
         inner: the open file.
         dtypes: by tensor. Of marked tensors, codes of categories may have other integers, and
-            decimals become floating numbers.
+            decimals become floating or whole numbers.
         rounded: see `lodcli.kernels.tensor.casting.cast`.
         flag: the option that rounds, for messages.
 
@@ -65,7 +67,8 @@ class Cast(Wrapped):
         if spec.name not in self._dtypes:
             return spec
         dtype, decimals = self._dtypes[spec.name], _decimals(spec.marks)
-        if decimals and is_float(dtype):
+        whole = decimals is not None and dtype.kind in "iu" and 0 <= decimals.scale <= _MOST_DIGITS
+        if decimals and (is_float(dtype) or whole):
             return replace(spec, dtype=dtype, marks=replace(spec.marks, unit=None))
         codes = spec.marks.categories is not None and dtype.kind in "iu"
         if not codes and spec.marks.kind is not None:
@@ -110,10 +113,10 @@ class Cast(Wrapped):
             item: a part of it.
             before: number of outermost items in earlier batches; None for a slice.
         """
-        if item.dtype == spec.dtype:
+        decimals = _decimals(item.marks)
+        if spec.name not in self._dtypes or (item.dtype == spec.dtype and decimals is None):
             return item
         # Null rows are zeros.
-        decimals = _decimals(item.marks)
         values, fits = _converted(item.values, decimals, spec.dtype, rounded=self._rounded)
         if not fits.all():
             with naming(spec.name):
@@ -122,19 +125,16 @@ class Cast(Wrapped):
         return LoDTensor(values, item.lod, marks, item.nulls)
 
     def _misfit(
-        self, spec: TensorSpec, item: LoDTensor, place: int, before: int | None
+        self, spec: TensorSpec, item: LoDTensor, flat: int, before: int | None
     ) -> InvalidDataError:
         """Return the error for the value at a flat index."""
-        row, *column = (int(axis) for axis in np.unravel_index(place, item.values.shape))
+        row, *column = (int(axis) for axis in np.unravel_index(flat, item.values.shape))
         value: Any = item.values[(row, *column)]
         decimals = _decimals(item.marks)
         alone = _converted(np.array([value]), decimals, spec.dtype, rounded=True)[1][0]
         if decimals:
             value = texts(np.array([value]), decimals)[0]
-        where = ""
-        if before is not None:
-            first, *rest = branch_of(item.lod, item.lod.n_levels, row)
-            where = f"{named_branch(spec.level_names, (first + before, *rest), column)}: "
+        where = "" if before is None else f"{place(item.lod, row, before, column)}: "
         what = "is not exact in" if alone else "does not fit"
         hint = f"; {self._flag} rounds it" if alone else ""
         return InvalidDataError(f"{where}{value} {what} {spec.dtype.name}{hint}")
@@ -150,6 +150,13 @@ def _converted(
     """Return values, which may be digits of decimals, in another dtype. See `cast`."""
     if decimals is None:
         return cast(values, dtype, rounded=rounded)
+    if dtype.kind in "iu":
+        unit = 10**decimals.scale
+        numbers, rest = np.divmod(values, unit)
+        half = 2 * rest == unit  # halves to even
+        nearest = numbers + ((2 * rest > unit) | (half & (numbers % 2 == 1)))
+        made, fits = cast(nearest, dtype, rounded=rounded)
+        return made, fits if rounded else fits & (rest == 0)
     floats = scaled(values.astype(np.longdouble), decimals).astype(np.float64)
     made, fits = cast(floats, dtype, rounded=rounded)
     return made, fits if rounded else fits & exact_decimals(values, decimals)

@@ -22,20 +22,20 @@ MOST_BYTES = 1 << 30
 
 def in_words(schema: Schema) -> Schema:
     """Return the schema with text instead of categories."""
-    return tuple(_worded(spec) if spec.marks.categories else spec for spec in schema)
+    return tuple(worded(spec) if spec.marks.categories else spec for spec in schema)
 
 
-def _worded(spec: TensorSpec) -> TensorSpec:
+def worded(spec: TensorSpec) -> TensorSpec:
+    """Return the description of a tensor with a text in place of each value."""
     parts = [*map(str, range(len(spec.row_shape))), "letters"]
     first, *rest = (LevelSpec(f"words of {spec.name}/{part}") for part in parts)
-    empty = spec.empty().as_text()
     return replace(
         spec,
-        dtype=empty.dtype,
+        dtype=np.dtype(np.uint8),
         row_shape=(),
         levels=(*spec.levels, replace(first, items=spec.rows), *rest),  # an item for each row
         rows=None,
-        marks=empty.marks,
+        marks=replace(spec.marks, values="text", unit=None),
     )
 
 

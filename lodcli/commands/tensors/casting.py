@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, cast
 
@@ -11,15 +12,22 @@ import click
 import numpy as np
 
 from lodcli.formats.core.errors import naming_file, naming_os
+from lodcli.formats.core.format import Source
 from lodcli.formats.core.options import read_options
 from lodcli.formats.core.schema import Schema, find
+from lodcli.formats.items.indexed_copy import indexed
+from lodcli.formats.values.as_numbers import AsNumbers
+from lodcli.formats.values.as_times import AsTimes
+from lodcli.formats.values.as_words import AsCategories, AsText, words_of
 from lodcli.formats.values.casting import Cast, numbers_as
-from lodcli.formats.values.parsed_times import ParsedTimes
+from lodcli.formats.values.changed import Change, Changed
 from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.tensor.marks import TIME_UNITS, TimeKind, Times
 from lodcli.shell.opened import opened
 from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
+
+_FLAG = "--dtype-unsafe"
 
 
 def write_cast(source: Reference, dtypes: Sequence[str], target: Target, *, rounded: bool) -> None:
@@ -27,25 +35,52 @@ def write_cast(source: Reference, dtypes: Sequence[str], target: Target, *, roun
 
     Args:
         source: the file.
-        dtypes: a dtype for all tensors of numbers, and `TENSOR=DTYPE`, or a time for texts.
+        dtypes: a dtype for all tensors of numbers, and `TENSOR=DTYPE`, where DTYPE may also be
+            times, `text` or `category`.
         target: the output.
-        rounded: see `lodcli.kernels.tensor.casting.cast`.
+        rounded: see `lodcli.kernels.tensor.casting.cast`; times become those before them.
     """
-    with opened(source) as file, naming_os(source.label), naming_file(source.label):
+    with (
+        opened(source) as file,
+        naming_os(source.label),
+        naming_file(source.label),
+        ExitStack() as stack,
+    ):
         for spec in file.schema:
             if spec.array:
                 raise SelectionError(f"{spec.name} is a TensorArray; `lod pack` it first")
         _check_once(dtypes)
-        times = {text: found for text in dtypes if (found := _time(text)) is not None}
-        made = _dtypes(file.schema, [text for text in dtypes if text not in times])
-        named = {find(file.schema, name).name: unit for name, unit in times.values()}
-        parsed = ParsedTimes(file.source, named) if named else file.source
-        changed = replace(file, source=Cast(parsed, made, rounded=rounded, flag="--dtype-unsafe"))
+        kinds = {text: found for text in dtypes if (found := _kind(text)) is not None}
+        made = _dtypes(file.schema, [text for text in dtypes if text not in kinds])
+        named = {find(file.schema, name).name: kind for name, kind in kinds.values()}
+        inner: Source = file.source
+        if "category" in named.values():  # read twice
+            inner = stack.enter_context(indexed(inner, [spec.name for spec in file.schema]))
+        changes: dict[str, Change] = {}
+        for name, kind in named.items():
+            if isinstance(kind, Times):
+                changes[name] = AsTimes(kind, rounded=rounded, flag=_FLAG)
+            else:
+                changes[name] = AsText() if kind == "text" else AsCategories(words_of(inner, name))
+        for name, dtype in made.items():
+            if find(file.schema, name).marks.is_text and dtype.kind != "c":
+                changes[name] = AsNumbers(dtype, rounded=rounded, flag=_FLAG)
+        made = {name: dtype for name, dtype in made.items() if name not in changes}
+        inner = Changed(inner, changes) if changes else inner
+        changed = replace(file, source=Cast(inner, made, rounded=rounded, flag=_FLAG))
         target.write(changed.schema, changed.batches(), file.read_share)
 
 
-def _time(text: str) -> tuple[str, Times] | None:
-    """Return the tensor and the times of `TENSOR=timestamp[us, UTC]`; None if it names no time."""
+def _kind(text: str) -> tuple[str, Times | str] | None:
+    """Return the tensor, and the times of `TENSOR=timestamp[us, UTC]`, "text" or "category".
+
+    None for a dtype.
+    """
+    name, equals, kind = text.rpartition("=")
+    if kind in ("text", "category"):
+        if not equals:
+            raise click.UsageError(f"{text}: names no tensor; write for example TENSOR={text}")
+        return name, kind
     kinds = "|".join(TIME_UNITS)
     found = re.fullmatch(rf"(?:(.+)=)?({kinds})(?:\[([^],]*)(?:, ?([^]]*))?\])?", text)
     if found is None:

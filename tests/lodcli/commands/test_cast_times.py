@@ -78,7 +78,6 @@ def test_times_and_dtypes_together_name_the_wrong_text(lod: Lod, folder: Path) -
         ("timestamp[us]", 2, "names no tensor; write for example TENSOR=timestamp[us]"),
         ("time=date[s]", 2, "date: expected unit D, ms, found 's'"),
         ("time=date[D, UTC]", 2, "a date has no zone, found 'UTC'"),
-        ("n=date", 4, "n: only text can be date[D], this is int64"),
         ("m=date", 2, "no tensor named 'm'"),
         ("time=timestamp[s]", 1, "'2400-01-01T00:00:00.5' is not a whole number of the unit s"),
         ("time=timestamp[ns]", 1, "row 0: 2400-01-01T00:00:00.5 is beyond 64 bits"),

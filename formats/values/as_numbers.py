@@ -1,0 +1,94 @@
+"""Texts as numbers: JSON and csv may have numbers as text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from lodcli.formats.core.schema import TensorSpec
+from lodcli.formats.values.changed import Change, place
+from lodcli.formats.values.texts_arrow import encoded
+from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.casting import cast
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.nulls import Nulls
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
+_FLOAT = re.compile(
+    r"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf|infinity)|nan", re.ASCII | re.IGNORECASE
+)
+_TRUTH = {"true": True, "false": False}
+
+
+class AsNumbers(Change):
+    """Numbers or booleans, of texts such as "-1.5e3" or "true". An empty text is null.
+
+    Args:
+        dtype: of the numbers, which are not complex.
+        rounded: see `lodcli.kernels.tensor.casting.cast`.
+        flag: the option that rounds, for messages.
+    """
+
+    def __init__(self, dtype: np.dtype[Any], *, rounded: bool, flag: str) -> None:
+        self._dtype = dtype
+        self._rounded = rounded
+        self._flag = flag
+
+    def spec(self, spec: TensorSpec) -> TensorSpec:
+        return replace(
+            spec,
+            dtype=self._dtype,
+            levels=spec.levels[:-1],
+            rows=spec.levels[-1].items,
+            marks=replace(spec.marks, values=None),
+            nullable=True,
+        )
+
+    def of(self, spec: TensorSpec, tensor: LoDTensor, before: int) -> LoDTensor:
+        offsets = tensor.lod.levels[-1]
+        words, numbers = encoded(tensor.values, offsets)
+        values, wrong = self._parsed(words)
+        lod = LoD._trusted(tensor.lod.levels[:-1], tensor.lod.names[:-1])
+        if wrong:
+            row = int(np.argmax(np.isin(numbers, [*wrong])))
+            raise InvalidDataError(f"{place(lod, row, before)}: {wrong[int(numbers[row])]}")
+        # A null is an empty text.
+        valid = offsets[1:] > offsets[:-1]
+        masks = tensor.nulls.masks[:-2] if tensor.nulls else [None] * (tensor.lod.n_levels - 1)
+        nulls = Nulls.of([*masks, None if valid.all() else valid])
+        return LoDTensor(values[numbers], lod, self.spec(spec).marks, nulls)
+
+    def _parsed(self, words: list[str]) -> tuple[Array, dict[int, str]]:
+        """Return the numbers of texts, 0 of an empty one, and by place what is wrong with some."""
+        kind, name = self._dtype.kind, self._dtype.name
+        found: list[Any]
+        if kind == "b":
+            expected, found = "true or false", [_TRUTH.get(word.lower()) for word in words]
+        elif kind in "iu":
+            expected = "a whole number"
+            found = [int(word) if _WHOLE.fullmatch(word) else None for word in words]
+        else:
+            expected = "a number"
+            found = [float(word) if _FLOAT.fullmatch(word) else None for word in words]
+        wrong = {
+            number: f"expected {expected}, found {words[number][:40]!r}"
+            for number, value in enumerate(found)
+            if value is None and words[number]
+        }
+        if kind in "iu":
+            info = np.iinfo(self._dtype)
+            for number, value in enumerate(found):
+                if value is not None and not info.min <= value <= info.max:
+                    wrong[number], found[number] = f"{words[number]} does not fit {name}", 0
+            return np.array([value or 0 for value in found], self._dtype), wrong
+        values = np.array([value or 0 for value in found], bool if kind == "b" else np.float64)
+        made, fits = cast(values, self._dtype, rounded=self._rounded)
+        hint = "" if self._rounded else f"; {self._flag} rounds it"
+        for number in np.flatnonzero(~fits).tolist():
+            wrong.setdefault(number, f"{words[number]} is not exact in {name}{hint}")
+        return made, wrong

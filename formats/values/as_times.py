@@ -1,0 +1,143 @@
+"""Texts and numbers as times: the text formats, such as csv and JSON, have no other times."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+
+from lodcli.formats.core.schema import TensorSpec
+from lodcli.formats.values.changed import Change, place
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.casting import cast
+from lodcli.kernels.tensor.exchange.time_texts import NANOSECONDS, number_of
+from lodcli.kernels.tensor.exchange.units import texts
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Times
+from lodcli.kernels.tensor.nulls import Mask, Nulls
+
+# Kinds of times that are made of each other.
+_DAYS = {"date", "timestamp"}
+# Units of which NumPy parses texts to the same numbers, and the maximum number of digits below
+# the second.
+_DIGITS = {"s": 0, "ms": 3, "us": 6}
+_PLAIN = r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,%d})?Z?)?"
+
+
+class AsTimes(Change):
+    """Times, of texts of ISO 8601, of whole numbers, which count the unit, and of other times.
+
+    An empty text is null. Times without a zone are in UTC, as the numbers of all are.
+
+    Args:
+        times: what they become.
+        rounded: whether times between two of the unit become the earlier one.
+        flag: the option that rounds, for messages.
+    """
+
+    def __init__(self, times: Times, *, rounded: bool, flag: str) -> None:
+        self._times = times
+        self._rounded = rounded
+        self._flag = flag
+
+    def spec(self, spec: TensorSpec) -> TensorSpec:
+        unit, times, text = spec.marks.unit, self._times, spec.marks.is_text
+        whole = spec.marks.kind is None and spec.dtype.kind in "iu"
+        same = isinstance(unit, Times) and (
+            unit.kind == times.kind or {unit.kind, times.kind} == _DAYS
+        )
+        if not (text or whole or same):
+            such = isinstance(unit, Times)
+            known = "text, whole numbers and such times" if such else "text and whole numbers"
+            what = unit or spec.marks.values or spec.dtype.name
+            raise UnsupportedError(f"{spec.name}: only {known} can be {times}, this is {what}")
+        return replace(
+            spec,
+            dtype=np.dtype(np.int64),
+            levels=spec.levels[:-1] if text else spec.levels,
+            rows=spec.levels[-1].items if text else spec.rows,
+            marks=replace(spec.marks, values=None, unit=times),
+            nullable=spec.nullable or text,
+        )
+
+    def of(self, spec: TensorSpec, tensor: LoDTensor, before: int) -> LoDTensor:
+        if spec.marks.is_text:
+            return _parsed(tensor, self._times, before)
+        unit, values = spec.marks.unit, tensor.values
+        if isinstance(unit, Times):
+            numbers, fits, whole = _in_unit(values, unit, self._times)
+            whole |= self._rounded
+        else:
+            numbers, fits = cast(values, np.dtype(np.int64))
+            whole = fits
+        if not (fits & whole).all():
+            row, *column = map(int, np.unravel_index(np.argmin(fits & whole), values.shape))
+            value = values[(row, *column)]
+            text = texts(np.array([value]), unit)[0] if unit else str(value)
+            what = f"{text} is beyond 64 bits"
+            if fits[(row, *column)]:
+                what = f"{text} is not a whole number of the unit {self._times.unit}"
+                what += f"; {self._flag} makes it the time before it"
+            raise InvalidDataError(f"{place(tensor.lod, row, before, column)}: {what}")
+        return LoDTensor(numbers, tensor.lod, self.spec(spec).marks, tensor.nulls)
+
+
+def _in_unit(values: Array, unit: Times, other: Times) -> tuple[Array, Mask, Mask]:
+    """Return times in another unit, those before them if they are between two of the unit.
+
+    Returns:
+        The numbers; where they fit 64 bits; where they are the same time.
+    """
+    own, step = NANOSECONDS[unit.unit], NANOSECONDS[other.unit]
+    day = NANOSECONDS["D"] if other.kind == "date" else step  # also of dates in milliseconds
+    whole: Mask = np.ones(values.shape, np.bool_)
+    if own < day:
+        values, rest = np.divmod(values, day // own)
+        whole, own = rest == 0, day
+    most = (2**63 - 1) // (own // step)
+    return values * (own // step), np.asarray((values <= most) & (values >= -most)), whole
+
+
+def _parsed(tensor: LoDTensor, times: Times, before: int) -> LoDTensor:
+    """Return times of a tensor of texts, which follows `before` outermost items."""
+    lod = LoD._trusted(tensor.lod.levels[:-1], tensor.lod.names[:-1])
+    offsets = tensor.lod.levels[-1]
+    masks = tensor.nulls.masks[:-1] if tensor.nulls else [None] * tensor.lod.n_levels
+    valid = offsets[1:] > offsets[:-1]
+    if masks[-1] is not None:
+        valid &= masks[-1]
+    raw = np.ascontiguousarray(tensor.values).tobytes()
+    places = np.flatnonzero(valid).tolist()
+    bounds = offsets.tolist()
+    found = [raw[bounds[n] : bounds[n + 1]].decode() for n in places]
+    numbers = np.zeros(valid.size, np.int64)
+    fast = _fast(found, times)
+    if fast is not None:
+        numbers[valid] = fast
+    else:
+        for row, text in zip(places, found, strict=True):
+            try:
+                numbers[row] = number_of(text, times)
+            except (InvalidDataError, OverflowError) as error:
+                what = error if isinstance(error, InvalidDataError) else f"{text} is beyond 64 bits"
+                raise InvalidDataError(f"{place(lod, row, before)}: {what}") from error
+    nulls = Nulls.of([*masks[:-1], None if valid.all() else valid])
+    return LoDTensor(numbers, lod, replace(tensor.marks, values=None, unit=times), nulls)
+
+
+def _fast(texts: list[str], times: Times) -> Array | None:
+    """Return the numbers of texts that NumPy can parse; None if one is in another form."""
+    if times.kind != "timestamp" or times.unit not in _DIGITS or not texts:
+        return None
+    digits = _DIGITS[times.unit]
+    pattern = _PLAIN % digits if digits else _PLAIN.replace(r"(?:\.[0-9]{1,%d})?", "")
+    if not all(map(re.compile(pattern).fullmatch, texts)):
+        return None
+    try:
+        moments = np.array([text.removesuffix("Z") for text in texts], f"datetime64[{times.unit}]")
+    except ValueError:
+        return None
+    return moments.astype(np.int64)

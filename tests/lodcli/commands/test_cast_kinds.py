@@ -1,0 +1,254 @@
+"""`lod cast` to text, to categories and to other times, against pandas and Arrow."""
+
+from __future__ import annotations
+
+import json
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lodcli.formats.core import format as base
+from lodcli.formats.core import io
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.lodcli.conftest import Lod, tensor
+
+WORDS = ["yes", None, "", "é", "no", "yes", "😀", None, "no"]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "lod.h5", "lods", "parquet"])
+def test_categories_of_texts_are_those_of_pandas_and_come_back(
+    lod: Lod, folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pandas = pytest.importorskip("pandas")
+    monkeypatch.setattr(base, "BATCH_BYTES", 8)
+    lists = [["b", "a"], [], None, ["a", None]] * 2 + [["c"]]
+    rows = [
+        {"w": w, "l": some, "n": n} for n, (w, some) in enumerate(zip(WORDS, lists, strict=True))
+    ]
+    Path("a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    if kind != "jsonl":
+        assert lod("convert", "-q", "a.jsonl", f"a.{kind}").code == 0
+    done = lod("cast", "-q", f"a.{kind}", "w=category", "l=category", "int8", "-o", "b.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    found, wanted = tensor("b.lod.h5", "w"), pandas.Categorical(WORDS)
+    assert found.to_list() == WORDS
+    assert list(found.categories or ()) == wanted.categories.tolist()
+    known = wanted.codes >= 0
+    assert found.values[known].tolist() == wanted.codes[known].tolist()
+    assert found.dtype == wanted.codes.dtype == "int8"
+    assert tensor("b.lod.h5", "l").to_list() == lists
+    assert tensor("b.lod.h5", "n").dtype == "int8"
+    done = lod("cast", "-q", "b.lod.h5", "w=text", "l=text", "-o", "c.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    for name, values in {"w": WORDS, "l": lists}.items():
+        back = tensor("c.lod.h5", name)
+        assert back.marks.is_text
+        assert back.to_list() == values
+
+
+def test_text_from_a_pipe_becomes_categories(shell: Lod) -> None:
+    line = "printf 'user,n\\nbob,1\\nann,2\\nbob,3\\n' | lod cast - --from csv -q user=category"
+    done = shell(f"{line} | lod convert - -q --to jsonl")
+    assert (done.code, done.stderr) == (0, "")
+    assert done.stdout == '{"user":"bob","n":1}\n{"user":"ann","n":2}\n{"user":"bob","n":3}\n'
+
+
+def test_many_words_need_wider_codes_and_too_many_are_refused(
+    lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    io.write("w.lod.h5", {"w": LoDTensor.from_lists([f"w{n % 300}" for n in range(600)])})
+    assert lod("cast", "w.lod.h5", "w=category", "-o", "c.lod.h5").code == 0
+    found = tensor("c.lod.h5", "w")
+    assert found.dtype == "int16"
+    assert found.to_list() == [f"w{n % 300}" for n in range(600)]
+    from lodcli.formats.values import as_words
+
+    monkeypatch.setattr(as_words, "MOST_WORDS", 299)
+    done = lod("cast", "w.lod.h5", "w=category", "-o", "d.lod.h5")
+    assert done.code == 4
+    assert "w.lod.h5: w: more than 299 different texts, which categories cannot have" in done.stderr
+    assert not Path("d.lod.h5").exists()
+
+
+NOON = datetime(2024, 5, 1, 12)
+CONTENT: dict[str, list[Any]] = {
+    "t": [NOON, None, datetime(1969, 12, 31, 23, 59, 59, 999999)],
+    "day": [date(2024, 5, 1), date(1900, 1, 1), None],
+    "wait": [timedelta(seconds=-1), timedelta(0), timedelta(days=400)],
+    "price": [Decimal("12.50"), None, Decimal("-0.05")],
+    "id": [2**63 - 1, -1, None],
+    "x": [0.5, 1.0, 2.0],
+}
+
+
+@pytest.fixture
+def table(folder: Path) -> None:
+    io.write("t.lod.h5", {name: LoDTensor.from_lists(one) for name, one in CONTENT.items()})
+
+
+@pytest.mark.usefixtures("table")
+def test_times_decimals_and_whole_numbers_become_text_and_times_come_back(lod: Lod) -> None:
+    names = ["t", "day", "wait", "price", "id"]
+    done = lod("cast", "t.lod.h5", *(f"{name}=text" for name in names), "-o", "s.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    assert {name: tensor("s.lod.h5", name).to_list() for name in names} == {
+        "t": ["2024-05-01T12:00:00.000000", None, "1969-12-31T23:59:59.999999"],
+        "day": ["2024-05-01", "1900-01-01", None],
+        "wait": ["-PT1.000000S", "PT0.000000S", "PT34560000.000000S"],
+        "price": ["12.50", None, "-0.05"],
+        "id": ["9223372036854775807", "-1", None],
+    }
+    back = ["t=timestamp[us]", "day=date", "wait=duration[us]"]
+    assert lod("cast", "s.lod.h5", *back, "-o", "b.lod.h5").code == 0
+    for name in names[:3]:
+        assert tensor("b.lod.h5", name).to_list() == CONTENT[name]
+    done = lod("cast", "t.lod.h5", "x=text", "-o", "no.lod.h5")
+    assert done.code == 4
+    assert "x: only categories, times, decimals and whole numbers, one in a row, can be" in (
+        done.stderr
+    )
+
+
+# What is cast to what: as Arrow casts.
+@pytest.mark.parametrize(
+    ("values", "kind", "arrow"),
+    [
+        ([NOON, None, datetime(1960, 1, 1)], "timestamp[s]", ("timestamp", "s", None)),
+        ([NOON, None], "timestamp[ns, Europe/Oslo]", ("timestamp", "ns", "Europe/Oslo")),
+        ([NOON.replace(hour=0), None], "date", ("date32",)),
+        ([date(2024, 5, 1), date(1800, 1, 1), None], "timestamp[ms]", ("timestamp", "ms", None)),
+        ([timedelta(hours=5), None], "duration[s]", ("duration", "s")),
+        ([1714564800, None, -1], "timestamp[s]", ("timestamp", "s", None)),
+        ([1714564800, None, -1], "timestamp[s, UTC]", ("timestamp", "s", "UTC")),
+        ([19000, None, -1], "date", ("date32",)),
+        ([86399, None], "time[s]", ("time32", "s")),
+        ([5, None], "duration[ms]", ("duration", "ms")),
+    ],
+)
+def test_times_are_those_that_arrow_casts(
+    lod: Lod, folder: Path, values: list[Any], kind: str, arrow: tuple[Any, ...]
+) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    column = pa.array(values)
+    if kind in ("date", "time[s]") and pa.types.is_integer(column.type):
+        column = column.cast("int32")
+    pq.write_table(pa.table({"v": column, "l": [[one] for one in values]}), "a.parquet")
+    wanted = column.cast(getattr(pa, arrow[0])(*(one for one in arrow[1:] if one)))
+    done = lod("cast", "-q", "a.parquet", f"v={kind}", f"l={kind}", "-o", "b.parquet")
+    assert (done.code, done.stderr) == (0, "")
+    found = pq.read_table("b.parquet")
+    assert found["v"].to_pylist() == wanted.to_pylist()
+    assert found["l"].to_pylist() == [[one] for one in wanted.to_pylist()]
+    assert lod("cast", "-q", "a.parquet", f"v={kind}", "-o", "b.lod.h5").code == 0
+    assert tensor("b.lod.h5", "v").to_arrow().type == wanted.type
+
+
+@pytest.mark.usefixtures("table")
+@pytest.mark.parametrize(
+    ("cast", "code", "error"),
+    [
+        ("t=timestamp[s]", 1, "t: row 2: 1969-12-31T23:59:59.999999 is not a whole number of the "),
+        ("t=date", 1, "t: row 0: 2024-05-01T12:00:00.000000 is not a whole number of the unit D; "),
+        ("day=timestamp[ns]", 0, ""),
+        ("wait=timestamp[s]", 4, "wait: only text, whole numbers and such times can be timestamp"),
+        ("t=time[us]", 4, "t: only text, whole numbers and such times can be time[us], this is"),
+        ("x=timestamp[s]", 4, "x: only text and whole numbers can be timestamp[s], this is float"),
+        (
+            "price=date",
+            4,
+            "price: only text and whole numbers can be date[D], this is decimal(4, 2)",
+        ),
+        ("id=category", 4, "id: only text can be category, this is int64"),
+        ("t=category", 4, "t: only text can be category, this is timestamp[us]"),
+        ("m=text", 2, "no tensor named 'm'"),
+        ("text", 2, "text: names no tensor; write for example TENSOR=text"),
+        ("category", 2, "category: names no tensor; write for example TENSOR=category"),
+    ],
+)
+def test_what_a_tensor_cannot_be_is_an_error(lod: Lod, cast: str, code: int, error: str) -> None:
+    done = lod("cast", "t.lod.h5", cast, "-o", "out.lod.h5")
+    assert done.code == code
+    assert error in done.stderr
+    assert Path("out.lod.h5").exists() == (not code)
+
+
+@pytest.mark.usefixtures("table")
+def test_a_time_between_two_of_the_unit_becomes_the_one_before_it(lod: Lod) -> None:
+    assert lod("cast", "t.lod.h5", "t=timestamp[s]", "--unsafe", "-o", "s.lod.h5").code == 0
+    assert tensor("s.lod.h5", "t").to_list() == [NOON, None, datetime(1969, 12, 31, 23, 59, 59)]
+    assert lod("cast", "t.lod.h5", "t=date", "--unsafe", "-o", "d.lod.h5").code == 0
+    assert tensor("d.lod.h5", "t").to_list() == [date(2024, 5, 1), None, date(1969, 12, 31)]
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_time_beyond_64_bits_names_its_place(lod: Lod) -> None:
+    io.write("t.lod.h5", LoDTensor.from_lists([[NOON], [datetime(9999, 1, 1), NOON]]))
+    done = lod("cast", "t.lod.h5", "data=timestamp[ns]", "--unsafe", "-o", "out.lod.h5")
+    assert done.code == 1
+    assert "level 0 item 1, row 0: 9999-01-01T00:00:00.000000 is beyond 64 bits" in done.stderr
+    io.write("u.lod.h5", LoDTensor(np.array([2**63], np.uint64)))
+    done = lod("cast", "u.lod.h5", "data=timestamp[s]", "-o", "out.lod.h5")
+    assert "data: row 0: 9223372036854775808 is beyond 64 bits" in done.stderr
+
+
+NUMBERS = ["1", "-2.5e3", "", None, "+.5", "1", "nan", "-inf", "3."]
+
+
+def test_numbers_of_texts_are_those_of_python(lod: Lod, folder: Path) -> None:
+    lists = [[one, "7"] for one in NUMBERS]
+    io.write("t.lod.h5", {"x": LoDTensor.from_lists(NUMBERS), "l": LoDTensor.from_lists(lists)})
+    done = lod("cast", "t.lod.h5", "x=float64", "l=float32", "-o", "o.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    wanted = [float(one) if one else None for one in NUMBERS]
+    assert str(tensor("o.lod.h5", "x").to_list()) == str(wanted)  # nan equals nan
+    assert str(tensor("o.lod.h5", "l").to_list()) == str([[one, 7.0] for one in wanted])
+    assert tensor("o.lod.h5", "l").dtype == "float32"
+    ids = ["9223372036854775807", None, "-5", "+7", ""]
+    flags = ["true", "False", None, "", "TRUE"]
+    io.write("i.lod.h5", {"i": LoDTensor.from_lists(ids), "b": LoDTensor.from_lists(flags)})
+    done = lod("cast", "i.lod.h5", "i=int64", "b=bool", "-o", "o.lod.h5", "-f")
+    assert (done.code, done.stderr) == (0, "")
+    assert tensor("o.lod.h5", "i").to_list() == [2**63 - 1, None, -5, 7, None]
+    assert tensor("o.lod.h5", "b").to_list() == [True, False, None, None, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype", "said"),
+    [
+        ("1,5", "float64", "x: row 2: expected a number, found '1,5'"),
+        (" 1", "float64", "x: row 2: expected a number, found ' 1'"),
+        ("0x10", "int64", "x: row 2: expected a whole number, found '0x10'"),
+        ("1.0", "int64", "x: row 2: expected a whole number, found '1.0'"),
+        ("\u0661", "int64", "x: row 2: expected a whole number, found '\u0661'"),
+        ("256", "uint8", "x: row 2: 256 does not fit uint8"),
+        ("9" * 30, "int64", f"x: row 2: {'9' * 30} does not fit int64"),
+        ("0.1", "float32", "x: row 2: 0.1 is not exact in float32; --dtype-unsafe rounds it"),
+        ("yes", "bool", "x: row 2: expected true or false, found 'yes'"),
+        ("1", "complex64", "x: is marked text, and cannot be complex64"),
+    ],
+)
+def test_a_text_that_is_no_number_names_its_place(
+    lod: Lod, folder: Path, text: str, dtype: str, said: str
+) -> None:
+    first = "true" if dtype == "bool" else "1"
+    io.write("t.lod.h5", {"x": LoDTensor.from_lists([first, None, text, text])})
+    done = lod("cast", "t.lod.h5", f"x={dtype}", "-o", "o.lod.h5")
+    assert done.code
+    assert said in done.stderr
+    assert not Path("o.lod.h5").exists()
+
+
+def test_decimals_become_whole_numbers_as_python_rounds_them(lod: Lod, folder: Path) -> None:
+    prices = [Decimal(n).scaleb(-2) for n in (0, 50, 150, 250, -50, -150, -149, 12345, 100)]
+    io.write("p.lod.h5", {"p": LoDTensor.from_lists([*prices, None])})
+    done = lod("cast", "p.lod.h5", "p=int32", "-o", "o.lod.h5")
+    assert done.code == 1
+    assert "p: row 1: 0.50 is not exact in int32; --dtype-unsafe rounds it" in done.stderr
+    assert lod("cast", "p.lod.h5", "p=int64", "--unsafe", "-o", "o.lod.h5").code == 0
+    assert tensor("o.lod.h5", "p").to_list() == [*map(round, prices), None]
