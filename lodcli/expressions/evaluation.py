@@ -28,7 +28,6 @@ from lodcli.expressions.functions import (
 )
 from lodcli.expressions.hints import name_hint
 from lodcli.expressions.parsing import (
-    BY_ORDER,
     LISTS,
     MOMENTS,
     Parsed,
@@ -37,21 +36,16 @@ from lodcli.expressions.parsing import (
     words_of,
 )
 from lodcli.expressions.texts import pair_order, texts_among, word_order
-from lodcli.expressions.units import joint_unit
+from lodcli.expressions.units import as_numbers, is_duration, joint_unit, undefined
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.order.texts import Texts
+from lodcli.kernels.order.texts import Texts, text_order
 from lodcli.kernels.tensor.casting import scaled
 from lodcli.kernels.tensor.exchange.time_texts import NANOSECONDS
 from lodcli.kernels.tensor.exchange.units import in_unit
 from lodcli.kernels.tensor.marks import NO_MARKS, Categories, Decimals, Times, Unit
 
 _NULL = "compare with None as in x is None, x is not None"
-# What a function that picks one of two values takes beside times and categories.
-_BESIDE: dict[type, str] = {
-    Times: "times, or one number",
-    Categories: "a word in quotes, or categories",
-}
 
 V = TypeVar("V")
 _Units = tuple[Unit | None, Unit | None]
@@ -152,6 +146,9 @@ class Evaluation(ABC, Generic[V]):
 
     def null(self, node: ast.expr) -> V:
         """Return where a part is null, or fail."""
+        if parts := self.expression.texts_of(node):
+            nulls = [self.constant(False) if words_of(one) else self.null(one) for one in parts]
+            return functools.reduce(functools.partial(self.combined, np.logical_and), nulls)
         name, marks = self.expression.marks_of(node)
         if marks.is_text and not isinstance(node, ast.Subscript):
             return self.missing(self.of_texts(name, lambda data, offsets: offsets[:-1]))
@@ -230,6 +227,8 @@ class Evaluation(ABC, Generic[V]):
         if isinstance(node.op, ast.USub) and type(number) is int:
             # As one number: 2**63 alone is no int64.
             return self._constant(ast.copy_location(ast.Constant(-number), node))
+        if not is_duration(self.expression.marks_of(node)[1].unit):
+            self._require_numbers(node, _UNARY.get(type(node.op), "~"), node.operand)
         values = self.of(node.operand)
         if isinstance(node.op, ast.Not):
             return self.mapped(lambda data: np.equal(data, 0), values)
@@ -240,21 +239,37 @@ class Evaluation(ABC, Generic[V]):
         self.fail(node, "~ cannot be used here; write not")
 
     def _binop(self, node: ast.BinOp) -> V:
+        chain = [node]  # a long sum is nested on the left
+        while isinstance(inner := chain[-1].left, ast.BinOp):
+            chain.append(inner)
+        found: V | None = None
+        for one in reversed(chain):
+            found = self._operated(one, found)
+        assert found is not None
+        return found
+
+    def _operated(self, node: ast.BinOp, left: V | None) -> V:
+        """Return the result of an operator; `left` is its left side, None if not known yet."""
         function = BINARY.get(type(node.op))
         if function is None:
             write = "; write and, or for & and |, ** for ^"
             self.fail(node, f"only + - * / // % and ** can be used here{write}")
         unit = self.expression.time_of(node)
+        one, two = self.expression.sides[node]
         if unit is None:
             self._require_one_kind(node, node.left, node.right)
-        one, two = self.expression.sides[node]
-        left = self.of(self._counted(node.left, "", one))
+            if not (is_duration(one) and is_duration(two) and isinstance(node.op, _QUOTIENTS)):
+                self._require_numbers(node, function.__name__, node.left, node.right)
+        if left is None:
+            left = self.of(self._counted(node.left, "", one))
         right = self.of(self._counted(node.right, "", two))
         values = self._in_one_unit(node, (left, right), (one, two))
         return self.both(node, function, *values, unit)
 
     def _boolop(self, node: ast.BoolOp) -> V:
         function = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
+        for one in node.values:
+            self._require_numbers(one, type(node.op).__name__.lower(), one)
         found = self.of(node.values[0])
         for more in node.values[1:]:
             found = self.both(more, function, found, self.of(more))
@@ -274,8 +289,10 @@ class Evaluation(ABC, Generic[V]):
                 self.fail(right, "compare with == and !=; is is only for None")
             null = self.null(left)
             return null if isinstance(op, ast.Is) else self.mapped(np.logical_not, null)
-        for side in (left, right):
-            self._require_first(side)
+        for side, other, mirrored in ((left, right, False), (right, left, True)):
+            in_them = mirrored and isinstance(op, ast.In | ast.NotIn)
+            if not in_them and (parts := self.expression.texts_of(side)):
+                return self._any_text(parts, op, other, mirrored=mirrored)
         compared = self._texts(left, op, right)
         if compared is not None:
             return compared
@@ -306,14 +323,28 @@ class Evaluation(ABC, Generic[V]):
         if all(isinstance(unit, Categories) and not unit.ordered for unit in units):
             self.fail(node, "these categories have no order; use == or !=")
 
-    def _require_first(self, node: ast.expr) -> None:
-        """Fail if a part is the greatest or least of categories without an order."""
-        if isinstance(node, ast.Call) and function_name(node) in BY_ORDER:
-            name, marks = self.expression.marks_of(node)
-            if marks.categories is not None and not marks.categories.ordered:
-                two = function_name(node) in TWO
-                use = "== or !=" if two else "first, last, any or all"
-                self.fail(node, f"the categories of {name} have no order; use {use}")
+    def _require_numbers(self, node: ast.expr, function: str, *parts: ast.expr) -> None:
+        """Fail if one of the parts is times or categories.
+
+        Args:
+            node: what is not defined for them.
+            function: the name of the function or operator.
+            parts: what it is applied to.
+        """
+        units = [self.expression.marks_of(part)[1].unit for part in parts]
+        for part, unit in zip(parts, units, strict=True):
+            if isinstance(unit, Times | Categories):
+                kinds = " and ".join(map(_kind, parts, units))
+                how = as_numbers(self.expression.text_of(part), unit)
+                self.fail(node, f"{function} is not defined for {kinds}; {how}")
+
+    def _require_defined(self, node: ast.Call, name: str) -> None:
+        """Fail if a function is not defined for times or categories, and is called with them."""
+        argument, (_, marks) = node.args[0], self.expression.marks_of(node)
+        unit, text = self.expression.marks_of(argument)[1].unit, self.expression.text_of(argument)
+        why = undefined(name, text, unit, picks=marks.unit is not None)
+        if why:
+            self.fail(node, why)
 
     def _in_one_unit(self, node: ast.expr, values: tuple[V, V], units: _Units) -> tuple[V, V]:
         """Return two values as numbers of one unit, or codes of the same words."""
@@ -365,6 +396,31 @@ class Evaluation(ABC, Generic[V]):
             self.fail(right, str(error))
         return self.mapped(lambda data: COMPARISONS[type(op)](data, 0), found)
 
+    def _any_text(
+        self, parts: list[ast.expr], op: ast.cmpop, other: ast.expr, *, mirrored: bool
+    ) -> V:
+        """Return a comparison of the first of several texts that is not null.
+
+        It is the first comparison that is not null: where `other` is null, all are.
+
+        Args:
+            parts: the texts.
+            op: the comparison.
+            other: what they are compared with.
+            mirrored: whether the texts are on the right side.
+        """
+        found: V | None = None
+        for part in parts:
+            left, right = (other, part) if mirrored else (part, other)
+            words, others = words_of(left), words_of(right)
+            if words is None or others is None:
+                more = self._compared(left, op, right)
+            else:
+                more = self.constant(_words_compared(words[0], op, others))
+            found = more if found is None else self.coalesced(found, more)
+        assert found is not None
+        return found
+
     def _numbered(self, node: ast.expr, texts: list[Texts]) -> V:
         """Append the texts, or the words of the categories, of a part; return their numbers."""
         name, marks = self.expression.marks_of(node)
@@ -379,17 +435,27 @@ class Evaluation(ABC, Generic[V]):
 
         return self.of_texts(name, numbered)
 
-    def _beside(self, node: ast.expr, other: ast.expr, op: ast.cmpop) -> V:
-        """Return the values of a part that is compared with another, whose unit a text has."""
+    def _beside(self, node: ast.expr, other: ast.expr, op: ast.cmpop, known: V | None = None) -> V:
+        """Return the values of a part that is compared with another, whose unit a text has.
+
+        Args:
+            node, other: the parts.
+            op: how they are compared.
+            known: the values, if they were evaluated already.
+        """
         name, marks = self.expression.marks_of(other)
         of_words = marks.is_text or marks.categories is not None
         if of_words and isinstance(node, ast.Name) and node.id not in self.expression.marks:
             self.expression.no_tensor(node, node.id, f'a text is written "{node.id}"')
+        words = marks.categories
         if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
-            return self.of(node)
+            if words is not None and self.expression.marks_of(node)[1].categories is None:
+                example = f" such as {words.words[0]!r}" if words.words else ""
+                expected = f"expected a word in quotes{example}, or categories"
+                self.fail(node, f"{name} is {words}; {expected}, beside it")
+            return self.of(node) if known is None else known
         if isinstance(marks.unit, Times):
             return self.of(self._counted(node, f"{name} is {marks.unit}: ", marks.unit))
-        words = marks.categories
         if words is None and node.value in self.expression.marks:
             self.fail(node, f"a name is written without quotes, or as tensor({node.value!r})")
         if words is None:
@@ -451,28 +517,37 @@ class Evaluation(ABC, Generic[V]):
             example = f"{name}(data)" if count == 1 else f"{name}(data, 0)"
             self.fail(node, f"{name} takes {count} argument{'s' * (count > 1)}, as in {example}")
         if count == 1:
+            self._require_defined(node, name)
             return self._function(node, ONE[name], self.of(node.args[0]))
         left, right = node.args
         return self.both(node, TWO[name], *self._alike(node, left, right, ast.Gt()))
 
-    def _alike(self, node: ast.Call, left: ast.expr, right: ast.expr, op: ast.cmpop) -> tuple[V, V]:
+    def _alike(
+        self,
+        node: ast.Call,
+        left: ast.expr,
+        right: ast.expr,
+        op: ast.cmpop,
+        known: V | None = None,
+    ) -> tuple[V, V]:
         """Return two values of which one is picked, in one unit.
 
         Args:
+            node: the call of the function.
+            left, right: the parts.
             op: a comparison that the words must have.
+            known: the left values, if they were evaluated already.
         """
         units = self._require_one_kind(node, left, right)
         if type(op) in SWAPPED:
             self._require_order(node, units)
-        values = self._beside(left, right, op), self._beside(right, left, op)
+        values = self._beside(left, right, op, known), self._beside(right, left, op)
         for side, value, other in ((left, values[0], right), (right, values[1], left)):
             name, marks = self.expression.marks_of(other)
-            expected = _BESIDE.get(type(marks.unit))
-            plain = not isinstance(self.expression.marks_of(side)[1].unit, Times | Categories)
-            text = isinstance(side, ast.Constant) and isinstance(side.value, str)
-            number = not self.data(value).ndim and isinstance(marks.unit, Times)
-            if expected and plain and not text and not number:
-                self.fail(side, f"{name} is {marks.unit}; expected {expected}, beside it")
+            plain = not isinstance(self.expression.marks_of(side)[1].unit, Times)
+            if isinstance(marks.unit, Times) and plain and self.data(value).ndim:
+                expected = "expected times, or one number"
+                self.fail(side, f"{name} is {marks.unit}; {expected}, beside it")
         return self._in_one_unit(node, values, units)
 
     def _coalesce(self, node: ast.Call) -> V:
@@ -480,19 +555,22 @@ class Evaluation(ABC, Generic[V]):
             self.fail(
                 node, f"{COALESCE} takes a tensor and what replaces its nulls, as {COALESCE}(x, 0)"
             )
-        *first, left, right = node.args
-        if first:  # coalesce(x, y, 0) is coalesce(coalesce(x, y), 0)
-            inner = ast.Call(node.func, [*first, left], [])
-            left = ast.copy_location(inner, node)
+        left, *others = node.args
         if self.expression.is_text(left):
-            self.fail(left, f'{COALESCE} takes no texts; write x is None or x == "word"')
-        values = self._alike(node, left, right, ast.Eq())
-        if not self.data(values[0]).ndim:
+            what = self.expression.text_of(node)
+            self.fail(node, f'texts are only compared; write {what} == "word"')
+        found = self.of(left)
+        if not self.data(found).ndim:
             self.fail(left, f"{COALESCE} takes a tensor first, this is one number")
-        try:
-            return self.coalesced(*values)
-        except LodError as error:
-            self.fail(node, str(error))
+        for count, right in enumerate(others, 1):
+            values = self._alike(node, left, right, ast.Eq(), found)
+            try:
+                found = self.coalesced(*values)
+            except LodError as error:
+                self.fail(node, str(error))
+            # coalesce(x, y, 0) is coalesce(coalesce(x, y), 0)
+            left = ast.copy_location(ast.Call(node.func, node.args[: count + 1], []), node)
+        return found
 
     def _function(self, node: ast.expr, function: np.ufunc, values: V) -> V:
         try:
@@ -510,6 +588,23 @@ def _ordered(function: np.ufunc, word: str, data: Array, offsets: Offsets) -> Ar
     return found
 
 
+def _words_compared(word: str, op: ast.cmpop, others: list[str]) -> bool:
+    """Return the comparison of a word with a word, or with a list of words."""
+    if isinstance(op, ast.In | ast.NotIn):
+        return (word in others) == isinstance(op, ast.In)
+    texts = Texts.of_words([word]), Texts.of_words(others[:1])
+    return bool(COMPARISONS[type(op)](text_order(*texts), 0)[0])
+
+
+def _kind(part: ast.expr, unit: Unit | None) -> str:
+    """Return what the values of a part are, for a message."""
+    text = isinstance(part, ast.Constant) and isinstance(part.value, str)
+    return str(unit) if unit is not None else "a text" if text else "a number"
+
+
+_UNARY: dict[type[ast.unaryop], str] = {ast.Not: "not", ast.USub: "-", ast.UAdd: "+"}
+# Of two durations, these are numbers.
+_QUOTIENTS = ast.Div | ast.FloorDiv
 _NAMES: dict[type[ast.expr], str] = {
     ast.Lambda: "lambda",
     ast.IfExp: "if",

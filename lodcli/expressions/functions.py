@@ -46,6 +46,13 @@ TWO: dict[str, np.ufunc] = {"maximum": np.maximum, "minimum": np.minimum}
 COALESCE = "coalesce"
 # The function of the numbers of the items.
 INDEX = "index"
+# Functions and ops that need an order of the values.
+BY_ORDER = ("max", "min", *TWO, "max_index", "min_index", "topk")
+# Functions and ops of any values, also of times and categories, that return numbers.
+OF_ANY = (
+    *("argsort", "edit_distance", "enumerate", "isfinite", "isnan", "length", "mask"),
+    *("max_sequence_len", "pad", "rank_table", "searchsorted", "unpad"),
+)
 # All functions of an expression that do not depend on the command.
 FUNCTIONS = (*ONE, *TWO, COALESCE, INDEX, "tensor")
 

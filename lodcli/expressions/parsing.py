@@ -20,10 +20,9 @@ from lodcli.kernels.errors import LodError, OptionError
 from lodcli.kernels.tensor.marks import NO_MARKS, Decimals, Marks, Times, Unit
 
 LONGEST = 10_000
-# Functions that pick by order; all that return some of their values; others that keep durations.
-BY_ORDER = ("max", "min", "maximum", "minimum")
-_PICKS = ("first", "last", *BY_ORDER, COALESCE)
-_OF_TIMES = ("mean", "sum", "cumsum", "abs", "ceil", "floor", "round")
+# Functions that return some of their values; others that keep durations.
+_PICKS = ("first", "last", "max", "min", *TWO, COALESCE)
+OF_TIMES = ("mean", "sum", "cumsum", "abs", "ceil", "floor", "round")
 LISTS = (ast.Tuple, ast.List, ast.Set)
 # Kinds of times that are compared with each other.
 MOMENTS = {"date", "timestamp"}
@@ -72,8 +71,12 @@ class Parsed:
         nodes = list(ast.walk(self.tree))
         self._level_names |= {id(node.func) for node in nodes if isinstance(node, ast.Call)}
         self._level_names |= {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
-        names = [name for node in nodes if (name := self.named(node)) is not None]
-        self.tensors = tuple(dict.fromkeys(names))
+        names = [
+            (node.col_offset, name)
+            for node in nodes
+            if isinstance(node, ast.expr) and (name := self.named(node)) is not None
+        ]
+        self.tensors = tuple(dict.fromkeys(name for _, name in sorted(names)))
         self.counts = any(isinstance(n, ast.Call) and function_name(n) == INDEX for n in nodes)
         self._times: dict[ast.BinOp, Times | None] = {}
         # The units of both sides; of a text such as "PT1H", in which it is added.
@@ -89,6 +92,9 @@ class Parsed:
         """Set the marks of the tensors that it may name."""
         self.marks = {spec.name: spec.marks for spec in schema}
         self._times.clear()
+        for node in reversed(list(ast.walk(self.tree))):  # inner ones first: a sum may be long
+            if isinstance(node, ast.BinOp):
+                self.time_of(node)
 
     def marks_of(self, node: ast.expr) -> tuple[str, Marks]:
         """Return the name and the marks of the values of a part; "this" and none of a computation.
@@ -102,7 +108,7 @@ class Parsed:
             return "this", Marks(unit=unit if is_duration(unit) else None)
         function = function_name(node) if isinstance(node, ast.Call) and node.args else ""
         kept = self.picks(function)
-        if isinstance(node, ast.Call) and (kept or function in _OF_TIMES):
+        if isinstance(node, ast.Call) and (kept or function in OF_TIMES):
             count = 2 if function in TWO else len(node.args) if function == COALESCE else 1
             known = [self.marks_of(one) for one in node.args[:count]]
             given = next((one for one, marks in known if marks.unit is not None), known[0][0])
@@ -118,9 +124,25 @@ class Parsed:
         name = self.named(node)
         return name or "this", self.marks.get(name or "", NO_MARKS)
 
+    def text_of(self, node: ast.expr) -> str:
+        """Return a part as it was written, in parentheses if it needs them."""
+        text = ast.get_source_segment(self.text, node) or ast.unparse(node)
+        plain = isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+        return text if plain else f"({text})"
+
     def is_text(self, node: ast.expr) -> bool:
-        """Return whether a part is the texts of a tensor."""
-        return not isinstance(node, ast.Subscript) and self.marks_of(node)[1].is_text
+        """Return whether a part is the texts of a tensor, or the first of several."""
+        if isinstance(node, ast.Subscript):
+            return False
+        return bool(self.texts_of(node)) or self.marks_of(node)[1].is_text
+
+    def texts_of(self, node: ast.expr) -> list[ast.expr]:
+        """Return the arguments of coalesce of texts; [] of another part."""
+        if not isinstance(node, ast.Call) or function_name(node) != COALESCE or len(node.args) < 2:
+            return []
+        if not self.is_text(node.args[0]):
+            return []
+        return [part for one in node.args for part in self.texts_of(one) or [one]]
 
     def is_of_words(self, node: ast.expr) -> bool:
         """Return whether a part is texts or categories."""

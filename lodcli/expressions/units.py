@@ -6,6 +6,7 @@ import ast
 import re
 from typing import TypeGuard
 
+from lodcli.expressions.functions import BY_ORDER, OF_ANY
 from lodcli.kernels.tensor.exchange.time_texts import NANOSECONDS
 from lodcli.kernels.tensor.marks import Categories, Times, Unit
 
@@ -47,3 +48,37 @@ def joint_unit(one: Unit | None, other: Unit | None) -> Unit | None:
 
 def is_duration(unit: Unit | None) -> TypeGuard[Times]:
     return isinstance(unit, Times) and unit.kind == "duration"
+
+
+def undefined(function: str, text: str, unit: Unit | None, *, picks: bool) -> str:
+    """Return why a function is not defined for values of a unit, and what to write; "" if it is.
+
+    Args:
+        function: its name.
+        text: the values, as they are written in an expression.
+        unit: of the values.
+        picks: whether the result is times or categories too.
+    """
+    if isinstance(unit, Categories) and not unit.ordered and function in BY_ORDER:
+        return f"the categories of {text} have no order; use first, last, any or all"
+    if picks or function in OF_ANY or not isinstance(unit, Times | Categories):
+        return ""
+    return f"{function} is not defined for {unit}; {as_numbers(text, unit)}"
+
+
+def as_numbers(text: str, unit: Times | Categories, origin: str = "") -> str:
+    """Return how a user makes numbers of times or categories.
+
+    Args:
+        text: the part of the expression.
+        unit: its unit.
+        origin: from when to count; by default from 1970, or from midnight.
+
+    >>> as_numbers("day", Times("date", "D"))
+    "write (day - '1970-01-01') / 'P1D'"
+    """
+    if isinstance(unit, Categories):
+        return "lod convert --text-levels numbers makes numbers of its codes"
+    origin = origin or ("'00:00'" if unit.kind == "time" else "'1970-01-01'")
+    since = text if unit.kind == "duration" else f"({text} - {origin})"
+    return f"write {since} / '{'P1D' if unit.unit == 'D' else 'PT1S'}'"

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.commands.apply.arguments import Parameter, described
+from lodcli.commands.apply.coalesced_texts import coalesced_texts
 from lodcli.commands.apply.elementwise import (
     Values,
     aligned,
@@ -23,8 +24,9 @@ from lodcli.commands.apply.skipping_nulls import SKIPPING, pooled, refusal
 from lodcli.commands.choose.item_values import fits
 from lodcli.expressions.decimals import exact_floats
 from lodcli.expressions.evaluation import Evaluation
-from lodcli.expressions.functions import COALESCE, COMPARISONS, FUNCTIONS, GROWING
+from lodcli.expressions.functions import BINARY, COALESCE, COMPARISONS, FUNCTIONS, GROWING
 from lodcli.expressions.parsing import Parsed, function_name, is_length, words_of
+from lodcli.expressions.units import as_numbers
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.schema import Schema
 from lodcli.kernels.dtypes import is_float
@@ -94,7 +96,9 @@ class TensorExpression(Parsed):
         self._nullable = {
             spec.name: len(spec.levels) > spec.marks.is_text for spec in schema if spec.nullable
         }
-        of_any_kind = {id(node) for node in self._of_any_kind()}
+        of_any_kind = {
+            id(one) for node in self._of_any_kind() for one in [node, *self.texts_of(node)]
+        }
         for node in ast.walk(self.tree):
             name = self.named(node)
             if name is None:
@@ -106,8 +110,10 @@ class TensorExpression(Parsed):
             if kind is not None and id(node) not in of_any_kind:
                 self.fail(node, f"{name} is {kind}; an expression computes with numbers")
 
-    def _of_any_kind(self) -> Iterator[ast.AST]:
-        """Yield the parts that may be tensors of text."""
+    def _of_any_kind(self) -> Iterator[ast.expr]:
+        """Yield the parts that may be texts."""
+        if self.texts_of(self.tree):
+            yield self.tree
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Call) and is_length(node):
                 yield node.args[0]
@@ -125,6 +131,8 @@ class TensorExpression(Parsed):
             tensors: those it names, or any, with equally many outermost items.
             first: the number of the first item.
         """
+        if parts := self.texts_of(self.tree):
+            return self._texts(parts, tensors)
         with np.errstate(all="ignore"):
             found = _Tensors(self, tensors, first).of(self.tree)
             unit = self.marks_of(self.tree)[1].unit
@@ -133,6 +141,22 @@ class TensorExpression(Parsed):
         assert isinstance(found, LoDTensor)
         return _with_unit(found.to_device("cpu"), unit)
 
+    def _texts(self, parts: list[ast.expr], tensors: Mapping[str, LoDTensor]) -> LoDTensor:
+        """Return the first of several texts that is not null."""
+        texts: list[LoDTensor | str] = []
+        for part in parts:
+            name, words = self.named(part), words_of(part)
+            if words is not None and isinstance(part, ast.Constant):
+                texts += words
+            elif name is not None and self.is_text(part):
+                texts.append(tensors[name])
+            else:
+                self.fail(part, "expected a text in quotes, or a tensor of texts")
+        try:
+            return coalesced_texts(texts)
+        except LodError as error:
+            self.fail(self.tree, str(error))
+
     def nulls(self) -> bool:
         """Return whether the value may have nulls: of an empty sequence, no time is the first."""
         return self._may_be_null(self.tree) or any(
@@ -140,16 +164,21 @@ class TensorExpression(Parsed):
         )
 
     def _may_be_null(self, node: ast.AST) -> bool:
-        name = self.named(node)
-        if name is not None:
-            return name in self._nullable
-        if isinstance(node, ast.Call) and is_length(node):
-            return False
-        if isinstance(node, ast.Call) and function_name(node) == COALESCE:
-            return self._has_null_lists(node) or all(map(self._may_be_null, node.args))
-        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Is | ast.IsNot):
-            return self._has_null_lists(node)
-        return any(map(self._may_be_null, ast.iter_child_nodes(node)))
+        waiting = [node]  # not recursive: a sum may be long
+        while waiting:
+            one = waiting.pop()
+            name = self.named(one)
+            if isinstance(one, ast.Call) and function_name(one) == COALESCE:
+                found = self._has_null_lists(one) or all(map(self._may_be_null, one.args))
+            elif isinstance(one, ast.Compare) and isinstance(one.ops[0], ast.Is | ast.IsNot):
+                found = self._has_null_lists(one)
+            else:
+                found = name in self._nullable
+                if name is None and not (isinstance(one, ast.Call) and is_length(one)):
+                    waiting += ast.iter_child_nodes(one)
+            if found:
+                return True
+        return False
 
     def _has_null_lists(self, node: ast.AST) -> bool:
         """Return whether a part may have a null list, which is one in `x is None` as well."""
@@ -213,6 +242,9 @@ class _Tensors(Evaluation[Values]):
             left, right = aligned(left, right)
         elif function in COMPARISONS.values():
             left, right = compared(left, right), compared(right, left)
+        kinds = {self.data(one).dtype.kind for one in (left, right)}
+        if function in BINARY.values() and kinds == {"b"}:
+            left = self._as(np.int64, left)  # the numbers 0 and 1; NumPy's sum of booleans is `or`
         return arithmetic(function, left, right)
 
     def paired(
@@ -244,7 +276,18 @@ class _Tensors(Evaluation[Values]):
         return found
 
     def elementwise(self, function: np.ufunc, values: Values) -> Values:
+        kind = self.data(values).dtype.kind
+        if kind in "biu" and function not in (np.isfinite, np.isnan):
+            if kind == "b":
+                values = self._as(np.int64, values)
+            if function in (np.ceil, np.floor, np.rint):
+                return values
+            if function not in (np.absolute, np.negative, np.sign):
+                values = self._as(np.float64, values)  # NumPy's exp of uint8 is float16
         return arithmetic(function, values)
+
+    def _as(self, dtype: type[np.generic], values: Values) -> Values:
+        return self.mapped(lambda data: data.astype(dtype), values)
 
     def of_texts(self, name: str, function: Callable[[Array, Offsets], Array]) -> Values:
         texts = self._values[name].to_device("cpu")
@@ -275,6 +318,7 @@ class _Tensors(Evaluation[Values]):
         if name == "length":
             lengths = LoDTensor(values.lod.lengths(-1), values.lod.without_finest())
             return lengths.to_device(values.device)
+        self._require_defined(node, name)
         # The number of values that are not 0, or that are.
         found = arithmetic(np.not_equal if name == "any" else np.equal, values, 0)
         assert isinstance(found, LoDTensor)
@@ -289,8 +333,8 @@ class _Tensors(Evaluation[Values]):
             unit = self.expression.marks_of(one)[1].unit
             if isinstance(unit, Times | Categories):
                 levels = isinstance(value, LoDTensor) and value.lod.n_levels > 0
-                text = ast.get_source_segment(self.expression.text, one) or ""
-                how = _as_numbers(f"({text})" if isinstance(one, ast.BinOp) else text, unit, levels)
+                text = self.expression.text_of(one)
+                how = as_numbers(text, unit, f"first({text})" if levels else "")
                 self.fail(one, f"stack takes numbers, this is a {unit}; {how}")
         device = next((one.device for one in values if isinstance(one, LoDTensor)), None)
         if device is None:
@@ -309,6 +353,8 @@ class _Tensors(Evaluation[Values]):
             self.fail(node.args[0], f"{entry.name} takes a tensor, this is one number")
         if own.several:
             self.fail(node, f"{entry.name} returns several tensors; use it alone")
+        if entry.package is None:
+            self._require_defined(node, entry.name)
         options = self._options(node, own.options)
         unit = self.expression.marks_of(node.args[0])[1].unit
         try:
@@ -367,24 +413,6 @@ def _under_null_lists(
     if not found.lod.same_levels(tensor.lod):
         return function(tensor)
     return LoDTensor(found.values, found.lod, found.marks, tensor.nulls)
-
-
-def _as_numbers(text: str, unit: Times | Categories, levels: bool) -> str:
-    """Return how a user makes numbers of times or categories.
-
-    Args:
-        text: the part of the expression.
-        unit: its unit.
-        levels: whether it has levels.
-
-    >>> _as_numbers("day", Times("date", "D"), False)
-    "write (day - '1970-01-01') / 'P1D'"
-    """
-    if isinstance(unit, Categories):
-        return "lod convert --text-levels numbers makes numbers of its codes"
-    origin = f"first({text})" if levels else "'00:00'" if unit.kind == "time" else "'1970-01-01'"
-    since = text if unit.kind == "duration" else f"({text} - {origin})"
-    return f"write {since} / '{'P1D' if unit.unit == 'D' else 'PT1S'}'"
 
 
 def _list(known: list[str]) -> str:

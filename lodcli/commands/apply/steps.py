@@ -29,8 +29,9 @@ from lodcli.commands.apply.skipping_nulls import SKIPPING, refusal
 from lodcli.expressions.decimals import without_decimals
 from lodcli.expressions.functions import INDEX
 from lodcli.expressions.hints import as_written
-from lodcli.expressions.parsing import ExpressionError
+from lodcli.expressions.parsing import OF_TIMES, ExpressionError
 from lodcli.expressions.showing import showing_where
+from lodcli.expressions.units import undefined
 from lodcli.formats.arrays.budget import WHOLE_COPIES, require_fits
 from lodcli.formats.core.limits import declared_bytes
 from lodcli.formats.core.schema import Item, TensorSpec, find, schema_of, tensor_of
@@ -184,8 +185,8 @@ class Writing:
     device: str = "cpu"
 
     def prepared(self, tensor: LoDTensor) -> LoDTensor:
-        """Return a tensor in the dtype to compute with."""
-        if self.dtype is None:
+        """Return a tensor in the dtype to compute with; text, times and categories as they are."""
+        if self.dtype is None or tensor.marks.kind not in (None, "decimal"):
             return tensor
         dtype = dtype_of_rows(self.dtype)
         if tensor.dtype.kind == "c":
@@ -254,9 +255,7 @@ def _may_have_nulls(steps: Sequence[Step]) -> Callable[[TensorSpec, TensorSpec],
     """Return a function that tells, by the first tensor and a result, if that may have nulls."""
     keep = all(step.entry.nulls or step.number is not None for step in steps)
     # Of an empty sequence, no time is the greatest: see sequence_max. And none is a duration / 0.
-    pick = any(
-        (step.entry.pools and step.entry.marks) or step.name in _ARITHMETIC for step in steps
-    )
+    pick = any(step.entry.pools or step.name in _ARITHMETIC for step in steps)
     return lambda lead, made: (
         (keep and lead.nullable) or (pick and isinstance(made.marks.unit, Times | Categories))
     )
@@ -367,28 +366,60 @@ def _run(
     return {key: tensor.to_device("cpu") for key, tensor in items.items()}
 
 
-def _of_times(step: Step, tensors: Sequence[LoDTensor], device: str) -> LoDTensor | None:
-    """Return arithmetic with times as an expression computes it; None for other arithmetic."""
-    if not any(isinstance(tensor.marks.unit, Times) for tensor in tensors):
+def _of_units(step: Step, tensors: Sequence[LoDTensor], device: str, name: str) -> LoDTensor | None:
+    """Return what an expression computes from times and categories.
+
+    Args:
+        step: the op.
+        tensors: its inputs.
+        device: where to compute.
+        name: of the first tensor, for messages.
+
+    Returns:
+        None: the op takes the values as they are.
+
+    Raises:
+        InvalidDataError: the op is not defined for them.
+    """
+    units = [tensor.marks.unit for tensor in tensors]
+    marked = any(isinstance(unit, Times | Categories) for unit in units)
+    if not marked or step.entry.package is not None:
         return None
     first, *others = tensors
-    names = ("the first", "the second")  # as errors call them
-    named = {names[0]: first}
-    for tensor in others:
-        level = step.values.get("level", -1)
-        if joined(first, tensor, level, f"sequence_{step.name}") is not None:
-            tensor = _under(first.lod.above(level), tensor)
-        named[names[1]] = tensor
-    one, other = (f"tensor({name!r})" for name in names)
-    other = other if step.number is None else repr(step.number)
-    if other in ("inf", "-inf", "nan"):
-        return None  # which an expression cannot say
-    expression = TensorExpression(f"{one} {_SIGNS[step.name]} {other}")
+    if step.name in _ARITHMETIC:
+        names = ("the first", "the second")  # as errors call them
+        named = {names[0]: first}
+        for tensor in others:
+            level = step.values.get("level", -1)
+            if joined(first, tensor, level, f"sequence_{step.name}") is not None:
+                tensor = _under(first.lod.above(level), tensor)
+            named[names[1]] = tensor
+        one, other = (f"tensor({name!r})" for name in names)
+        number = repr(step.number).replace("inf", "1e999").replace("nan", "(1e999 - 1e999)")
+        other = other if step.number is None else number
+        text = f"{one} {_SIGNS[step.name]} {other}"
+    elif step.name in OF_TIMES and isinstance(units[0], Times):
+        if first.nulls:
+            return None  # which the op refuses
+        options = [f"{key}={value!r}" for key, value in step.values.items() if key != "backend"]
+        named = {name: first}
+        text = f"{step.name}({', '.join([as_written(name), *options])})"
+    else:
+        wanted = step.described.inputs
+        for place, unit in enumerate(units):
+            own = wanted[min(place, len(wanted) - 1)]
+            why = undefined(step.name, as_written(name), unit, picks=step.entry.marks)
+            if why and not step.entry.is_index(own.name):
+                raise InvalidDataError(why)
+        return None
     try:
+        expression = TensorExpression(text)
         expression.check(schema_of(named))
         return expression.of({name: item.to_device(device) for name, item in named.items()})
     except ExpressionError as error:
-        raise InvalidDataError(f"{step.name}: {str(error).partition(': ')[2]}") from None
+        said = str(error).partition(": ")[2]
+        begins = "" if said.startswith(f"{step.name} ") else f"{step.name}: "
+        raise InvalidDataError(f"{begins}{said}") from None
 
 
 def _under(lod: LoD, tensor: LoDTensor) -> LoDTensor:
@@ -402,7 +433,8 @@ def _under(lod: LoD, tensor: LoDTensor) -> LoDTensor:
 def _call(step: Step, tensors: Sequence[LoDTensor], device: str, name: str) -> Any:
     if not step.entry.marks:
         tensors = [without_decimals(tensor) for tensor in tensors]
-    if step.name in _ARITHMETIC and (found := _of_times(step, tensors, device)) is not None:
+    found = _of_units(step, tensors, device, name)
+    if found is not None:
         return found
     if step.number is not None:
         with np.errstate(all="ignore"):
@@ -424,7 +456,10 @@ def _call(step: Step, tensors: Sequence[LoDTensor], device: str, name: str) -> A
     try:
         return step.described.function(**keywords)
     except NotFloatingError as error:
-        raise InvalidDataError(f"{error}; --dtype float32 converts them first") from None
+        how = "--dtype float32 converts them first"
+        if tensors[0].marks.values is not None:
+            how = f"lod convert --text-levels numbers makes numbers of {tensors[0].marks.values}"
+        raise InvalidDataError(f"{error}; {how}") from None
     except NullError:
         place = next((n for n, tensor in enumerate(tensors) if tensor.nulls), None)
         if place is None:
@@ -530,7 +565,7 @@ def apply_expression(text: str, source: Reference, writing: Writing) -> None:
 
         def compute(tensors: Mapping[str, LoDTensor], first: int) -> dict[str, LoDTensor]:
             own = {
-                name: _prepared(tensor, expression.marks[name], writing)
+                name: writing.prepared(_marked(tensor, expression.marks[name]))
                 for name, tensor in tensors.items()
             }
             placed = {name: tensor.to_device(writing.device) for name, tensor in own.items()}
@@ -545,17 +580,9 @@ def apply_expression(text: str, source: Reference, writing: Writing) -> None:
         )
 
 
-def _prepared(tensor: LoDTensor, marks: Marks, writing: Writing) -> LoDTensor:
-    """Return a tensor of an expression in the dtype to compute with; not bytes, times and codes.
-
-    Args:
-        tensor: it may have no marks, as in batches of a file.
-        marks: of the tensor.
-    """
-    if marks.values is not None or isinstance(marks.unit, Times | Categories):
-        return tensor
-    numbers = LoDTensor(tensor.values, tensor.lod, Marks(unit=marks.unit), tensor.nulls)
-    return writing.prepared(numbers)
+def _marked(tensor: LoDTensor, marks: Marks) -> LoDTensor:
+    """Return a tensor with its marks, which batches of a file may lack."""
+    return LoDTensor(tensor.values, tensor.lod, Marks(marks.values, marks.unit), tensor.nulls)
 
 
 def _express_shard(source: Reference, target: Target, text: str, how: Writing) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence, Sized
 from itertools import chain
 
@@ -60,9 +59,7 @@ def _joined(masks: Sequence[Mask | None], parts: Sequence[Sized]) -> Mask | None
 
 def _ranks_of_texts(expression: Expression, items: Items, source: Reference) -> Values | None:
     """Return the ranks of the texts that an expression names; None if it is anything else."""
-    tree = expression.tree
-    reverse = isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub)
-    name = expression.named(tree.operand if isinstance(tree, ast.UnaryOp) and reverse else tree)
+    name = expression.named(expression.tree)
     spec = next((one for one in items.schema if one.name == name), None)
     if spec is None or not spec.marks.is_text or len(spec.levels) != 1:
         return None
@@ -75,4 +72,4 @@ def _ranks_of_texts(expression: Expression, items: Items, source: Reference) -> 
         texts.append(texts_of(tensor))
         masks.append(tensor.nulls.masks[0] if tensor.nulls else None)
     ranked = ranks([list(chain.from_iterable(texts))])
-    return Values(-ranked if reverse else ranked, None, _joined(masks, texts))
+    return Values(ranked, None, _joined(masks, texts))

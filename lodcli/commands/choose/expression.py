@@ -186,15 +186,15 @@ class _Items(Evaluation[Values]):
         return replace(values, data=function(values.data))
 
     def combined(self, function: np.ufunc, left: Values, right: Values) -> Values:
-        return combined(function, left, right)
+        return combined(function, left, right, self._numbers.start)
 
     def paired(
         self, function: Callable[[Array, Array], Array], left: Values, right: Values
     ) -> Values:
-        return combined(function, left, right)
+        return combined(function, left, right, self._numbers.start)
 
     def coalesced(self, left: Values, right: Values) -> Values:
-        return coalesced(left, right)
+        return coalesced(left, right, self._numbers.start)
 
     def elementwise(self, function: np.ufunc, values: Values) -> Values:
         return elementwise(function, values)
@@ -209,6 +209,7 @@ class _Items(Evaluation[Values]):
             return self._length(node)
         if len(node.args) != 1 or node.keywords:
             self.fail(node, f"{name} takes one argument, as in {name}(data)")
+        self._require_defined(node, name)
         self._reductions += 1
         values = self.of(node.args[0])
         self._reductions -= 1

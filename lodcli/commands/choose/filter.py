@@ -64,7 +64,7 @@ def command(
     Examples:
       lod filter articles.lod.h5 'length() >= 3' -o long.lod.h5
       lod filter articles.lod.h5 'max(length(sentence)) < 80' -o short.lod.h5
-      lod filter vowels.lod.h5 'label in (1, 3) and mean(data[0]) > 0.5' -o two.lod.h5
+      lod filter vowels.lod.h5 'label in ("2", "4") and mean(data[0]) > 0.5' -o two.lod.h5
       lod filter articles.lod.h5 --level sentence '10 <= length() <= 100' -o some.lod.h5
       lod filter articles.lod.h5 --indices numbers.txt --invert -o others.lod.h5
     """

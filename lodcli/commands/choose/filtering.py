@@ -18,6 +18,7 @@ from lodcli.formats.items.taking import item_count, taken
 from lodcli.kernels.errors import InvalidDataError, SelectionError
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Categories, Times
 
 Mask = npt.NDArray[np.bool_]
 # For --indices: the maximum length of a line, the number of lines between checks of the memory
@@ -56,6 +57,11 @@ class Filter:
         self._invert = invert
         if expression is not None:
             expression.check(self._schema, lead)
+            name, marks = expression.marks_of(expression.tree)
+            if isinstance(marks.unit, Times | Categories):
+                expression.fail(
+                    expression.tree, f"{name} is {marks.unit}; compare it, as in x == y"
+                )
 
     def of_index(self, items: Items) -> Offsets:
         """Return the items to keep, for an expression that uses no values of tensors."""

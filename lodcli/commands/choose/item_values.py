@@ -104,17 +104,30 @@ def below(lod: LoD, level: int) -> Offsets | None:
     return offsets
 
 
-def combined(function: Callable[[Array, Array], Array], left: Values, right: Values) -> Values:
+def combined(
+    function: Callable[[Array, Array], Array], left: Values, right: Values, first: int = 0
+) -> Values:
     """Return an elementwise function of two values; values of items are broadcast to their rows.
+
+    Args:
+        function: of two arrays.
+        left, right: the values.
+        first: the number of the first item, for messages.
 
     Raises:
         InvalidDataError: they have different rows, or the function is not defined for them.
     """
     rows = left.rows if left.rows is not None else right.rows
     for one in (left, right):
-        same = one.rows is rows or one.rows is None or rows is None
-        if not same and not np.array_equal(one.rows, rows):  # type: ignore[arg-type]
-            raise InvalidDataError("the two sides have different numbers of rows in an item")
+        if one.rows is rows or one.rows is None or rows is None:
+            continue
+        counts, others = np.diff(rows), np.diff(one.rows)
+        if not np.array_equal(counts, others):
+            item = int(np.argmax(counts != others))
+            raise InvalidDataError(
+                f"the two sides have different numbers of rows in item {first + item}: "
+                f"{counts[item]} and {others[item]}"
+            )
     a, b = (_repeated(one, one.number, rows) for one in (left, right))
     masks = [
         one.valid if one.valid is None else _repeated(one, one.valid, rows) for one in (left, right)
@@ -145,8 +158,12 @@ def combined(function: Callable[[Array, Array], Array], left: Values, right: Val
         raise InvalidDataError(what) from None
 
 
-def coalesced(left: Values, right: Values) -> Values:
+def coalesced(left: Values, right: Values, first: int) -> Values:
     """Return values with others in place of nulls; those of a null item stay null.
+
+    Args:
+        left, right: the values.
+        first: the number of the first item, for messages.
 
     Raises:
         InvalidDataError: they have different rows.
@@ -164,7 +181,7 @@ def coalesced(left: Values, right: Values) -> Values:
     def chosen(a: Array, b: Array) -> Array:
         return np.where(masks[0].reshape(-1, *[1] * (max(a.ndim, b.ndim) - 1)), a, b)
 
-    found = combined(chosen, *(replace(one, valid=None) for one in (left, right)))
+    found = combined(chosen, replace(left, valid=None), replace(right, valid=None), first)
     valid = masks[0] | masks[1]
     return replace(found, valid=None if valid.all() else valid)
 

@@ -23,7 +23,7 @@ def parse_keys(text: str) -> list[tuple[Expression, bool]]:
     >>> parse_keys("-length:sentence")[0][0].text
     "sum(length('sentence'))"
     >>> [key.text for key, _ in parse_keys("city, -max(age, level)")]
-    ['city', '-max(age, level)']
+    ['city', 'max(age, level)']
     """
     if "," not in text or _LENGTH.fullmatch(text.strip().removeprefix("-")):
         return [_parse_key(text)]
@@ -38,8 +38,12 @@ def _parse_key(text: str) -> tuple[Expression, bool]:
     text = text.strip()
     found = _LENGTH.fullmatch(text.removeprefix("-"))
     if found is None:
-        # A minus before an expression is part of it: sorting by -x puts the greatest x first.
-        return Expression(text), False
+        key = Expression(text)
+        tree = key.tree
+        if not isinstance(tree, ast.UnaryOp) or not isinstance(tree.op, ast.USub):
+            return key, False
+        # Not the negative of x, which times and categories have not: the greatest come first.
+        return Expression(ast.get_source_segment(key.text, tree.operand) or ""), True
     level = found[1]
     if level is None:
         return Expression("length()"), text.startswith("-")

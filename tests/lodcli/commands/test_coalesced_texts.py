@@ -1,0 +1,129 @@
+"""Texts in place of nulls, against DuckDB and by hand for lists."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lodcli.commands.apply import results
+from tests.lodcli.conftest import Lod, tensor
+
+ROWS: list[dict[str, Any]] = [
+    {"a": "x", "b": None, "c": "q", "n": 0},
+    {"a": None, "b": "long text ü", "c": "x", "n": 1},
+    {"a": "", "b": "y", "c": None, "n": 2},
+    {"a": None, "b": None, "c": "x", "n": 3},
+    {"a": None, "b": None, "c": None, "n": 4},
+]
+
+
+@pytest.fixture
+def rows(folder: Path) -> None:
+    Path("t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+
+
+# By expression, the same in SQL.
+TEXTS = {
+    "coalesce(a, 'none')": "coalesce(a, 'none')",
+    "coalesce(a, b)": "coalesce(a, b)",
+    "coalesce(a, b, c, 'é')": "coalesce(a, b, c, 'é')",
+    "coalesce(coalesce(a, c), b)": "coalesce(a, c, b)",
+    "coalesce(a, 'u', b)": "coalesce(a, 'u', b)",
+}
+
+
+@pytest.mark.usefixtures("rows")
+@pytest.mark.parametrize("text", TEXTS)
+def test_texts_replace_nulls_as_in_sql(
+    lod: Lod, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    wanted = duckdb.sql(f"select {TEXTS[text]} from 't.jsonl'").fetchall()
+    for size in (8, 1 << 20):
+        monkeypatch.setattr(results, "COMPUTED_BYTES", size)
+        done = lod("apply", text, "t.jsonl", "--into", "a", "-q", "-fo", "out.lods")
+        assert (done.code, done.stderr) == (0, "")
+        assert tensor("out.lods", "a").to_list() == [one for (one,) in wanted]
+        assert tensor("out.lods", "n").to_list() == [row["n"] for row in ROWS]
+
+
+CONDITIONS = {
+    "coalesce(a, 'none') == 'none'": "coalesce(a, 'none') = 'none'",
+    "'x' != coalesce(a, b)": "'x' <> coalesce(a, b)",
+    "coalesce(a, b, 'zz') > 'x'": "coalesce(a, b, 'zz') > 'x'",
+    "'x' < coalesce(a, b, 'zz')": "'x' < coalesce(a, b, 'zz')",
+    "coalesce(a, 'k') in ('k', 'x')": "coalesce(a, 'k') in ('k', 'x')",
+    "coalesce(a, 'k') not in ('k', 'x')": "coalesce(a, 'k') not in ('k', 'x')",
+    "coalesce(a, 'x') == c": "coalesce(a, 'x') = c",
+    "c == coalesce(a, 'x')": "c = coalesce(a, 'x')",
+    "coalesce(a, 'x') == coalesce(c, 'x')": "coalesce(a, 'x') = coalesce(c, 'x')",
+    "coalesce(a, b) is None": "coalesce(a, b) is null",
+    "coalesce(a, 'x') is not None": "coalesce(a, 'x') is not null",
+    "not coalesce(a, b) == 'x' or n > 3": "not coalesce(a, b) = 'x' or n > 3",
+}
+
+
+@pytest.mark.usefixtures("rows")
+@pytest.mark.parametrize("text", CONDITIONS)
+def test_they_are_compared_as_in_sql(lod: Lod, text: str) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    wanted = [one for (one,) in duckdb.sql(f"select {CONDITIONS[text]} from 't.jsonl'").fetchall()]
+    assert lod("apply", text, "t.jsonl", "-q", "-o", "out.lods").code == 0
+    assert tensor("out.lods").to_list() == wanted
+    done = lod("filter", "t.jsonl", text, "-q", "-o", "kept.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    assert tensor("kept.lod.h5", "n").to_list() == [n for n, one in enumerate(wanted) if one]
+
+
+def test_texts_in_lists(lod: Lod, folder: Path) -> None:
+    tags = [["a", None], [], None, [None, "b", None]]
+    more = [["c", "d"], [], None, ["e", None, None]]
+    rows = [{"tags": t, "more": m} for t, m in zip(tags, more, strict=True)]
+    Path("t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for text, wanted in {
+        "coalesce(tags, '?')": [["a", "?"], [], None, ["?", "b", "?"]],
+        "coalesce(tags, more)": [["a", "d"], [], None, ["e", "b", None]],
+    }.items():
+        done = lod("apply", text, "t.jsonl", "-q", "-fo", "out.lods")
+        assert (done.code, done.stderr) == (0, "")
+        assert tensor("out.lods").to_list() == wanted
+    done = lod("filter", "t.jsonl", "any(coalesce(tags, more) == 'e')", "-q", "-o", "kept.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    assert tensor("kept.lod.h5", "tags").to_list() == tags[3:]
+
+
+@pytest.mark.usefixtures("rows")
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (["apply", "coalesce(a, n)"], "column 13: expected a text in quotes, or a tensor of texts"),
+        (["apply", "coalesce(a, 5)"], "column 13: expected a text in quotes, or a tensor of texts"),
+        (
+            ["filter", "coalesce(a, 'x')"],
+            "column 1: texts are only compared; write coalesce(a, 'x'",
+        ),
+        (["filter", "coalesce(a) == 'x'"], "coalesce takes a tensor and what replaces its nulls"),
+        (["apply", "coalesce(a, b) + n"], "column 10: a is text; an expression computes with"),
+        (["filter", "coalesce('x', a) == 'x'"], "column 10: expected a number, found 'x'"),
+    ],
+)
+def test_other_uses_are_errors(lod: Lod, line: list[str], said: str) -> None:
+    done = lod(
+        line[0],
+        *(["t.jsonl", line[1]] if line[0] == "filter" else [line[1], "t.jsonl"]),
+        "-o",
+        "o.lods",
+    )
+    assert done.code == 2
+    assert said in done.stderr
+    assert not Path("o.lods").exists()
+
+
+def test_lists_of_texts_of_other_lengths_are_an_error(lod: Lod, folder: Path) -> None:
+    Path("t.jsonl").write_text('{"a":["x",null],"b":["y"]}\n')
+    done = lod("apply", "coalesce(a, b)", "t.jsonl", "-q", "-o", "o.lods")
+    assert done.code != 0
+    assert "column 1: texts under indexes that differ" in done.stderr

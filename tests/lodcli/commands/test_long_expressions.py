@@ -1,0 +1,104 @@
+"""Long expressions, booleans as numbers, and functions of whole numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lodcli.formats.core import io
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.lodcli.conftest import Lod, tensor
+
+
+@pytest.fixture
+def columns(folder: Path) -> dict[str, np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    """Write 300 columns of four items; return them."""
+    rng = np.random.default_rng(3)
+    found = {f"x{n}": rng.integers(0, 9, 4) for n in range(300)}
+    io.write("c.lod.h5", {name: LoDTensor(one) for name, one in found.items()})
+    return found
+
+
+def test_a_sum_of_many_terms_has_no_depth(
+    lod: Lod, columns: dict[str, np.ndarray[tuple[int], np.dtype[np.int64]]]
+) -> None:
+    text = " + ".join(columns)
+    wanted = sum(columns.values())
+    assert lod("apply", text, "c.lod.h5", "-o", "out.lod.h5").code == 0
+    np.testing.assert_array_equal(tensor("out.lod.h5").data, wanted)
+    middle = int(np.sort(wanted)[2])
+    done = lod("filter", "c.lod.h5", f"{text} >= {middle}", "-o", "kept.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    kept = tensor("kept.lod.h5", "x7").to_list()
+    assert kept == columns["x7"][wanted >= middle].tolist()
+
+
+def test_coalesce_takes_many_arguments(lod: Lod, folder: Path) -> None:
+    lists = {
+        f"x{n}": LoDTensor.from_lists([None if i != n else i for i in range(300)])
+        for n in range(300)
+    }
+    io.write("c.lod.h5", lists)
+    text = f"coalesce({', '.join(lists)})"
+    assert lod("apply", text, "c.lod.h5", "-o", "out.lod.h5").code == 0
+    assert tensor("out.lod.h5").to_list() == list(range(300))
+    done = lod("filter", "c.lod.h5", f"{text} >= 298", "-o", "kept.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+
+
+BOOLS: dict[str, list[float]] = {
+    "b + c": [2, 1, 1, 0],
+    "b - c": [0, 1, -1, 0],
+    "b * c": [1, 0, 0, 0],
+    "b + True": [2, 2, 1, 1],
+    "(n > 1) + (n > 2) + (n > 3)": [0, 1, 2, 3],
+    "(-b)": [-1, -1, 0, 0],
+    "b ** c": [1, 1, 0, 1],
+    "abs(b) + round(c)": [2, 1, 1, 0],
+    "exp(b - b)": [1.0] * 4,
+}
+
+
+@pytest.mark.parametrize("text", BOOLS)
+def test_booleans_are_the_numbers_0_and_1_in_both_commands(
+    text: str, lod: Lod, folder: Path
+) -> None:
+    """NumPy's sum of booleans is `or`; Polars counts."""
+    content = {"b": [True, True, False, False], "c": [True, False, True, False], "n": [1, 2, 3, 4]}
+    io.write("b.lod.h5", {name: LoDTensor(np.array(one)) for name, one in content.items()})
+    assert lod("apply", text, "b.lod.h5", "-o", "out.lod.h5").code == 0
+    found = tensor("out.lod.h5")
+    assert found.to_list() == BOOLS[text]
+    assert found.dtype == ("float64" if text.startswith("exp") else "int64")
+    for value in sorted(set(BOOLS[text])):
+        done = lod("filter", "b.lod.h5", f"{text} == {value}", "-fo", "kept.lod.h5")
+        assert done.code == 0, done.stderr
+        wanted = [n for n, one in zip(content["n"], BOOLS[text], strict=True) if one == value]
+        assert tensor("kept.lod.h5", "n").to_list() == wanted
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int64", "bool"])
+def test_functions_of_whole_numbers_are_exact_or_float64(
+    lod: Lod, folder: Path, dtype: str
+) -> None:
+    """NumPy's exp of int8 is float16, and its round of int64 is float64."""
+    numbers = np.array([0, 1, 1], dtype) if dtype == "bool" else np.array([0, 3, 100], dtype)
+    io.write("n.lod.h5", {"n": LoDTensor(numbers)})
+    for name, function in {"exp": np.exp, "log1p": np.log1p, "tanh": np.tanh}.items():
+        assert lod("apply", f"{name}(n)", "n.lod.h5", "-fo", "out.lod.h5").code == 0
+        found = tensor("out.lod.h5").data
+        assert found.dtype == np.float64
+        np.testing.assert_array_equal(found, function(numbers.astype(np.float64)))
+    for name in ("round", "floor", "ceil", "abs"):
+        assert lod("apply", f"{name}(n)", "n.lod.h5", "-fo", "out.lod.h5").code == 0
+        found = tensor("out.lod.h5").data
+        assert found.dtype == ("int64" if dtype == "bool" else dtype)
+        np.testing.assert_array_equal(found, numbers.astype(found.dtype))
+
+
+def test_round_of_a_large_whole_number_is_the_number(lod: Lod, folder: Path) -> None:
+    io.write("n.lod.h5", LoDTensor(np.array([2**53 + 1, -(2**63)])))
+    assert lod("apply", "round(data)", "n.lod.h5", "-o", "out.lod.h5").code == 0
+    assert tensor("out.lod.h5").to_list() == [2**53 + 1, -(2**63)]
