@@ -86,8 +86,13 @@ class DatasetSource(IndexedSource):
                     self._check_header(number, header_checksum(file.make_seekable().fileno()))
             except LodError as error:
                 yield name, error
+        yield from self._unnamed_shards()
+
+    def _unnamed_shards(self) -> Iterator[tuple[str, LodError]]:
+        """Yield the errors of files named like shards that are not in the manifest."""
         if not self._folder.lists:
             return
+        names = self._manifest.names
         known = set(names)
         for name in sorted(self._folder.listed.entries()[0]):
             if re.fullmatch(SHARDS, name) and name not in known:
@@ -278,7 +283,6 @@ class DatasetSource(IndexedSource):
         return self._indexes[spec.name]
 
     def _all_indexes(self) -> dict[str, LoD]:
-        self.check()
         chains = {spec.name: tuple(level.key for level in spec.levels) for spec in self.schema}
         leads = {chain: name for name, chain in chains.items()}
         parts: dict[tuple[str, ...], list[LoD]] = {chain: [] for chain in leads}
@@ -286,6 +290,9 @@ class DatasetSource(IndexedSource):
             with self._shard(number) as shard:
                 for chain, name in leads.items():
                     parts[chain].append(shard.lods[name])
+        for _, error in () if self._checked else self._unnamed_shards():
+            raise error
+        self._checked = True  # opening a shard checks more than `faults`
         whole = {chain: LoD.concatenate(lods) for chain, lods in parts.items()}
         return {name: whole[chain] for name, chain in chains.items()}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -16,7 +17,7 @@ from lodcli.formats.container.writer import write_container
 from lodcli.formats.core.batching import groups, only
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.options import WriteOptions
-from lodcli.formats.core.schema import Batch, Schema, find, find_all, tensor_of
+from lodcli.formats.core.schema import Batch, Schema, TensorSpec, find, find_all, tensor_of
 from lodcli.formats.dataset import manifest as manifests
 from lodcli.formats.dataset.manifest import Manifest, counts_of, refuse_columns, shard_name
 from lodcli.formats.items.indexed_copy import copied
@@ -75,10 +76,11 @@ def together(schema: Schema) -> list[str]:
     If counts are unknown, the tensors that share its outermost level.
     """
     found = groups(schema)
-    counts = {spec.items for spec in schema}
-    if None not in counts:
-        alike = [[spec for spec in schema if spec.items == count] for count in counts]
-        found = sorted(alike, key=lambda specs: schema.index(specs[0]))
+    if all(spec.items is not None for spec in schema):
+        alike = defaultdict[int | None, list[TensorSpec]](list)
+        for spec in schema:
+            alike[spec.items].append(spec)
+        found = list(alike.values())
     largest = max(found, key=lambda specs: sum((s.rows or 0) * s.row_bytes for s in specs))
     return [spec.name for spec in largest]
 
@@ -86,7 +88,7 @@ def together(schema: Schema) -> list[str]:
 def items_together(source: IndexedSource, names: Sequence[str]) -> Iterator[Batch]:
     """Yield the tensors of a file; first those to divide together, in common batches."""
     schema = find_all(source.schema, names)
-    lead = together(schema)
+    lead = set(together(schema))
     specs = tuple(spec for spec in schema if spec.name in lead)
     items = Items(source, Shared(0, None, specs, ()))
     yield from items.range(0, items.count)

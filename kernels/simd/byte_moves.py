@@ -72,6 +72,25 @@ def _mover(vectors: int, word_bytes: int, kind: str, group: int = 1) -> Any:
     return mover
 
 
+def _ends(vectors: int) -> Any:
+    """Return a function that copies the first and the last `vectors` vectors of `count` bytes.
+
+    It loads all of them before it stores one: the loads need not wait for the stores.
+    """
+
+    @emits(types.void, types.int64, types.int64, types.int64)
+    def ends(on: Emitter, to: Any, at: Any, count: Any) -> None:
+        builder = on.builder
+        places = [_I64(VECTOR_BYTES * n) for n in range(vectors)]
+        places += [builder.sub(count, _I64(VECTOR_BYTES * (n + 1))) for n in range(vectors)]
+        vector = ir.VectorType(_BYTE, VECTOR_BYTES)
+        found = [_load(builder, builder.add(at, place), vector) for place in places]
+        for value, place in zip(found, places, strict=True):
+            _store(builder, value, builder.add(to, place))
+
+    return ends
+
+
 @emits(types.void, types.int64, types.int64, types.int64)
 def copy_exactly(on: Emitter, to: Any, at: Any, count: Any) -> None:
     builder = on.builder
@@ -101,6 +120,7 @@ def _fetched(locality: int) -> Any:
 
 _nearest, _second = _fetched(3), _fetched(2)
 _move, _move_four = _mover(1, 8, "move"), _mover(4, 8, "move")
+_one_end, _two_ends = _ends(1), _ends(2)
 _turn_1, _turn_2, _turn_4, _turn_8 = (_mover(1, n, "turn") for n in (1, 2, 4, 8))
 _splat_1, _splat_2, _splat_4, _splat_8 = (_mover(1, n, "splat") for n in (1, 2, 4, 8))
 _turn_16, _turn_32 = (_mover(1, 8, "turn", n) for n in (2, 4))
@@ -165,10 +185,15 @@ def copy_row(to: int, stop: int, at: int, end: int, width: int) -> None:
     move of a row overlaps the one before.
     """
     require(to, stop, at, end, width)
-    if width >= VECTOR_BYTES:
-        for k in range(0, width - VECTOR_BYTES, VECTOR_BYTES):
-            _move(to + k, at + k)
-        _move(to + width - VECTOR_BYTES, at + width - VECTOR_BYTES)
+    if width > 4 * VECTOR_BYTES:
+        last = width - 4 * VECTOR_BYTES
+        for k in range(0, last, 4 * VECTOR_BYTES):
+            _move_four(to + k, at + k)
+        _move_four(to + last, at + last)
+    elif width > 2 * VECTOR_BYTES:
+        _two_ends(to, at, width)
+    elif width >= VECTOR_BYTES:
+        _one_end(to, at, width)
     elif width >= 32:
         _word_32(to, at)
         _word_32(to + width - 32, at + width - 32)

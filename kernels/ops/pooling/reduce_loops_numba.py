@@ -16,7 +16,7 @@ from lodcli.kernels.native.language_numba import Emitter, emits
 from lodcli.kernels.native.target import level
 from lodcli.kernels.runtime.jit_numba import ir, types
 from lodcli.kernels.simd.instructions import VECTOR_BYTES
-from lodcli.kernels.simd.vectors import FIRST, MORE, STREAMS, Values, Vectors
+from lodcli.kernels.simd.vectors import FIRST, MORE, STREAMS, Values, Vectors, lanes_of
 
 # Whether there are 32 vector registers. They hold STREAMS rows of two or three vectors, and rows of
 # up to 24 vectors.
@@ -72,8 +72,10 @@ class _Sum:
         """
         if not self.flips(v):
             return values
-        words = ir.VectorType(_I64, v.lanes * v.bytes // 8)
-        flipped = v.builder.xor(v.builder.bitcast(values, words), v.all(flip, words))
+        size = v.lanes * v.bytes
+        words = ir.VectorType(_I64 if size >= 8 else ir.IntType(8 * size), -(-size // 8))
+        bits = flip if size >= 8 else v.builder.trunc(flip, words.element)
+        flipped = v.builder.xor(v.builder.bitcast(values, words), v.all(bits, words))
         return v.where(mask, v.builder.bitcast(flipped, v.kind), v.zero())
 
     def merge(self, v: Vectors, a: Values, b: Values) -> Values:
@@ -227,10 +229,12 @@ def _everywhere(v: Vectors, condition: Any) -> Any:
     return v.all(condition, ir.VectorType(_BIT, v.lanes))
 
 
-def _columns(reduction: Any, blocks: int, fixed: int | None = None) -> Any:
+def _columns(reduction: Any, blocks: int, fixed: int | None = None, share: int = 1) -> Any:
     """Return a function for up to `blocks` vectors side by side.
 
     Args:
+        share: use vectors of this fraction of the size. A load that crosses a cache line takes
+            twice as long, even if the bytes behind the line are masked.
         fixed: the minimum number of vectors, all whole. The last of them ends at the last column
             and may overlap the previous one, recomputing the same values. By default all vectors,
             the last one masked.
@@ -243,7 +247,8 @@ def _columns(reduction: Any, blocks: int, fixed: int | None = None) -> Any:
     ) -> None:  # fmt: skip
         """Reduce `count` columns of this many rows, `row_bytes` apart."""
         builder = on.builder
-        v = Vectors(on, on.kinds[9], on.kinds[10])
+        lanes = lanes_of(on.kinds[10].bitwidth // 8) // share
+        v = Vectors(on, on.kinds[9], on.kinds[10], lanes)
         columns = [_I64(n * v.lanes) for n in range(blocks)]
         masks = [None] * blocks
         if fixed is None:
@@ -256,7 +261,7 @@ def _columns(reduction: Any, blocks: int, fixed: int | None = None) -> Any:
         streams = STREAMS if fixed is None else 1
         size = len(reduction.start(v))
 
-        def body(at: Any, base: Any) -> Any:
+        def body(at: Any, base: Any, masks: Sequence[Any]) -> Any:
             def step(k: Any, values: Values) -> Values:
                 result: Values = []
                 for n in range(len(values) // size):
@@ -272,8 +277,12 @@ def _columns(reduction: Any, blocks: int, fixed: int | None = None) -> Any:
 
             return step
 
-        many = builder.and_(rows, _I64(-streams))
-        states = v.loop(many, streams, reduction.start(v) * streams * blocks, body(at, _I64(0)))
+        # The vectors of a row end before the second next row. All but the last row are read without
+        # masks: of masked loads, an AMD EPYC (Zen 5) does not prefetch what follows.
+        safe = rows if fixed is not None else builder.sub(rows, _I64(1))
+        many = builder.and_(safe, _I64(-streams))
+        start = reduction.start(v) * streams * blocks
+        states = v.loop(many, streams, start, body(at, _I64(0), [None] * blocks))
         if streams > 1:
             found: Values = []
             for block in range(blocks):
@@ -284,7 +293,7 @@ def _columns(reduction: Any, blocks: int, fixed: int | None = None) -> Any:
                 found += reduce(lambda a, b: reduction.merge(v, a, b), of_streams)
             after = builder.add(at, builder.mul(many, row_bytes))
             left = builder.sub(rows, many)
-            states = v.loop(left, 1, found, body(after, many))
+            states = v.loop(left, 1, found, body(after, many, masks))
         results = []
         for n, column in enumerate(columns):
             place = _Place(
@@ -431,14 +440,17 @@ def _put_place(v: Vectors, place: _Place, best: Any, count: Any) -> None:
 
 
 def _made(reduction: Any, single: Any) -> Sequence[Any]:
-    """Return the functions for one to three vectors, for 4, 8, 16 and 24, whole rows, partial
-    results, values and single values."""
+    """Return the functions for a quarter and half of a vector, for one to three vectors, for 4, 8,
+    16 and 24, whole rows, partial results, values and single values."""
+    narrow = [_columns(reduction, 1, share=share) for share in (4, 2)]
     tails, blocks = [_columns(reduction, 1)] * 3, [_columns(reduction, 4, 3)] * 4
-    if MANY_REGISTERS and not isinstance(reduction, _Index):
+    if MANY_REGISTERS:
         tails[1:] = _columns(reduction, 2), _columns(reduction, 3)
-        blocks[1:] = (_columns(reduction, n, n - less) for n, less in ((8, 4), (16, 8), (24, 8)))
+        blocks[1:] = [_columns(reduction, 8, 4)] * 3
+    if MANY_REGISTERS and not isinstance(reduction, _Index):
+        blocks[2:] = _columns(reduction, 16, 8), _columns(reduction, 24, 16)
     rows = (_row(reduction, numbered=numbered) for numbered in (False, True))
-    return (*tails, *blocks, *rows, _values(reduction), _single(single))
+    return (*narrow, *tails, *blocks, *rows, _values(reduction), _single(single))
 
 
 class _ShortIndex(_Index):

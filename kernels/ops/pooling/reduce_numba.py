@@ -82,13 +82,15 @@ def _declare(name: str, tools: Sequence[Any], types: Sequence[Any]) -> None:
     """Declare the two kernels of a reduction.
 
     Args:
-        tools: its functions for one to three vectors of columns, 4, 8, 16 and 24, rows, partial
-            results, values, single values.
+        tools: its functions for a quarter and half of a vector of columns, one to three vectors, 4,
+            8, 16 and 24, rows, partial results, values, single values.
     """
-    vector, two, three, four, eight, sixteen, twenty_four, whole, joined, values, single = tools
+    quarter, half, vector, two, three, four, eight, sixteen, twenty_four = tools[:9]
+    whole, joined, values, single = tools[9:]
     indexed = name == "index"
     # How many vectors of columns are processed at once: of up to 3, and of more.
-    masked, most = (1 if three is vector else 3), (4 if twenty_four is four else 24)
+    masked = 1 if three is vector else 3
+    most = 4 if eight is four else 8 if sixteen is eight else 24
 
     @function()
     def part(
@@ -141,8 +143,12 @@ def _declare(name: str, tools: Sequence[Any], types: Sequence[Any]) -> None:
                     three(to_k, index_k, at_k, row_bytes, n, count, row, fresh, flip, zero, like)
                 elif count > lanes:
                     two(to_k, index_k, at_k, row_bytes, n, count, row, fresh, flip, zero, like)
-                else:
+                elif 2 * count > lanes:
                     vector(to_k, index_k, at_k, row_bytes, n, count, row, fresh, flip, zero, like)
+                elif 4 * count > lanes:
+                    half(to_k, index_k, at_k, row_bytes, n, count, row, fresh, flip, zero, like)
+                else:
+                    quarter(to_k, index_k, at_k, row_bytes, n, count, row, fresh, flip, zero, like)
                 k += count
             fresh = MORE
             row += n

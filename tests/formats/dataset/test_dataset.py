@@ -25,7 +25,7 @@ from lodcli.formats.core.schema import schema_of
 from lodcli.formats.dataset import manifest as manifests
 from lodcli.formats.dataset.manifest import Manifest, shard_name
 from lodcli.formats.dataset.source import DatasetSource
-from lodcli.formats.dataset.writer import write_manifest
+from lodcli.formats.dataset.writer import together, write_manifest
 from lodcli.formats.items.indexed_copy import copied
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
@@ -34,6 +34,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Nulls
+from tests.growth import lines_of
 from tests.sampling import many
 from tests.strategies import tensors
 
@@ -150,6 +151,30 @@ def test_a_slice_opens_one_shard_and_opening_none(tmp_path: Path) -> None:
         name.unlink()  # others need not even be there
     with lodcli.open(path) as source:
         assert source.slice("ids", (0,)).identical(articles()["ids"][0])
+
+
+def test_the_index_is_read_with_one_opening_of_each_shard(tmp_path: Path) -> None:
+    path = sharded(tmp_path, articles(), shards=4)
+    opened: list[str] = []
+    original = Input.inside
+
+    def counting(self: Input, name: str) -> Input:
+        opened.append(name)
+        return original(self, name)
+
+    with lodcli.open(path) as source, mock.patch.object(Input, "inside", counting):
+        assert source.read_index("ids") == articles()["ids"].lod
+        assert source.read_index("label") == articles()["label"].lod
+    assert opened == [shard_name(number, 4) for number in range(4)]
+
+
+def test_tensors_of_unequal_lengths_are_divided_in_linear_work() -> None:
+    def divide(count: int) -> int:
+        schema = schema_of({f"x{n}": LoDTensor(np.zeros(n)) for n in range(count)})
+        return lines_of(lambda: together(schema))
+
+    few, more, most = map(divide, (50, 100, 200))
+    assert most - more < 2.05 * (more - few)
 
 
 MANY = """

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import mmap
 from collections.abc import Callable
 
 import numpy as np
@@ -18,6 +16,7 @@ from lodcli.kernels.ops.slicing.reverse import sequence_reverse
 from lodcli.kernels.ops.slicing.slice import sequence_slice
 from lodcli.kernels.simd import row_copies
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.kernels.ops.walled import walled
 
 LENGTHS = [0, 3, 1, 0, 40, 7, 2, 0, 130, 5, 1, 1, 11, 0]
 OTHERS = [2, 0, 1, 0, 9, 70, 0, 0, 3, 5, 0, 1, 1, 4]
@@ -112,14 +111,8 @@ def test_a_streamed_result_is_that_of_plain_slices(name: str, width: int) -> Non
 
 
 def test_nothing_beside_an_array_is_read() -> None:
-    pages = mmap.mmap(-1, 4 * mmap.PAGESIZE)
-    size = 2 * mmap.PAGESIZE
-    values = np.frombuffer(pages, np.uint8, size, mmap.PAGESIZE)
-    values[...] = np.arange(size, dtype=np.uint8)
-    system = ctypes.CDLL(None, use_errno=True)
-    for place in (values.ctypes.data - mmap.PAGESIZE, values.ctypes.data + size):
-        # Whoever reads there is ended by the system.
-        assert system.mprotect(ctypes.c_void_p(place), mmap.PAGESIZE, 0) == 0
+    values = walled(2)
+    size = values.size
     room = np.zeros(size + 2 * LINE, np.uint8)
     for width in (64, 96):
         count = size // width * width

@@ -19,6 +19,7 @@ from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.cases_ops import BACKENDS, Array, close, golden, golden_rejects, on_every_backend
 from tests.golden_data import GoldenCase
+from tests.kernels.ops.walled import walled
 from tests.oracles_ops import by_column, extreme, row_lengths
 from tests.slow import compiled_for, slow
 from tests.strategies import BFLOAT16, DTYPES, FLOATS, tensors
@@ -285,6 +286,23 @@ def test_first_and_last_of_rows_of_any_width_that_lie_apart(width: int) -> None:
     for name in ("segment_first", "segment_last"):
         expected = getattr(pool, name)(data, offsets, pad_value=9)
         np.testing.assert_array_equal(getattr(twin, name)(data, offsets, pad_value=9), expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "uint8", "int16", "int32", "int64"])
+@pytest.mark.parametrize("name", ["sum", "max", "max_index", "first", "last"])
+def test_nothing_beside_the_rows_is_read(name: str, dtype: str) -> None:
+    from lodcli.kernels.ops.pooling import pool_native as twin
+
+    memory = walled(2)
+    for width in (*range(1, 37), 48, 63, 65, 100):
+        size = width * np.dtype(dtype).itemsize
+        for count in (1, 2, 3, 4, 5, 8, 9):
+            # Up to the last byte of the memory, and from the first one on.
+            for part in (memory[-count * size :], memory[: count * size]):
+                rows = part.view(dtype).reshape(count, width)
+                found = getattr(twin, f"segment_{name}")(rows, np.array([0, count // 2, count]))
+                expected = getattr(pool, f"segment_{name}")(rows, np.array([0, count // 2, count]))
+                np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("width", [1, 5, 100, 500])
