@@ -61,6 +61,11 @@ class Lengths:
             in_rows = lengths if finest else np.diff(lod.absolute(level.number))
             level.add(lengths, _greatest(in_rows))
 
+    @property
+    def items(self) -> list[int]:
+        """The number of sequences of each level."""
+        return [level.items for level in self._levels]
+
     def statistics(self, rows: int, row_bytes: int) -> Statistics:
         """Return the figures of all levels.
 
@@ -110,10 +115,15 @@ class _Level:
         self._values, self._counts = values, counts
         self._longest_rows = max(self._longest_rows, longest_rows)
 
+    @property
+    def items(self) -> int:
+        """The number of sequences."""
+        return int(self._counts.sum())
+
     def statistics(self, rows: int, row_bytes: int) -> LevelStatistics:
         """Return the figures of the level."""
         values, counts = self._values, self._counts
-        items, total = int(counts.sum()), int((values * counts).sum())
+        items, total = self.items, int((values * counts).sum())
         running = np.cumsum(counts)
 
         def nth(position: int) -> int:
@@ -162,10 +172,13 @@ def _histogram(values: Offsets, counts: Offsets, median: int) -> tuple[Bucket, .
     else:
         width = -(-(high - low + 1) // BUCKETS)
         edges = list(range(low, high + width + 1, width))
-    bins, _ = np.histogram(values, np.array(edges), weights=counts)
+    # Not np.histogram, which takes five times as long for the few lengths of most tensors.
+    places = np.searchsorted(edges[:-1], values, side="right") - 1
+    bins = np.zeros(len(edges) - 1, np.int64)
+    np.add.at(bins, places, counts)
     return tuple(
-        Bucket(start, stop - 1, int(count))
-        for start, stop, count in zip(edges[:-1], edges[1:], bins, strict=True)
+        Bucket(start, stop - 1, count)
+        for start, stop, count in zip(edges[:-1], edges[1:], bins.tolist(), strict=True)
         if start <= high
     )
 

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 from lodcli.commands.inspect.drawing import draw, preview
@@ -50,7 +51,7 @@ class TensorSummary:
 
     Attributes:
         spec: its spec in the file.
-        statistics: of every level.
+        lengths: of the sequences of every level.
         head: the index of its first outermost items, all if there are few; for a TensorArray, the
             whole index of its time-major form.
         rows: number of rows.
@@ -58,10 +59,15 @@ class TensorSummary:
     """
 
     spec: TensorSpec
-    statistics: Statistics
+    lengths: Lengths
     head: LoD
     rows: int
     text: str | None
+
+    @cached_property  # not needed for a line of a table
+    def statistics(self) -> Statistics:
+        """The figures of every level."""
+        return self.lengths.statistics(self.rows, self.spec.row_bytes)
 
     @property
     def size_bytes(self) -> int:
@@ -121,8 +127,7 @@ class _Collected:
     def summary(self, spec: TensorSpec, rows: int, text: str | None) -> TensorSummary:
         """Return the summary of a tensor with this index, after all parts were added."""
         head = LoD.concatenate(self._head) if self._head else self._empty
-        figures = self._lengths.statistics(rows, spec.row_bytes)
-        return TensorSummary(spec, figures, head, rows, text)
+        return TensorSummary(spec, self._lengths, head, rows, text)
 
 
 def summaries(
@@ -342,9 +347,9 @@ def _kind(spec: TensorSpec) -> str:
 
 
 def _level_names(summary: TensorSummary) -> str:
+    counted = zip(summary.lengths.items, summary.spec.level_names, strict=True)
     return ", ".join(
-        f"{level.items:,} {level.name or f'(level {level.level})'}"
-        for level in summary.statistics.levels
+        f"{items:,} {name or f'(level {number})'}" for number, (items, name) in enumerate(counted)
     )
 
 

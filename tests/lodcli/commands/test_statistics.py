@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from lodcli.commands.inspect.statistics import Lengths, Statistics, bars
 from lodcli.kernels.index.lod import LoD
@@ -78,6 +79,22 @@ def test_long_tails_get_buckets_of_doubling_width() -> None:
     found = statistics(LoD.from_lengths([lengths]), sum(lengths), 1).levels[0].histogram
     assert found[:3] == (Bucket(1, 1, 10), Bucket(2, 3, 5), Bucket(4, 7, 0))
     assert found[-1] == Bucket(512, 1023, 1)
+
+
+def test_a_list_of_tensors_needs_their_counts_alone() -> None:
+    lengths = Lengths(("article", None))
+    assert lengths.items == [0, 0]
+    for part in ([[3, 1], [3, 2, 4, 1]], [[2], [2, 3]]):
+        lengths.add(LoD.from_lengths(part))
+    assert lengths.items == [3, 6]
+
+
+@given(st.lists(st.integers(0, 300), min_size=1))
+def test_buckets_hold_the_lengths_between_their_bounds(lengths: list[int]) -> None:
+    found = statistics(LoD.from_lengths([lengths]), sum(lengths), 1).levels[0].histogram
+    for bucket in found:
+        assert bucket.count == sum(bucket.low <= one <= bucket.high for one in lengths)
+    assert sum(bucket.count for bucket in found) == len(lengths)
 
 
 def test_lengths_too_long_to_count_are_sorted() -> None:
