@@ -360,7 +360,13 @@ def leaf_field(field: pa.Field, path: Sequence[Field]) -> pa.Field:
         kind = field.type
         while (item := item_field(kind)) is not None:
             kind = item.type
-        field = next(inner for inner in plain_type(kind) if name_of(inner.name) == one.name)
+        kind = plain_type(kind)
+        place = kind.get_field_index(one.name)  # -1 if its name in the file is another
+        field = (
+            kind.field(place)
+            if place >= 0
+            else next(inner for inner in kind if name_of(inner.name) == one.name)
+        )
     return field
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -98,7 +98,8 @@ class WithoutNulls(Wrapped):
         return self._treated(only(self._inner.batches_of(wanted, limit_bytes), wanted), wanted)
 
     def _treated(self, batches: Iterator[Batch], names: list[str]) -> Iterator[Batch]:
-        schema = tuple(spec for spec in self._inner.schema if spec.name in names)
+        wanted = set(names)
+        schema = tuple(spec for spec in self._inner.schema if spec.name in wanted)
         if self._how == "error":
             yield from refusing_nulls(batches, "--nulls error")
         elif self._how == "drop":
@@ -145,22 +146,27 @@ def _dropped(schema: Schema, batch: Batch, records: bool) -> Batch:
         kept = mask if kept is None else kept & mask
     if kept is not None:
         tensors = taken(tensors, np.flatnonzero(kept))
+    specs = {spec.name: spec for spec in schema}
+    owners: dict[str, list[str]] = {}
+    for spec in schema:
+        for level in spec.levels:
+            owners.setdefault(level.key, []).append(spec.name)
     return {
-        name: _without_inner(schema, name, tensors[name]) if name in tensors else item
+        name: _without_inner(specs[name], owners, tensors[name]) if name in tensors else item
         for name, item in batch.items()
     }
 
 
-def _without_inner(schema: Schema, name: str, tensor: LoDTensor) -> LoDTensor:
+def _without_inner(
+    spec: TensorSpec, owners: Mapping[str, Sequence[str]], tensor: LoDTensor
+) -> LoDTensor:
+    """Return a tensor without nulls below its outermost items; `owners`: of each level."""
     if not tensor.nulls:
         return tensor
-    shared: dict[str, str] = {}
-    for spec in schema:
-        if spec.name != name:
-            shared |= {level.key: spec.name for level in spec.levels}
-    levels = next(spec for spec in schema if spec.name == name).levels
+    name = spec.name
     for level, _ in tensor.nulls.present():
-        other = shared.get(levels[level - 1].key) if level else None
+        sharing = owners[spec.levels[level - 1].key] if level else ()
+        other = next((one for one in sharing if one != name), None)
         if other is not None:
             raise UnsupportedError(
                 f"{name}: {tensor.nulls.first(tensor.lod)}, and {other} has the same sequences; "

@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 import lodcli
+from lodcli.kernels.tensor.marks import Field
 from tests.growth import lines_of
 
 pa = pytest.importorskip("pyarrow")
+
+from lodcli.formats.arrow.layout import leaf_field  # noqa: E402 - after pyarrow
 
 
 def written(path: Path, count: int, values: Callable[[int], list[object]]) -> Path:
@@ -50,3 +53,19 @@ def test_columns_of_equal_lists_share_a_level_among_many_others(tmp_path: Path) 
         keys = [tuple(level.key for level in spec.levels) for spec in file.schema]
     assert keys[:20] == keys[20:]
     assert len(set(keys)) == 20
+
+
+def test_the_fields_of_a_struct_are_found_in_linear_work() -> None:
+    def find(count: int) -> int:
+        column = pa.field("s", pa.struct([(f"x{number}", pa.int64()) for number in range(count)]))
+        paths = [(Field("s", 0), Field(f"x{number}", 0)) for number in range(count)]
+        return lines_of(lambda: [leaf_field(column, path) for path in paths])
+
+    few, more, most = map(find, (50, 100, 200))
+    assert most - more < 2.05 * (more - few)
+
+
+def test_the_field_of_a_struct_is_found_by_the_name_of_its_tensor() -> None:
+    column = pa.field("s", pa.list_(pa.struct([("a/b", pa.int8()), ("a", pa.int16())])))
+    found = [leaf_field(column, (Field("s", 0), Field(name, 1))) for name in ("a%2Fb", "a")]
+    assert [field.type for field in found] == [pa.int8(), pa.int16()]

@@ -23,7 +23,9 @@ from lodcli.formats.core.table import TABLE
 from lodcli.kernels.errors import InvalidDataError, LodError, OptionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.nulls import Nulls
 from tests.formats.cases.kinds import KINDS, require
+from tests.growth import lines_of
 
 HOLDS = sorted(name for name in TABLE if table.get(name).nulls and table.get(name).null_items)
 NUMBERS = sorted(name for name in TABLE if table.get(name).nulls and not table.get(name).null_items)
@@ -302,6 +304,20 @@ def test_nulls_are_treated_alike_in_every_format(how: str, path: str, tmp_path: 
         io.read(tmp_path / path, "l", nulls="empty")
     with pytest.raises(UnsupportedError, match="n: row <1> is null; --nulls error has no nulls"):
         io.read(tmp_path / path, "n", nulls="error")
+
+
+def test_nulls_of_many_tensors_are_dropped_in_linear_work(tmp_path: Path) -> None:
+    def read(count: int) -> int:
+        path = tmp_path / f"{count}.lod.h5"
+        nulls = Nulls.of([None, np.array([True, False, True])])
+        each = (LoDTensor(np.arange(3.0), [[2, 1]], nulls=nulls) for _ in range(count))
+        lodcli.write(path, {f"x{n}": tensor for n, tensor in enumerate(each)})
+        with lodcli.open(path, nulls="drop") as file:
+            return lines_of(lambda: [list(batch) for batch in file.batches()])
+
+    read(10)  # imports what it needs
+    few, more, most = map(read, (50, 100, 200))
+    assert most - more < 2.05 * (more - few)
 
 
 def test_records_drop_together(tmp_path: Path) -> None:
