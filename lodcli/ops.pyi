@@ -127,6 +127,10 @@ from lodcli.kernels.ops.scan.scan import sequence_cumsum as sequence_cumsum
 from lodcli.kernels.ops.scan.scan import sequence_cumsum_grad as sequence_cumsum_grad
 from lodcli.kernels.ops.scatter.scatter import sequence_scatter as sequence_scatter
 from lodcli.kernels.ops.scatter.scatter import sequence_scatter_grad as sequence_scatter_grad
+from lodcli.kernels.ops.shifting.shift import sequence_diff as sequence_diff
+from lodcli.kernels.ops.shifting.shift import sequence_diff_grad as sequence_diff_grad
+from lodcli.kernels.ops.shifting.shift import sequence_shift as sequence_shift
+from lodcli.kernels.ops.shifting.shift import sequence_shift_grad as sequence_shift_grad
 from lodcli.kernels.ops.slicing.reverse import sequence_reverse as sequence_reverse
 from lodcli.kernels.ops.slicing.reverse import sequence_reverse_grad as sequence_reverse_grad
 from lodcli.kernels.ops.slicing.slice import sequence_slice as sequence_slice
@@ -168,6 +172,8 @@ cumsum_grad = sequence_cumsum_grad
 deduplicate = sequence_deduplicate
 deinterleave = sequence_deinterleave
 deinterleave_grad = sequence_deinterleave_grad
+diff = sequence_diff
+diff_grad = sequence_diff_grad
 div = sequence_div
 div_grad = sequence_div_grad
 dot = sequence_dot
@@ -235,6 +241,8 @@ searchsorted = sequence_searchsorted
 sequence_lod_append_grad = sequence_lod_reset_grad
 sequence_max_index_grad = sequence_max_grad
 sequence_min_index_grad = sequence_min_grad
+shift = sequence_shift
+shift_grad = sequence_shift_grad
 shrink_memory = sequence_shrink_memory
 shrink_memory_grad = sequence_shrink_memory_grad
 slice = sequence_slice
@@ -291,6 +299,8 @@ __all__ = [
     "sequence_deduplicate",
     "sequence_deinterleave",
     "sequence_deinterleave_grad",
+    "sequence_diff",
+    "sequence_diff_grad",
     "sequence_div",
     "sequence_div_grad",
     "sequence_dot",
@@ -355,6 +365,8 @@ __all__ = [
     "sequence_scatter",
     "sequence_scatter_grad",
     "sequence_searchsorted",
+    "sequence_shift",
+    "sequence_shift_grad",
     "sequence_shrink_memory",
     "sequence_shrink_memory_grad",
     "sequence_slice",

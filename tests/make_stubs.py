@@ -100,7 +100,7 @@ def _function(name: str) -> str:
     """Return the stub of an op for torch; with the same index, it returns the type it is given."""
     entry = OPS[name]
     parameters = parameters_of(entry)
-    kept = "" if any(each.name == "stride" for each in parameters) else entry.keeps
+    kept = "" if entry.keeps_by else entry.keeps
     parts, starred = [], False
     for each in parameters:
         if each.keyword and not starred:

@@ -21,8 +21,9 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.runtime.arrays import on_host
 from lodcli.kernels.runtime.buffers import empty
 from lodcli.kernels.tensor.casting import held
+from lodcli.kernels.tensor.exchange.units import in_unit
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.marks import NO_MARKS
+from lodcli.kernels.tensor.marks import NO_MARKS, Categories, Times, Unit
 
 _INT64, _SINGLE, _DOUBLE = np.dtype(np.int64), np.dtype(np.float32), np.dtype(np.float64)
 # Values are copied as words of the same size: one kernel for each size, not for each dtype.
@@ -193,6 +194,28 @@ def fill_value(
     if result is None:
         raise InvalidDataError(f"{op}: {dtype} cannot hold the pad_value {array}")
     return result
+
+
+def pad_number(pad_value: float | str | None, unit: Unit | None) -> float:
+    """Return a padding value as a number of a unit; 0 for None.
+
+    Raises:
+        InvalidDataError: the unit has no such value, or it is a text and there is no unit.
+    """
+    if pad_value is None:
+        return 0
+    try:
+        number: float | str = in_unit(pad_value, unit)
+    except InvalidDataError as error:
+        raise InvalidDataError(f"pad_value: {error}") from None
+    if isinstance(number, str):
+        raise InvalidDataError(f"pad_value: expected a {unit or 'number'}, found {number!r}")
+    return number
+
+
+def pads_with_null(pad_value: float | str | None, unit: Unit | None) -> bool:
+    """Return whether rows without a value are null: times and categories have no zero."""
+    return pad_value is None and isinstance(unit, Times | Categories)
 
 
 def result_array(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +30,9 @@ class OpEntry:
         index: its arguments in main memory whose names, not in INDEX_ARGUMENTS, are those of rows
             in other ops.
         options: the options of its example, if generated values would not be valid.
-        keeps: its argument whose index the result has (for a stride of 1).
+        keeps: its argument whose index, or the upper levels of it, the result has: see `kept`.
+        keeps_by: its option on which depends whether the result has the whole index: "stride", which
+            is then 1, or "pad_value", which is then given.
         pools: its argument with one sequence per row of the result.
         marks: whether it only moves or picks values, so that its first result keeps times, decimals
             and categories.
@@ -50,6 +52,7 @@ class OpEntry:
     index: tuple[str, ...] = ()
     options: str | None = None
     keeps: str = ""
+    keeps_by: str = ""
     pools: str = ""
     marks: bool = False
     nulls: bool = False
@@ -78,6 +81,11 @@ class OpEntry:
         """Return the gradient itself, if there is one."""
         return None if self.gradient is None else self._load(self.gradient)
 
+    def kept(self, options: Mapping[str, Any]) -> str:
+        """Return the argument whose index the result has with these options, "" if there is none."""
+        value = options.get(self.keeps_by, 1)
+        return "" if value is None or (self.keeps_by == "stride" and value != 1) else self.keeps
+
     def is_index(self, argument: str) -> bool:
         """Return whether an argument is always in main memory, even for rows on a GPU."""
         return argument in INDEX_ARGUMENTS or argument in self.index
@@ -95,12 +103,13 @@ _ENTRIES = (
     OpEntry("argsort", "sorting.sort", "indices that sort each column, as numpy.argsort", "y = argsort x[lo:hi]", itemwise=True),
     OpEntry("attention", "attention.attention", "attention of each query over the keys of its sequence", "y = softmax(scale q k') v", gradient="attention.attention.sequence_attention_grad", keeps="q", tracked=("q", "k", "v")),
     OpEntry("concat", "joining.concat", "the i-th sequences of several tensors joined", "y[i] = x1[i] x2[i] ..", pairs=True, gradient="joining.concat.sequence_concat_grad", marks=True, tracked=("tensors",)),
-    OpEntry("conv", "conv.conv", "the rows around each row times a matrix (convolution)", "y[r] = [x[r+a] .. x[r+a+K-1]] W", itemwise=True, gradient="conv.conv_grad.sequence_conv_grad", options="--weight weight.lod.h5 --context-length 3 --context-start -1", keeps="tensor", tracked=("tensor", "weight", "padding")),
+    OpEntry("conv", "conv.conv", "the rows around each row times a matrix (convolution)", "y[r] = [x[r+a] .. x[r+a+K-1]] W", itemwise=True, gradient="conv.conv_grad.sequence_conv_grad", options="--weight weight.lod.h5 --context-length 3 --context-start -1", keeps="tensor", keeps_by="stride", tracked=("tensor", "weight", "padding")),
     OpEntry("ctc_align", "ids.edit_distance", "CTC paths with repetitions merged and blanks dropped", "y = x[r] where x[r] != x[r-1] and x[r] != blank", itemwise=True, marks=True),
     OpEntry("cumprod", "scan.scan", "the cumulative product of the rows of every sequence", "y[lo+t] = x[lo] * .. * x[lo+t]", itemwise=True, gradient="scan.scan.sequence_cumprod_grad", keeps="tensor", tracked=("tensor",)),
     OpEntry("cumsum", "scan.scan", "the prefix sum of the rows of every sequence", "y[lo+t] = x[lo] + .. + x[lo+t]", itemwise=True, gradient="scan.scan.sequence_cumsum_grad", keeps="tensor", tracked=("tensor",)),
     OpEntry("deduplicate", "sorting.sort", "the sequences without rows equal to the one before, or to any earlier one", "y = x[r] where x[r] != x[r-1]", itemwise=True, marks=True),
     OpEntry("deinterleave", "joining.windows", "the tensors that interleave combined", "y_p[s] = x[p + s k]", gradient="joining.windows.sequence_deinterleave_grad", marks=True, tracked=("tensor",)),
+    OpEntry("diff", "shifting.shift", "the difference of every row and an earlier one of its sequence", "y[lo+t] = x[lo+t] - x[lo+t-lag]", itemwise=True, gradient="shifting.shift.sequence_diff_grad", keeps="tensor", keeps_by="pad_value", nulls=True, tracked=("tensor",)),
     OpEntry("div", "elementwise.elementwise", "tensor / other, row by row or one row per sequence", "y[r] = x[r] / z[s]", pairs=True, gradient="elementwise.elementwise_grad.sequence_div_grad", keeps="tensor", tracked=("tensor", "other")),
     OpEntry("dot", "elementwise.elementwise", "the dot product of each sequence with another tensor's", "y[s] = sum x[r] . z[r]", gradient="elementwise.elementwise_grad.sequence_dot_grad", pools="a", tracked=("a", "b")),
     OpEntry("edit_distance", "ids.edit_distance", "the edits from each hypothesis to its reference", "y[s] = levenshtein(x[s], z[s])"),
@@ -137,6 +146,7 @@ _ENTRIES = (
     OpEntry("row_conv", "conv.conv", "every row plus later rows, weighted by column (lookahead convolution)", "y[r] = sum W[k] x[r+k]", itemwise=True, gradient="conv.conv_grad.sequence_row_conv_grad", keeps="tensor", tracked=("tensor", "weight")),
     OpEntry("scatter", "scatter.scatter", "updates added to chosen columns of each sequence's row", "y[s, ids[r]] += u[r]", gradient="scatter.scatter.sequence_scatter_grad", tracked=("x", "updates")),
     OpEntry("searchsorted", "sorting.sort", "insertion points of the values of sequence s in the sorted sequence s", "y[q] = count of x[r] < v[q]"),
+    OpEntry("shift", "shifting.shift", "an earlier row of its sequence in place of every row", "y[lo+t] = x[lo+t-lag]", itemwise=True, gradient="shifting.shift.sequence_shift_grad", keeps="tensor", marks=True, nulls=True, tracked=("tensor",)),
     OpEntry("shrink_memory", "ranking.rank_table", "the states of the sequences active at a step", "y = x[:alive]", gradient="ranking.rank_table.sequence_shrink_memory_grad", options="--table table.lod.h5 --step 1", marks=True),
     OpEntry("slice", "slicing.slice", "a part of every sequence", "y[s] = x[lo+offset : lo+offset+length]", gradient="slicing.slice.sequence_slice_grad", options="--offset 1,0 --length 1,1", marks=True, nulls=True, tracked=("tensor",)),
     OpEntry("softmax", "softmax.softmax", "softmax over the rows of every sequence, by column", "y = exp x / sum exp x", itemwise=True, gradient="softmax.softmax.sequence_softmax_grad", keeps="tensor", tracked=("tensor",)),

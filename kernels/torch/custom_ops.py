@@ -83,11 +83,6 @@ def custom_op(name: str) -> CustomOp:
     return CustomOp(entry, made.parameters, forward)
 
 
-def keeps(entry: OpEntry, given: Mapping[str, Any]) -> str:
-    """Return the name of the argument with the index of the result, "" if there is none."""
-    return entry.keeps if given.get("stride", 1) == 1 else ""
-
-
 def _legal(name: str) -> str:
     return name + "_" if name in ("true", "false") else name
 
@@ -108,7 +103,7 @@ class _Maker:
         rows = [
             _own(each.data if isinstance(each, LoDTensor) else each, shared) for each in results
         ]
-        if kept := keeps(self.entry, given):
+        if kept := self.entry.kept(given):
             assert results[0].lod == given[kept].lod, f"{self.entry.name} keeps no index"
             return rows, []
         levels = [
@@ -162,7 +157,7 @@ class _Maker:
             if self.entry.name == "pad" and len(shape) > 1:
                 shape[1] = _size(None)  # the longest sequence
             rows.append(first.new_empty(shape, dtype=getattr(torch, data.dtype.name)))
-            if isinstance(each, LoDTensor) and not keeps(self.entry, given):
+            if isinstance(each, LoDTensor) and not self.entry.kept(given):
                 levels += [
                     first.new_empty([_size(None)], dtype=torch.int64) for _ in each.lod.levels
                 ]
@@ -264,7 +259,7 @@ class _Maker:
 
     def _counts(self, given: dict[str, Any]) -> Any:
         """Return the number of rows of the results; None if it depends on values."""
-        if kept := keeps(self.entry, given):
+        if kept := self.entry.kept(given):
             return given[kept][0].shape[0]
         if self.entry.pools:
             return given[self.entry.pools][1].shape[0] - 1

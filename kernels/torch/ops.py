@@ -21,7 +21,7 @@ from lodcli.kernels.runtime.threads import limited_threads
 from lodcli.kernels.tensor.exchange.torch import rows_from_torch, rows_to_torch
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.torch.autograd import refuse_transforms
-from lodcli.kernels.torch.custom_ops import CustomOp, custom_op, keeps
+from lodcli.kernels.torch.custom_ops import CustomOp, custom_op
 from lodcli.kernels.torch.ragged import Ragged, jagged, ragged
 
 # Held while an op is registered: registering it twice would invalidate the first registration.
@@ -97,7 +97,7 @@ def _applied(op: CustomOp, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         else:
             flat.append(value)
     rows, offsets = op.forward(*flat)
-    kept = keeps(op.entry, given)
+    kept = op.entry.kept(given)
     if kept:
         return forms[kept].back(rows[0])
     make = jagged if leading is None else leading.make

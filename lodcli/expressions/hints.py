@@ -41,10 +41,9 @@ _FUNCTIONS = {
         ("zscore", "normalize", "standardize"),
         "write (x - mean(x)) / std, where std is mean((x - mean(x)) ** 2) ** 0.5",
     ),
-    **dict.fromkeys(
-        ("diff", "shift", "lag"),
-        "lod apply has last(windows(x, length=2)) - first(windows(x, length=2))",
-    ),
+    **dict.fromkeys(("diff", "difference", "delta"), "lod apply has diff(x)"),
+    **dict.fromkeys(("shift", "lag", "previous"), "lod apply has shift(x), the row before"),
+    **dict.fromkeys(("lead", "next"), "lod apply has shift(x, -1), the row after"),
     **dict.fromkeys(("median", "quantile", "percentile"), "there is none; lod apply sort sorts"),
     **dict.fromkeys(("argmax", "idxmax"), "lod apply max_index finds it"),
     **dict.fromkeys(("argmin", "idxmin"), "lod apply min_index finds it"),

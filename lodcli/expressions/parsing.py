@@ -22,7 +22,7 @@ from lodcli.kernels.tensor.marks import NO_MARKS, Decimals, Marks, Times, Unit
 LONGEST = 10_000
 # Functions that return some of their values; others that keep durations.
 _PICKS = ("first", "last", "max", "min", *TWO, COALESCE)
-OF_TIMES = ("mean", "sum", "cumsum", "abs", "ceil", "floor", "round")
+OF_TIMES = ("mean", "sum", "cumsum", "abs", "ceil", "floor", "round", "diff")
 LISTS = (ast.Tuple, ast.List, ast.Set)
 # Kinds of times that are compared with each other.
 MOMENTS = {"date", "timestamp"}
@@ -116,6 +116,8 @@ class Parsed:
                 unit = functools.reduce(joint_unit, (marks.unit for _, marks in known))
             except LodError as error:
                 self.fail(node, str(error))
+            if function == "diff" and isinstance(unit, Times):
+                unit = Times("duration", unit.unit)
             if isinstance(unit, Times):  # a sum of moments is none
                 kept = kept or function == "mean" or is_duration(unit)
             return given, Marks(unit=unit if kept else None)  # a byte of a text is no text

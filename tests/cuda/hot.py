@@ -188,6 +188,14 @@ HOT: dict[str, tuple[str, ...]] = {
         "scatter_outside",
         *("scatter_add<float>", "scatter_add<uint64>", "scatter_take<unsigned int>"),
     ),
+    "shift": (
+        *("shift_rows<uint4>", "shift_rows<unsigned int>"),
+        "diff_rows<float, float, float, 4>",
+        "diff_rows<float, float, float, 1>",
+        "diff_rows<bfloat16, float, bfloat16, 8>",
+        "diff_rows<int64, int64, int64, 2>",
+        *("diff_grad<float, float, float, 4>", "diff_grad<float, float, float, 1>"),
+    ),
     "sort": (
         *("sort_keys<unsigned int, uint64, FLOATING>", "sort_keys<uint64, uint64, SIGNED>"),
         *("sort_short<unsigned int, FLOATING>", "sort_short<uint64, SIGNED>"),
@@ -270,6 +278,13 @@ REQUESTS: dict[str, dict[str, tuple[set[int], set[int]]]] = {
         "scan_rows<Complex<float>, Complex<float>, Complex<float>, PRODUCT, 2>": ({64, 128}, {128}),
         "scan_rows<float, float, float, SUM, 4>": ({64, 128}, {128}),
         "scan_rows<bfloat16, float, bfloat16, SUM, 8>": ({64, 128}, {128}),
+    },
+    "shift": {
+        "shift_rows<uint4>": ({64, 128}, {128}),
+        "diff_rows<float, float, float, 4>": ({64, 128}, {128}),
+        "diff_rows<bfloat16, float, bfloat16, 8>": ({64, 128}, {128}),
+        "diff_rows<int64, int64, int64, 2>": ({64, 128}, {128}),
+        "diff_grad<float, float, float, 4>": ({64, 128}, {128}),
     },
     "softmax": {
         "softmax_tiles<float, float, SOFTMAX, 4>": ({32, 64, 128}, {128}),

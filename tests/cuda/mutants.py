@@ -51,6 +51,7 @@ SCATTER = OPS + "scatter/test_scatter.py"
 ORDER = OPS + "sorting/test_order.py"
 EXPAND = OPS + "joining/test_expand.py"
 WINDOWS = OPS + "joining/test_windows.py"
+SHIFT = OPS + "shifting/test_shift.py"
 CONCAT = OPS + "joining/test_concat.py"
 SORTING = "tests/cuda/test_sorting.py"
 FIRST_ROW = "tests/cuda/test_first_row.py"
@@ -216,6 +217,9 @@ MUTANTS = (
     Mutant("wrong row", "is_last ? of.before(segment) : ", "", LINEAR, "1"),
     Mutant("wrong row", "out.exclusive ? 0 : 1", "1", SCAN, "1"),
     Mutant("wrong row", "starts[i] <= row; i++", "starts[i] < row; i++", WINDOWS, "1"),
+    Mutant("wrong row", "there ? row - lag : row);", "row - lag);", SHIFT, "1"),
+    Mutant("wrong row", "(lag > 0 ? lag : 0);", "lag;", SHIFT, "1"),
+    Mutant("wrong row", "there = from >= offsets[segment] &&", "there =", SHIFT, "1"),
     Mutant("half a row", "enum { WIDE = 4 };", "enum { WIDE = 2 };", PERSISTENT, "1"),
     _no_barrier("bool& last) {\n    ", "", WIDTHS),
     _no_barrier("half = (left + 1) / 2;\n        ", "", WIDTHS),

@@ -24,6 +24,8 @@ from lodcli.kernels.ops.common import (
     fill_value,
     is_half,
     mean_dtype,
+    pad_number,
+    pads_with_null,
     require_order,
     result_array,
     segments,
@@ -33,9 +35,8 @@ from lodcli.kernels.ops.common import (
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import is_on_device
 from lodcli.kernels.runtime.dispatch import Backend, on
-from lodcli.kernels.tensor.exchange.units import in_unit
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.marks import NO_MARKS, Categories, Times
+from lodcli.kernels.tensor.marks import NO_MARKS
 from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
 
 
@@ -298,22 +299,9 @@ def _picked(
     out: Array | None,
     backend: Backend,
 ) -> LoDTensor:
-    value = _in_unit(pad_value, tensor)
+    value = pad_number(pad_value, tensor.marks.unit)
     found = _pooled(reference, tensor, level, value, out, backend, tensor.dtype)
     return _with_unit(found, tensor, level, pad_value)
-
-
-def _in_unit(pad_value: float | str | None, tensor: LoDTensor) -> float:
-    if pad_value is None:
-        return 0
-    unit = tensor.marks.unit
-    try:
-        number: float | str = in_unit(pad_value, unit)
-    except InvalidDataError as error:
-        raise InvalidDataError(f"pad_value: {error}") from None
-    if isinstance(number, str):
-        raise InvalidDataError(f"pad_value: expected a {unit or 'number'}, found {number!r}")
-    return number
 
 
 def _with_unit(
@@ -323,7 +311,7 @@ def _with_unit(
     if tensor.marks is NO_MARKS:
         return found
     nulls = NO_NULLS
-    if pad_value is None and isinstance(tensor.marks.unit, Times | Categories):
+    if pads_with_null(pad_value, tensor.marks.unit):
         offsets = tensor.lod.absolute(level)
         nulls = Nulls.of([*[None] * found.lod.n_levels, offsets[:-1] < offsets[1:]])
         if nulls and is_on_device(found.data):
@@ -345,7 +333,7 @@ def _pooled_index(
     name = reference.__name__.replace("segment", "sequence")
     require_order(tensor.dtype, name)
     offsets = segments(tensor, level, name)
-    fill = fill_value(_in_unit(pad_value, tensor), (), tensor.dtype, name)
+    fill = fill_value(pad_number(pad_value, tensor.marks.unit), (), tensor.dtype, name)
     if out is not None:
         on_host = all(isinstance(each, np.ndarray) for each in out)
         if len(out) != 2 or (on_host and np.may_share_memory(*out)):

@@ -36,6 +36,7 @@ class Parameter:
         default: the default, or None.
         choices: for "choice".
         text: its description in the op's docstring; that of an option with names of the shell.
+        positional: whether Python takes it by its position.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Parameter:
     default: Any = None
     choices: tuple[str, ...] = ()
     text: str = ""
+    positional: bool = False
 
     @property
     def option(self) -> str:
@@ -158,7 +160,8 @@ def _parameter(own: inspect.Parameter, hint: Any, text: str) -> Parameter:
     choices: tuple[str, ...] = ()
     if kind == "choice":
         choices = tuple(str(one) for one in get_args(hint) if one is not None)
-    return Parameter(own.name, kind, required, None if required else own.default, choices, text)
+    default, positional = None if required else own.default, own.kind is not own.KEYWORD_ONLY
+    return Parameter(own.name, kind, required, default, choices, text, positional)
 
 
 def _argument_texts(function: Callable[..., Any]) -> dict[str, str]:

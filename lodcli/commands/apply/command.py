@@ -182,9 +182,9 @@ def op_command(entry: OpEntry, *, chained: bool = False) -> click.Command:
         try:
             apply(steps, writing)
         except NullError as error:
-            picks = (one for one in steps if one.entry.pools and one.entry.marks)
+            picks = (one for one in steps if one.picks)
             if any("pad_value" not in one.values for one in picks):
-                error.args = (f"{error}; --pad-value replaces those of empty sequences",)
+                error.args = (f"{error}; --pad-value replaces those of missing rows",)
             raise
 
     assert isinstance(command, OpCommand)

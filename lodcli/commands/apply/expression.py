@@ -269,10 +269,7 @@ class _Tensors(Evaluation[Values]):
         whole = function in GROWING and self.data(found).dtype.kind == "i"
         if whole and not fits(function, self.data(left), self.data(right)):  # some may not fit
             floats = (self.mapped(lambda data: data.astype(float), one) for one in (left, right))
-            # An overflow is off by a multiple of 2**64; rounding by far less.
-            off = self.data(self.combined(function, *floats)) - self.data(found)
-            if np.any(np.abs(off) >= 2.0**62):
-                raise InvalidDataError("a time does not fit 64 bits")
+            _require_near(self.data(found), self.data(self.combined(function, *floats)))
         return found
 
     def elementwise(self, function: np.ufunc, values: Values) -> Values:
@@ -346,7 +343,7 @@ class _Tensors(Evaluation[Values]):
 
     def _op(self, node: ast.Call, entry: OpEntry) -> Values:
         own = described(entry)
-        if len(node.args) != 1:
+        if not 1 <= len(node.args) <= 1 + sum(one.positional for one in own.options):
             self.fail(node, f"{entry.name} takes one tensor, and options by name, as level=0")
         tensor = self.of(node.args[0])
         if not isinstance(tensor, LoDTensor):
@@ -356,10 +353,10 @@ class _Tensors(Evaluation[Values]):
         if entry.package is None:
             self._require_defined(node, entry.name)
         options = self._options(node, own.options)
-        unit = self.expression.marks_of(node.args[0])[1].unit
+        unit, made = (self.expression.marks_of(one)[1].unit for one in (node.args[0], node))
         try:
             if isinstance(unit, Times) and "pad_value" in options:
-                options["pad_value"] = in_unit(options["pad_value"], unit)
+                options["pad_value"] = in_unit(options["pad_value"], made or unit)
             elif isinstance(unit, Times) and entry.name == "mean":
                 options["pad_value"] = np.nan  # as a time, a null
             if entry.marks:
@@ -368,6 +365,11 @@ class _Tensors(Evaluation[Values]):
                 result = pooled(entry.name, lambda one: own.function(one, **options), tensor)
             else:
                 result = _under_null_lists(lambda one: own.function(one, **options), entry, tensor)
+            if entry.name == "diff" and isinstance(unit, Times) and not is_float(tensor.dtype):
+                data = tensor.values
+                if not fits(np.subtract, data, data):  # some may not fit
+                    floats = LoDTensor(data.astype(float), tensor.lod, nulls=tensor.nulls)
+                    _require_near(result.values, own.function(floats, **options).values)
         except NotFloatingError as error:
             self.fail(node, f"{error}; --dtype float32 converts them first")
         except NullError:
@@ -387,7 +389,13 @@ class _Tensors(Evaluation[Values]):
     def _options(self, node: ast.Call, own: Sequence[Parameter]) -> dict[str, Any]:
         """Return the options of a call of an op, or fail."""
         name, known = function_name(node), [one.name for one in own]
-        options = {word.arg or "**": self._literal(word.value) for word in node.keywords}
+        positional = [one.name for one in own if one.positional]
+        given = zip(positional, node.args[1:], strict=False)
+        options = {key: self._literal(value) for key, value in given}
+        for keyword in node.keywords:
+            if keyword.arg in options:
+                self.fail(node, f"{name} has the option {keyword.arg} twice")
+            options[keyword.arg or "**"] = self._literal(keyword.value)
         for word in options:
             if word not in known:
                 self.fail(node, f"{name} has no option {word!r}; {_list(known)}")
@@ -413,6 +421,13 @@ def _under_null_lists(
     if not found.lod.same_levels(tensor.lod):
         return function(tensor)
     return LoDTensor(found.values, found.lod, found.marks, tensor.nulls)
+
+
+def _require_near(found: Array, floats: Array) -> None:
+    """Raise InvalidDataError if a time is not near the same computed with floats: it overflowed."""
+    # An overflow is off by a multiple of 2**64; rounding by far less.
+    if np.any(np.abs(floats - found) >= 2.0**62):
+        raise InvalidDataError("a time does not fit 64 bits")
 
 
 def _list(known: list[str]) -> str:

@@ -35,7 +35,8 @@ example.
 - *Units*: ops that only move or pick values keep times, decimals and categories (of several
   results, the first does), and text where whole texts move, such as the words of `--level 0`. Other
   ops return numbers; of decimals `lod apply` computes with the values, as float64, and add, sub,
-  mul, div, sum, mean and cumsum of times as [expressions](choosing.md) do, such as `end - start`.
+  mul, div, sum, mean, cumsum and diff of times as [expressions](choosing.md) do: differences are
+  durations.
   What has no time as its result, such as the sum of dates, `lod apply` refuses, and so it refuses
   to compute with the codes of categories. In Python, ops compute with the numbers.
 """

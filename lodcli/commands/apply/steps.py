@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -95,6 +96,12 @@ class Step:
     def itemwise(self) -> bool:
         """Whether it can process batches one by one."""
         return self.entry.itemwise or self.number is not None
+
+    @property
+    def picks(self) -> bool:
+        """Whether a time or category that does not exist is null, unless a pad_value is given."""
+        options = [one.name for one in self.described.options]
+        return self.entry.marks and "pad_value" in options
 
     @property
     def files(self) -> list[Reference]:
@@ -255,7 +262,7 @@ def _may_have_nulls(steps: Sequence[Step]) -> Callable[[TensorSpec, TensorSpec],
     """Return a function that tells, by the first tensor and a result, if that may have nulls."""
     keep = all(step.entry.nulls or step.number is not None for step in steps)
     # Of an empty sequence, no time is the greatest: see sequence_max. And none is a duration / 0.
-    pick = any(step.entry.pools or step.name in _ARITHMETIC for step in steps)
+    pick = any(step.picks or step.entry.pools or step.name in _ARITHMETIC for step in steps)
     return lambda lead, made: (
         (keep and lead.nullable) or (pick and isinstance(made.marks.unit, Times | Categories))
     )
@@ -399,9 +406,15 @@ def _of_units(step: Step, tensors: Sequence[LoDTensor], device: str, name: str) 
         other = other if step.number is None else number
         text = f"{one} {_SIGNS[step.name]} {other}"
     elif step.name in OF_TIMES and isinstance(units[0], Times):
-        if first.nulls:
+        if first.nulls and not step.entry.nulls:
             return None  # which the op refuses
-        options = [f"{key}={value!r}" for key, value in step.values.items() if key != "backend"]
+        values = {key: value for key, value in step.values.items() if key != "backend"}
+        if isinstance(values.get("pad_value"), str):
+            values["pad_value"] = as_value(values["pad_value"], first)
+        for key, value in values.items():  # an expression cannot say nan
+            if isinstance(value, float) and not math.isfinite(value):
+                values[key] = str(value)
+        options = [f"{key}={value!r}" for key, value in values.items()]
         named = {name: first}
         text = f"{step.name}({', '.join([as_written(name), *options])})"
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,20 @@ CASES: dict[str, Case] = {
         inputs=rows,
         given=lambda s, x: {**one_tensor(s, x), "items": True},
     ),
+    **{
+        f"shift {lag}": Case(
+            op="shift",
+            inputs=rows,
+            given=partial(lambda lag, s, x: {**one_tensor(s, x), "lag": lag}, lag),
+            torch=per_sequence(partial(of.shifted, lag)),
+        )
+        for lag in (1, -2)
+    },
+    **{
+        f"diff {lag}{' padded' * padded}": of.differences(lag, padded)
+        for lag in (1, -1, 3)
+        for padded in (False, True)
+    },
     "reshape": Case(
         op="reshape",
         inputs=lambda s: [(s.rows, 4)],

@@ -62,6 +62,32 @@ def cumsum(exclusive: bool, reverse: bool) -> Case:
     )
 
 
+def shifted(lag: int, torch: Any, rows: Any) -> Any:
+    """Return the rows of one sequence, or zeros, `lag` before each row."""
+    count = min(abs(lag), len(rows))
+    none = torch.zeros_like(rows[:count])
+    return torch.cat([none, rows[: len(rows) - count]] if lag > 0 else [rows[count:], none])
+
+
+def differences(lag: int, padded: bool) -> Case:
+    def by_torch(torch: Any, rows: Any) -> Any:
+        begin, end = max(lag, 0), len(rows) + min(lag, 0)
+        found = (rows - shifted(lag, torch, rows))[begin : max(end, begin)]
+        if not padded:
+            return found
+        count = len(rows) - len(found)
+        none = torch.full_like(rows[:count], 7)
+        return torch.cat([none, found] if lag > 0 else [found, none])
+
+    pad = {"pad_value": 7} if padded else {}
+    return Case(
+        op="diff",
+        inputs=rows,
+        given=lambda s, x: {**one_tensor(s, x), "lag": lag, **pad},
+        torch=per_sequence(by_torch),
+    )
+
+
 def linear_scan(reverse: bool) -> Case:
     def by_torch(setting: Setting, torch: Any, x: Parts) -> Any:
         states = []

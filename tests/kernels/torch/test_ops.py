@@ -58,6 +58,7 @@ MASK = np.array([True, False, True, False])
 PLAIN = [
     "cumprod",
     "cumsum",
+    "diff",
     "log_softmax",
     "max",
     "max_index",
@@ -65,6 +66,7 @@ PLAIN = [
     "min",
     "min_index",
     "reverse",
+    "shift",
     "softmax",
     "sort",
     "sort_by_length",
@@ -363,6 +365,17 @@ def test_a_convolution_with_a_stride_has_an_index_of_its_own() -> None:
     found = ours.conv(jagged(x), weight, stride=2, **options)
     assert found.offsets().tolist() == [0, 1, 1, 3, 4]
     torch.testing.assert_close(found.values(), whole.values()[[0, 2, 4, 6]])
+
+
+def test_differences_have_the_index_of_the_rows_only_with_a_pad_value() -> None:
+    x = jagged(drawn(*ROWS))
+    found = ours.diff(x)
+    assert found.offsets().tolist() == [0, 1, 1, 4, 4]
+    padded = ours.diff(x, pad_value=0)
+    assert padded.offsets() is x.offsets()
+    torch.testing.assert_close(padded.values()[[1, 3, 4, 5]], found.values())
+    assert (padded + x).shape == x.shape
+    assert ours.shift(x, -1).offsets() is x.offsets()
 
 
 def test_rows_are_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:

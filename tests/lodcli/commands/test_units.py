@@ -366,7 +366,7 @@ def test_a_time_picked_from_an_empty_sequence_is_null_in_any_batch(
     done = lod("apply", "first", "t.lod.h5", "-o", "out.npy")
     assert done.code == 4
     assert "is null; npy has no nulls" in done.stderr
-    assert done.stderr.endswith("; --pad-value replaces those of empty sequences\n")
+    assert done.stderr.endswith("; --pad-value replaces those of missing rows\n")
     io.write("p.lod.h5", LoDTensor.from_lists([[Decimal("1.5")], []]))
     assert lod("apply", "max", "p.lod.h5", "-fo", "out.lods").code == 0
     with lodcli.open("out.lods") as file:
