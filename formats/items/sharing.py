@@ -36,10 +36,10 @@ class Shared:
         """The names of the tensors that share the items."""
         return [spec.name for spec in self.specs]
 
-    def only(self, name: str) -> Shared:
-        """Return the same with only one of the tensors."""
-        kept = tuple(spec for spec in self.specs if spec.name == name)
-        left = tuple(spec.name for spec in self.specs if spec.name != name)
+    def only(self, *names: str) -> Shared:
+        """Return the same with only some of the tensors."""
+        kept = tuple(spec for spec in self.specs if spec.name in names)
+        left = tuple(spec.name for spec in self.specs if spec.name not in names)
         return replace(self, specs=kept, others=(*self.others, *left))
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -50,6 +51,18 @@ class Texts(NamedTuple):
         contents = [word.encode() for word in words]
         offsets = np.cumsum([0, *map(len, contents)])
         return cls.of(np.frombuffer(b"".join(contents), np.uint8), offsets)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Texts]) -> Texts:
+        """Return the texts of all parts, one after another."""
+        if len(parts) == 1:
+            return parts[0]
+        begins = np.cumsum([0, *(part.data.size for part in parts[:-1])])
+        return cls(
+            np.concatenate([part.data for part in parts]),
+            np.concatenate([part.starts + at for part, at in zip(parts, begins, strict=True)]),
+            np.concatenate([part.lengths for part in parts]),
+        )
 
     def taken(self, numbers: Array | slice) -> Texts:
         """Return the texts of these numbers, (M,), or of a range; no bytes are copied."""

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence, Sized
-from itertools import chain
 
 import numpy as np
 
 from lodcli.commands.choose.choosing import named
 from lodcli.commands.choose.expression import Expression
 from lodcli.commands.choose.item_values import Values, as_floats
+from lodcli.expressions.parsing import function_name
 from lodcli.formats.arrays.budget import require_fits
+from lodcli.formats.core.errors import naming_file, naming_os
 from lodcli.formats.items.items import Items
-from lodcli.formats.items.keys import ranks, texts_of
 from lodcli.formats.items.taking import item_count
+from lodcli.kernels.order.ranks import text_ranks
+from lodcli.kernels.order.texts import Texts
 from lodcli.kernels.tensor.nulls import Mask
 from lodcli.shell.references import Reference
 
-# Of a text in a list, without its characters.
+# Of a text, without its characters: its place, its rank, and its share of a hash table.
 _TEXT_BYTES = 100
 
 
@@ -34,6 +37,9 @@ def item_values(expression: Expression, items: Items, source: Reference) -> Valu
     if not expression.tensors:
         return expression.of_index(items)
     found: list[Values] = []
+    calls = (node for node in ast.walk(expression.tree) if isinstance(node, ast.Call))
+    if "length" not in map(function_name, calls):  # which may be of any tensor
+        items = Items(items.source, items.shared.only(*expression.tensors))
     first = 0
     for batch in named(source, items.range(0, items.count)):
         count = item_count(batch)
@@ -65,11 +71,7 @@ def _ranks_of_texts(expression: Expression, items: Items, source: Reference) -> 
         return None
     size = (spec.rows or 0) + items.count * _TEXT_BYTES
     require_fits(f"{spec.name}: {items.count} texts", size, 1)
-    texts: list[list[bytes]] = []
-    masks: list[Mask | None] = []
-    for batch in named(source, items.range(0, items.count)):
-        tensor = batch[spec.name]
-        texts.append(texts_of(tensor))
-        masks.append(tensor.nulls.masks[0] if tensor.nulls else None)
-    ranked = ranks([list(chain.from_iterable(texts))])
-    return Values(ranked, None, _joined(masks, texts))
+    with naming_os(source.label), naming_file(source.label):
+        texts = Texts.of(items.rows(spec.name), items.lods[spec.name].levels[0])
+        nulls = items.nulls(spec.name)
+    return Values(text_ranks(texts), None, nulls.masks[0] if nulls else None)

@@ -52,6 +52,6 @@ def command(
         with items_of(source, level, used) as items:
             # The values need not stay in memory while items are reordered.
             order = sorted_order(
-                [(item_values(key, items, source), down != reverse) for key, down in keys]
+                (item_values(key, items, source), down != reverse) for key, down in keys
             )
             target.write(items.counted(order), named(source, reordered(items, order)))

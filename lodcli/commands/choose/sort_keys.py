@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
+from itertools import chain, starmap
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from lodcli.commands.choose.expression import Expression
 from lodcli.commands.choose.item_values import Values
 from lodcli.expressions.parsing import Parsed
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.tensor.nulls import Mask
+from lodcli.kernels.order.stable import sortable, stable_order
 
 _LENGTH = re.compile(r"length(?::(.+))?")
 
@@ -51,38 +52,21 @@ def _parse_key(text: str) -> tuple[Expression, bool]:
     return Expression(f"sum(length({named}))"), text.startswith("-")
 
 
-def sorted_order(keys: Sequence[tuple[Values, bool]]) -> Offsets:
+def sorted_order(keys: Iterable[tuple[Values, bool]]) -> Offsets:
     """Return the items in order of their values, (K,) int64.
 
     Equal ones stay as they were; nan come last, and nulls after them.
 
     Args:
         keys: at least one, the most important first, each with whether the greatest come first.
+            Values need not stay in memory.
     """
-    (last, descending), *others = reversed(keys)
-    order = _sorted(last.data, last.valid, descending=descending)
-    for key, descending in others:
-        valid = None if key.valid is None else key.valid[order]
-        order = order[_sorted(key.data[order], valid, descending=descending)]
-    return order
+    return stable_order(*chain.from_iterable(starmap(_columns, keys)))
 
 
-def _sorted(data: Array, mask: Mask | None, *, descending: bool) -> Offsets:
-    order = _order(data, descending=descending)
-    if mask is None:
-        return order
-    valid = mask[order]
-    # Nulls had the order of the values below them; among each other they stay as they were.
-    return np.concatenate([order[valid], np.sort(order[~valid])])
-
-
-def _order(values: Array, *, descending: bool) -> Offsets:
-    if values.dtype.kind == "V":  # bfloat16, whose argsort does not put nan last
-        values = values.astype(np.float32)
-    if not descending:
-        return np.argsort(values, kind="stable")
-    # In place: there may be as many values as fit into memory.
-    order = np.argsort(values[::-1], kind="stable")[::-1]
-    np.subtract(values.size - 1, order, out=order)
-    nan = int(np.isnan(values).sum()) if values.dtype.kind in "fc" else 0
-    return np.concatenate([order[nan:], order[:nan]]) if nan else order
+def _columns(values: Values, descending: bool) -> list[Array]:
+    """Return integers to sort by, after which values are null if any is."""
+    numbers = sortable(values.data, descending=descending)
+    if values.valid is None:
+        return [numbers]
+    return [~values.valid, np.where(values.valid, numbers, 0)]

@@ -165,6 +165,33 @@ def test_texts_are_sorted_by_their_bytes(
     assert [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()] == wanted
 
 
+@pytest.mark.parametrize(
+    ("by", "order"),
+    [
+        ("n", [1, 2, 0]),
+        ("-n + length(ids)", [0, 1, 2]),
+        ("length(ids) + length(t)", [1, 0, 2]),
+        ("sum(ids), -n", [0, 1, 2]),
+        ("-t,n", [2, 0, 1]),
+    ],
+)
+def test_a_key_has_the_tensors_that_it_names(
+    lod: Lod, folder: Path, by: str, order: list[int]
+) -> None:
+    rows = [
+        {"t": "b", "ids": [1], "n": 9, "flag": None},
+        {"t": "", "ids": [2], "n": 3, "flag": True},
+        {"t": "bc", "ids": [1, 1, 1], "n": 4, "flag": False},
+    ]
+    (folder / "t.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    assert lod("convert", "t.jsonl", "-qo", "t.lod.h5").code == 0
+    for source in ("t.jsonl", "t.lod.h5"):
+        found = lod("sort", source, f"--by={by}", "-fqo", "out.jsonl")
+        assert found.code == 0, found.stderr
+        lines = (folder / "out.jsonl").read_text().splitlines()
+        assert [json.loads(line) for line in lines] == [rows[n] for n in order]
+
+
 def test_items_without_a_key_come_last(lod: Lod, labelled: list[list[int]]) -> None:
     for args in (["--by", "mean(ids)"], ["--by", "mean(ids)", "--reverse"]):
         assert lod("sort", "labelled.lod.h5", *args, "-fqo", "out.lod.h5").code == 0

@@ -1,0 +1,116 @@
+"""Ranks of texts; Python's bytes, sorted and in dictionaries, are the oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lodcli.kernels.order import ranks, ranks_native
+from lodcli.kernels.order.ranks import numbered, sorted_texts, text_ranks
+from lodcli.kernels.order.texts import Texts
+
+# Few parts, so that texts are equal and begin alike; lengths around words of seven and eight.
+PARTS = st.sampled_from([b"a" * 7, b"\0" * 7, b"\xff" * 7, b"a", b"\0", b"\xff"])
+TEXT = st.lists(PARTS, max_size=4).map(b"".join)
+EDGES = [b"", b"\0", b"a" * 7, b"a" * 7 + b"\0", b"a" * 8, b"a" * 8 + b"\0", b"a" * 9, b"a" * 600]
+# Texts of which only one byte differs, at each place in a word.
+ONE_BYTE = [b"x" * at + bytes([byte]) + b"x" * (15 - at) for at in range(16) for byte in range(256)]
+
+Numbering = Callable[[Texts], tuple[np.ndarray, np.ndarray]]
+
+
+def texts_of(contents: list[bytes]) -> Texts:
+    """Return texts in an array that begins and ends with other bytes."""
+    offsets = np.cumsum([2, *map(len, contents)])
+    return Texts.of(np.frombuffer(b"--" + b"".join(contents) + b"-", np.uint8), offsets)
+
+
+def compiled() -> Numbering:
+    pytest.importorskip("numba", reason="kernels are compiled by numba")
+    return ranks_native.numbered
+
+
+def check_numbers(numbering: Numbering, contents: list[bytes]) -> None:
+    known: dict[bytes, int] = {}
+    first = dict(zip(reversed(contents), reversed(range(len(contents))), strict=True))
+    wanted = [known.setdefault(text, len(known)) for text in contents]
+    numbers, firsts = numbering(texts_of(contents))
+    assert numbers.tolist() == wanted
+    assert firsts.tolist() == [first[text] for text in known]
+    assert {numbers.dtype, firsts.dtype} == {np.dtype(np.int64)}
+
+
+@given(st.lists(TEXT, max_size=40))
+def test_equal_texts_have_the_number_of_the_first(contents: list[bytes]) -> None:
+    check_numbers(numbered, contents)
+    check_numbers(numbered, EDGES * 2)
+
+
+@pytest.mark.parametrize("bits", [1, 12])
+@given(st.lists(TEXT, max_size=40))
+def test_a_table_of_any_size_numbers_texts(bits: int, contents: list[bytes]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ranks_native, "_BITS", bits)
+        check_numbers(compiled(), contents)
+        check_numbers(compiled(), EDGES * 2)
+
+
+def test_texts_that_collide_are_numbered_without_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def counted(texts: Texts) -> tuple[np.ndarray, np.ndarray]:
+        calls.append(texts.lengths.size)
+        return numbered(texts)
+
+    monkeypatch.setattr(ranks, "numbered", counted)
+    contents = [str(number).encode() for number in range(3000)] * 2
+    check_numbers(compiled(), contents)
+    assert not calls
+    monkeypatch.setattr(ranks_native, "_PROBES", 0)
+    monkeypatch.setattr(ranks_native, "_ALL_PROBES", 9)
+    check_numbers(compiled(), contents)
+    assert calls == [6000]
+
+
+def test_texts_that_differ_in_one_byte_seldom_collide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a hash that ignores some bytes, all these texts would collide."""
+    monkeypatch.setattr(ranks_native, "_PROBES", 2)
+    monkeypatch.setattr(ranks_native, "_ALL_PROBES", 0)
+    monkeypatch.setattr(ranks, "numbered", None)
+    check_numbers(compiled(), ONE_BYTE)
+    check_numbers(compiled(), [f"user{number}".encode() for number in range(50_000)])
+    check_numbers(compiled(), [number.to_bytes(8, "little") for number in range(50_000)])
+    check_numbers(compiled(), [number.to_bytes(8, "big") for number in range(50_000)])
+
+
+@pytest.mark.parametrize("few", [0, 3, 500])
+@given(st.lists(TEXT, max_size=40))
+def test_texts_are_sorted_and_ranked_by_their_bytes(few: int, contents: list[bytes]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ranks, "_FEW", few)
+        for each in (contents, EDGES[::-1] * 2):
+            texts = texts_of(each)
+            assert [each[number] for number in sorted_texts(texts).tolist()] == sorted(each)
+            wanted = sorted(set(each))
+            assert text_ranks(texts).tolist() == [wanted.index(text) for text in each]
+
+
+def test_many_texts_are_ranked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than one word of most texts decides, in compiled code."""
+    pytest.importorskip("numba", reason="kernels are compiled by numba")
+    draws = np.random.default_rng(0).integers(0, 40_000, 60_000)
+    contents = [b"common-%d" % number for number in draws.tolist()]
+    places = {text: place for place, text in enumerate(sorted(set(contents)))}
+    monkeypatch.setattr(ranks, "numbered", None)
+    monkeypatch.setattr(ranks, "on", lambda *_, **__: ranks_native.numbered)
+    assert text_ranks(texts_of(contents)).tolist() == [places[text] for text in contents]
+
+
+def test_parts_are_joined() -> None:
+    parts = [[b"a", b"bc"], [], [b"", b"0123456789"]]
+    whole = Texts.joined([texts_of(part) for part in parts])
+    assert [whole.bytes_of(n) for n in range(4)] == [text for part in parts for text in part]
