@@ -19,13 +19,15 @@ from lodcli.formats.core.errors import naming_os
 from lodcli.formats.core.format import StoredRows
 from lodcli.formats.items.items import Items
 from lodcli.formats.items.stored_items import StoredItems
-from lodcli.formats.items.taking import joined_items, part, taken, taken_indexes
+from lodcli.formats.items.taking import part, taken, taken_indexes
 from lodcli.formats.storage.pread import read_array
 from lodcli.formats.storage.prefetch import ahead
 from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.ops.slicing.row_ranges import rows_at
 from lodcli.kernels.platform import files, machine
 from lodcli.kernels.runtime import buffers as memory
 from lodcli.kernels.runtime.memory_budget import at_most
+from lodcli.kernels.tensor.gather import gather_items
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 # Items of at most this total size are reordered in memory.
@@ -100,7 +102,7 @@ class _InPlace:
 
     def __init__(self, items: Items, small: list[str], large: dict[str, StoredRows]) -> None:
         self._items = items
-        self._small = {name: LoDTensor(items.rows(name), items.lods[name]) for name in small}
+        self._small = {name: items.rows(name) for name in small}
         self._large = {}
         for spec in items.schema:
             if spec.name in large:
@@ -113,7 +115,8 @@ class _InPlace:
         indexes = taken_indexes(self._items.lods, wanted)
         for spec, (name, places, index) in zip(self._items.schema, indexes, strict=True):
             if name in self._small:
-                data = taken({name: self._small[name]}, wanted)[name].values
+                values = self._small[name]
+                data = gather_items(values, places) if index.n_levels else rows_at(values, wanted)
             else:
                 rows = places.bounds.item(-1)
                 # From the buffer pool, which does not hold smaller blocks.
@@ -140,11 +143,8 @@ def _spooled(items: Items, parts: list[Offsets]) -> Iterator[dict[str, LoDTensor
 
 def _in_memory(items: Items, order: Offsets) -> dict[str, LoDTensor]:
     if order.size == items.count:  # all, none twice
-        batches, places = items.range(0, items.count), order
-    else:
-        ascending = np.sort(order)
-        batches, places = items.picked(ascending), np.searchsorted(ascending, order)
-    return taken(joined_items(list(batches)), places)
+        return _InPlace(items, list(items.lods), {}).taken(order)
+    return items.gather(order)
 
 
 class _Spool:

@@ -92,9 +92,7 @@ def joined_items(parts: Sequence[Tensors]) -> dict[str, LoDTensor]:
     lods: dict[tuple[int, ...], LoD] = {}
     for name, first in parts[0].items():
         tensors = [each[name] for each in parts]
-        shared = tuple(id(tensor.lod) for tensor in tensors)
-        if shared not in lods:
-            lods[shared] = LoD.concatenate([tensor.lod for tensor in tensors])
         whole = LoDTensor.concatenate(tensors)
-        found[name] = LoDTensor(whole.values, lods[shared], first.marks, whole.nulls)
+        lod = lods.setdefault(tuple(id(tensor.lod) for tensor in tensors), whole.lod)
+        found[name] = LoDTensor(whole.values, lod, first.marks, whole.nulls)
     return found
