@@ -79,10 +79,13 @@ class Standardization(Summarized):
             raise InvalidDataError("data: expected at least one row, found none")
         with np.errstate(all="ignore"):  # checked by the constructor
             mean = sum(part.sum(0) for part in _parts(rows)) / len(rows)
-            squares = sum(np.square(part - mean).sum(0) for part in _parts(rows))
-            std = np.sqrt(squares / len(rows))
+            spread = rows.max(0).astype(np.float64) - rows.min(0).astype(np.float64)
+            # A power of two, so that nothing is rounded. The square of 1e-200 would be 0.
+            unit = np.ldexp(1.0, np.frexp(spread)[1] - 1)
+            squares = sum(np.square((part - mean) / unit).sum(0) for part in _parts(rows))
+            std = np.sqrt(squares / len(rows)) * unit
         # Not std == 0: the mean of equal values is rounded.
-        std[rows.min(0) == rows.max(0)] = 1
+        std[spread == 0] = 1
         return cls(mean, std)
 
     @types_explained

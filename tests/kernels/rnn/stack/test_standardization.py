@@ -62,13 +62,24 @@ def test_a_mean_that_is_large_costs_no_digits() -> None:
     np.testing.assert_allclose(made[:, 0], wanted, rtol=1e-6)
 
 
+@pytest.mark.parametrize("power", [-1070, -700, -3, 0, 400, 1010])
+def test_deviations_of_tiny_and_huge_values_are_those_of_others(power: int) -> None:
+    rows = np.random.default_rng(1).integers(-8, 9, (50, 3)).astype(np.float64)
+    found, usual = Standardization.of(np.ldexp(rows, power)), Standardization.of(rows)
+    near = 0.3 if power < -1022 else 1e-15  # subnormal numbers have few bits
+    np.testing.assert_allclose(found.std, np.ldexp(usual.std, power), rtol=near)
+    if power >= -1022:
+        expected = usual.applied(rows)
+        np.testing.assert_allclose(found.applied(np.ldexp(rows, power)), expected, rtol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("data", "said"),
     [
         (np.zeros((0, 2)), "data: expected at least one row"),
         (np.ones((2, 2), complex), "data: expected real numbers"),
         (np.array([[1.0], [np.nan]]), "standardize.mean: expected finite"),
-        (np.array([[1e300], [-1e300]]), "standardize.std: expected finite"),
+        (np.array([[1.7e308], [-1.7e308]]), "standardize.std: expected finite"),
     ],
 )
 def test_rows_without_means_are_refused(data: Any, said: str) -> None:
