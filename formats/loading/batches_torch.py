@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
+from types import FrameType
 from typing import Any, Unpack
 
 import numpy as np
 import torch
+from torch.utils.data._utils.fetch import _BaseDatasetFetcher
 
 from lodcli.formats.core.limits import Limits
 from lodcli.formats.core.options import ReadKeywords
@@ -33,8 +36,8 @@ _POSITION = {"epoch", "taken", "given", "worker"}  # in a state, beside the sett
 class Batches(torch.utils.data.IterableDataset[Any]):
     """Batches with a maximum number of rows or items, of items of similar lengths.
 
-    Iterate over it, or give it to a DataLoader with `batch_size=None`, or to torchdata's
-    StatefulDataLoader. Its workers may be forked or spawned.
+    Iterate over it, or give it to a DataLoader or to torchdata's StatefulDataLoader, with
+    `batch_size=None`: otherwise these would join batches. Workers may be forked or spawned.
 
     The order of an epoch depends only on `seed` and the number of the epoch. Rank r of W takes
     every W-th batch from the r-th on. The workers of a DataLoader divide the batches of their rank
@@ -62,7 +65,7 @@ class Batches(torch.utils.data.IterableDataset[Any]):
     Raises:
         OptionError: neither `tokens` nor `items`, a number that is not whole or is below 1, another
             value than True and False for `shuffle` or `drop_last`, or a rank that is not below
-            `world`.
+            `world`. On iteration: a DataLoader has a batch_size.
         UnsupportedError, SelectionError, OSError, LodError: see `Dataset`.
 
     >>> batches = Batches("samples/events.jsonl", tokens=64, level=1, in_memory=True)
@@ -127,6 +130,7 @@ class Batches(torch.utils.data.IterableDataset[Any]):
         return max(0, left // self.world if self.drop_last else -(-left // self.world))
 
     def __iter__(self) -> Iterator[Any]:
+        _refuse_joining(sys._getframe(1))
         number, batches, begin, rounds = self.epoch, self._epoch(), int(self._begin[1]), len(self)
         worker, workers = _worker()
         read = _Reader(self.dataset, batches, self.world * workers)
@@ -249,6 +253,19 @@ class _Reader:
         if self._pool is None:
             return self._dataset.__getitems__(items)
         return self._pool.take(np.searchsorted(self._items, items))
+
+
+def _refuse_joining(caller: FrameType) -> None:
+    """Raise OptionError if a DataLoader asks for batches to join them.
+
+    By default it joins one, which adds an axis; nothing else tells a dataset its batch_size.
+    """
+    fetcher = caller.f_locals.get("self")
+    if isinstance(fetcher, _BaseDatasetFetcher) and fetcher.auto_collation:
+        raise OptionError(
+            "Batches: the DataLoader would join several batches to one; give it batch_size=None, "
+            "and Batches the size: tokens= or items="
+        )
 
 
 def _worker() -> tuple[int, int]:

@@ -33,6 +33,16 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.parametrize("options", [{}, {"batch_size": 4}, {"batch_size": 1, "num_workers": 1}])
+@pytest.mark.parametrize("layout", ["varlen", "padded", "jagged", "lod"])
+def test_a_data_loader_that_joins_batches_is_refused(
+    file: Path, layout: str, options: dict[str, int]
+) -> None:
+    loader = torch.utils.data.DataLoader(batches(file, layout=layout), **options)
+    with pytest.raises(OptionError, match="give it batch_size=None"):
+        next(iter(loader))
+
+
 def batches(path: Path, **options: Any) -> Any:
     return lodcli.torch.Batches(path, **({"tokens": 100, "pool": 64, "seed": 3} | options))
 
