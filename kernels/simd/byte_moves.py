@@ -256,6 +256,18 @@ def repeat(to: int, stop: int, at: int, end: int, rows: int, width: int) -> None
     require(to, stop, to, stop, rows * width)
     short = width == 4 or width == 8 or width == 2 or width == 1 or width == 16 or width == 32
     left = rows * width
+    if not short and width < 32 and left > 4 * VECTOR_BYTES:
+        # The first rows, a vector and more, are written one by one, and then read as a vector.
+        first, whole = to, VECTOR_BYTES // width * width
+        for _ in range(VECTOR_BYTES // width + 1):
+            copy_row(to, stop, at, end, width)
+            to += width
+        to = first + whole
+        left -= whole
+        while left > 0 and to + VECTOR_BYTES <= stop:
+            _move(to, first)
+            to += whole
+            left -= whole
     while short and left > 0 and to + VECTOR_BYTES <= stop:
         if width == 4:
             _splat_4(to, at)
