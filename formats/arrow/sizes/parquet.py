@@ -68,6 +68,9 @@ class ParquetRecords(Records):
             self._pages = Pages(data, self._groups.schema)
             self._leaves = _leaves(self.schema, self._groups.num_columns)
             self.refused = self._encrypted()
+            # By column, of what the footer says: a struct is asked for each of its fields.
+            self._nullable: dict[str, bool] = {}
+            self._ratios: dict[str, set[tuple[int, ...]]] = {}
             if self._has_far_times(data):
                 self._file = _file(data, "us")
                 self.schema = self._file.schema_arrow
@@ -159,23 +162,26 @@ class ParquetRecords(Records):
         return self._proportions(one) & self._proportions(other) != set()
 
     def may_be_null(self, column: str) -> bool:
-        # Not from pyarrow, which aborts if the type of a column differs from the schema.
-        leaves, groups = self._leaves[column], range(len(self._rows))
-        # parquet-wasm counts no nulls in a column of the null type.
-        return types.is_null(self.schema.field(column).type) or any(
-            self._pages.nulls(group, leaf) != 0 for group in groups for leaf in leaves
-        )
+        if column not in self._nullable:
+            # Not from pyarrow, which aborts if the type of a column differs from the schema.
+            leaves, groups = self._leaves[column], range(len(self._rows))
+            # parquet-wasm counts no nulls in a column of the null type.
+            self._nullable[column] = types.is_null(self.schema.field(column).type) or any(
+                self._pages.nulls(group, leaf) != 0 for group in groups for leaf in leaves
+            )
+        return self._nullable[column]
 
     def _proportions(self, column: str) -> set[tuple[int, ...]]:
         """Return the ratios of the value counts of the row groups, for each leaf.
 
         Columns with equal lists have equal ratios, whatever the shape of a row.
         """
-        found = set()
-        for leaf in self._leaves[column]:
-            values = [self._pages.values(group, leaf) for group in range(len(self._rows))]
-            found.add(tuple(value // (math.gcd(*values) or 1) for value in values))
-        return found
+        if column not in self._ratios:
+            found = self._ratios[column] = set()
+            for leaf in self._leaves[column]:
+                values = [self._pages.values(group, leaf) for group in range(len(self._rows))]
+                found.add(tuple(value // (math.gcd(*values) or 1) for value in values))
+        return self._ratios[column]
 
 
 def _file(data: File, unit: str | None = None) -> pq.ParquetFile:

@@ -14,7 +14,9 @@ from tests.growth import lines_of
 
 pa = pytest.importorskip("pyarrow")
 
-from lodcli.formats.arrow.layout import leaf_field  # noqa: E402 - after pyarrow
+import pyarrow.parquet as pq  # noqa: E402 - after the check that there is pyarrow
+
+from lodcli.formats.arrow.layout import leaf_field  # noqa: E402
 
 
 def written(path: Path, count: int, values: Callable[[int], list[object]]) -> Path:
@@ -53,6 +55,18 @@ def test_columns_of_equal_lists_share_a_level_among_many_others(tmp_path: Path) 
         keys = [tuple(level.key for level in spec.levels) for spec in file.schema]
     assert keys[:20] == keys[20:]
     assert len(set(keys)) == 20
+
+
+def test_a_struct_of_many_fields_is_opened_in_linear_work(tmp_path: Path) -> None:
+    def read(count: int) -> int:
+        path = tmp_path / f"{count}.parquet"
+        fields = {f"x{number}": number for number in range(count)}
+        pq.write_table(pa.table({"s": [fields, fields]}), path)
+        return lines_of(partial(lodcli.read_all, path))
+
+    read(10)  # imports what it needs
+    few, more, most = map(read, (50, 100, 200))
+    assert most - more < 2.05 * (more - few)
 
 
 def test_the_fields_of_a_struct_are_found_in_linear_work() -> None:
