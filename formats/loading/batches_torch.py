@@ -9,7 +9,6 @@ from typing import Any, Unpack
 
 import numpy as np
 import torch
-from torch.utils.data._utils.fetch import _BaseDatasetFetcher
 
 from lodcli.formats.core.limits import Limits
 from lodcli.formats.core.options import ReadKeywords
@@ -260,8 +259,8 @@ def _refuse_joining(caller: FrameType) -> None:
 
     By default it joins one, which adds an axis; nothing else tells a dataset its batch_size.
     """
-    fetcher = caller.f_locals.get("self")
-    if isinstance(fetcher, _BaseDatasetFetcher) and fetcher.auto_collation:
+    # By the attribute of torch's fetcher: its class is private.
+    if getattr(caller.f_locals.get("self"), "auto_collation", False) is True:
         raise OptionError(
             "Batches: the DataLoader would join several batches to one; give it batch_size=None, "
             "and Batches the size: tokens= or items="
