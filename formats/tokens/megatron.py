@@ -1,4 +1,4 @@
-"""megatron: the indexed datasets of Megatron-LM and NeMo, a .idx and a .bin file."""
+"""megatron: the indexed datasets of Megatron-LM, NeMo and fairseq, a .idx and a .bin file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,14 @@ from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.storage.pread import read_into
 from lodcli.formats.storage.prefetch import ahead
-from lodcli.formats.tokens.megatron_index import DTYPES, MAGIC, PORTION, Index, portions
+from lodcli.formats.tokens.megatron_index import (
+    DTYPES,
+    MAGIC,
+    OTHERS,
+    PORTION,
+    Index,
+    portions,
+)
 from lodcli.formats.tokens.megatron_writer import MODE, MegatronWriter, refuse_unheld, tokens_name
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
@@ -34,6 +41,8 @@ class Megatron(Format):
       documents are left out, as Megatron itself does for GPT.
     - "mode": one int8 per sequence, level "document"; only in multimodal datasets.
 
+    fairseq's datasets (--dataset-impl mmap) have no documents: one level, "sequence".
+
     Either file may be named to read; the .idx to write. A tensor of one level is written as
     documents of one sequence each. Sequences may lie anywhere in the .bin file and are
     written one after another. Reading and writing take constant memory.
@@ -49,10 +58,10 @@ class Megatron(Format):
     layout = "files"
 
     def sniff(self, head: bytes) -> bool:
-        return head.startswith(MAGIC)
+        return head.startswith((MAGIC, *OTHERS))
 
     def open(self, source: Input, options: ReadOptions) -> Source:
-        return _MegatronSource(source, LEVELS if options.levels is None else options.levels)
+        return _MegatronSource(source, options.levels)
 
     def lost_tensor_names(self, schema: Schema) -> Iterable[str]:
         return [name for name in [tokens_name(schema)] if name != DEFAULT_NAME]
@@ -76,21 +85,28 @@ class Megatron(Format):
 class _MegatronSource(Source):
     """Two open files, the index checked."""
 
-    def __init__(self, source: Input, names: tuple[str, ...]) -> None:
-        if len(names) not in (1, 2):
+    def __init__(self, source: Input, names: tuple[str, ...] | None) -> None:
+        if names is not None and len(names) not in (1, 2):
             raise UnsupportedError(f"megatron has 2 levels, or 1, found {len(names)} names")
         if source.path is None or source.path.suffix not in (".idx", ".bin"):
             raise UnsupportedError("is read from X.idx and X.bin; name one of these two")
         other = source.path.stem + (".bin" if source.path.suffix == ".idx" else ".idx")
         files = {source.path.suffix: source, other[-4:]: source.beside(other)}
         self._fd = files[".bin"].file.fileno()
-        self._names = names
         with naming(files[".idx"].label):
             self._index = Index(
                 files[".idx"],
                 bin_bytes=files[".bin"].size_bytes or 0,
-                with_documents=len(names) == 2,
+                with_documents=names is None or len(names) == 2,
             )
+            if names is None:
+                names = LEVELS if self._index.has_documents else LEVELS[1:]
+            if len(names) == 2 and not self._index.has_documents:
+                raise UnsupportedError(
+                    "is a dataset of fairseq, which has 1 level, found 2 names; give one name to "
+                    "--levels"
+                )
+        self._names = names
         self._bin = files[".bin"].label
         self.schema = self._described()
 

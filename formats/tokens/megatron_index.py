@@ -1,4 +1,4 @@
-"""The .idx file of a Megatron dataset: the position of each sequence in the .bin file."""
+"""The .idx file of a Megatron or fairseq dataset: where each sequence is in the .bin file."""
 
 from __future__ import annotations
 
@@ -14,12 +14,17 @@ from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 
 MAGIC = b"MMIDIDX\0\0"
+# Those of other kinds of fairseq's datasets.
+OTHERS = {b"TNTIDX\0\0": "cached", b"HUFFIDX\0": "huffman"}
 VERSION = 1
 HEADER = struct.Struct("<9sQBQQ")
+# Without the number of documents.
+_FAIRSEQ_HEADER = struct.Struct("<9sQBQ")
 # Dtypes by their codes in the file.
 DTYPES = dict(
     enumerate(["uint8", "int8", "int16", "int32", "int64", "float64", "float32", "uint16"], start=1)
 )
+_FAIRSEQ_DTYPES = DTYPES | {7: "float64", 9: "uint32", 10: "uint64"}
 # Entries read and checked at a time; the index of a large dataset may exceed memory.
 PORTION = 1 << 18
 
@@ -27,35 +32,55 @@ PORTION = 1 << 18
 class Index:
     """An open .idx file, which was checked completely.
 
+    fairseq's has no documents; its sequences are one after another in the .bin file.
+
+    Args:
+        source: the .idx file.
+        bin_bytes: size of the .bin file.
+        with_documents: whether to read the documents, if there are any.
+
     Attributes:
         dtype: of the tokens.
         sequences: number of sequences.
-        documents: number of documents.
+        has_documents: whether the file has documents.
+        documents: number of documents, 0 if they are not read.
         tokens: number of tokens of all sequences together.
         has_modes: whether each sequence has a mode, an int8.
 
     Raises:
         DamagedFileError: the file contradicts itself, or points beyond the .bin file.
+        UnsupportedError: another version, dtype or kind of index.
     """
 
     def __init__(self, source: Input, *, bin_bytes: int, with_documents: bool) -> None:
         self._fd = source.file.fileno()
         size = source.size_bytes or 0
-        if size < HEADER.size:
-            raise DamagedFileError(f"is cut off: {size} bytes, its header has {HEADER.size}")
-        head = read_array(self._fd, HEADER.size, np.uint8, 0).tobytes()
-        magic, version, code, self.sequences, documents = HEADER.unpack(head)
+        head = read_array(self._fd, min(size, HEADER.size), np.uint8, 0).tobytes()
+        if (kind := OTHERS.get(head[: len(MAGIC) - 1])) is not None:
+            raise UnsupportedError(
+                f"is an index of fairseq for --dataset-impl {kind}; lod reads those for mmap, as "
+                "fairseq-preprocess writes them by default"
+            )
+        fields = HEADER.unpack(head.ljust(HEADER.size, b"\0"))
+        magic, version, code, self.sequences, documents = fields
+        header_bytes = _FAIRSEQ_HEADER.size
+        self.has_documents = size != header_bytes + 12 * self.sequences
+        if self.has_documents:
+            header_bytes = HEADER.size
+        if size < header_bytes:
+            raise DamagedFileError(f"is cut off: {size} bytes, its header has {header_bytes}")
         if magic != MAGIC:
             raise DamagedFileError(f"does not begin with {MAGIC.rstrip(bytes(1)).decode()}")
         if version != VERSION:
             raise UnsupportedError(f"has version {version}; expected {VERSION}")
-        if code not in DTYPES:
-            raise UnsupportedError(f"has dtype code {code}; expected 1 to {len(DTYPES)}")
-        self.dtype = np.dtype(DTYPES[code])
-        self._lengths_at = HEADER.size
+        dtypes = DTYPES if self.has_documents else _FAIRSEQ_DTYPES
+        if code not in dtypes:
+            raise UnsupportedError(f"has dtype code {code}; expected 1 to {len(dtypes)}")
+        self.dtype = np.dtype(dtypes[code])
+        self._lengths_at = header_bytes
         self._pointers_at = self._lengths_at + 4 * self.sequences
         self._documents_at = self._pointers_at + 8 * self.sequences
-        self._modes_at = self._documents_at + 8 * documents
+        self._modes_at = self._documents_at + 8 * documents * self.has_documents
         self.has_modes = size > self._modes_at
         expected = self._modes_at + self.sequences * self.has_modes
         if size != expected:
@@ -63,8 +88,9 @@ class Index:
                 f"announces {self.sequences} sequences and a document index of {documents}: "
                 f"needs {expected} bytes, found {size}"
             )
-        self.documents = documents - 1 if with_documents else 0
-        if with_documents:
+        self.documents = 0
+        if with_documents and self.has_documents:
+            self.documents = documents - 1
             self._check_documents(documents)
         self.tokens = self._checked_tokens(bin_bytes)
 
@@ -131,6 +157,8 @@ class Index:
                     f"sequence {start + at} needs {sizes[at]} bytes from {pointers[at]} on, "
                     f"the .bin file has {bin_bytes}; it is truncated or belongs to another .idx"
                 )
+            if not self.has_documents:
+                self._check_joined(start, pointers, tokens * self.dtype.itemsize, sizes)
             tokens += int(lengths.sum(dtype=np.int64))
         if tokens * self.dtype.itemsize > bin_bytes:
             raise DamagedFileError(
@@ -138,6 +166,19 @@ class Index:
                 f"{bin_bytes}: sequences overlap"
             )
         return tokens
+
+    def _check_joined(self, start: int, pointers: Array, begin: int, sizes: Offsets) -> None:
+        """Raise DamagedFileError unless each sequence begins where the one before ends.
+
+        It tells an index of fairseq from one of Megatron that is truncated to the same size.
+        """
+        expected = begin + np.cumsum(sizes) - sizes
+        if (pointers != expected).any():
+            at = int(np.argmax(pointers != expected))
+            raise DamagedFileError(
+                f"sequence {start + at} begins at byte {pointers[at]} of the .bin file; expected "
+                f"{expected[at]}, where the one before ends"
+            )
 
 
 def portions(count: int) -> Iterator[tuple[int, int]]:

@@ -58,6 +58,12 @@ def idx(
     )
 
 
+def fairseq(lengths: list[int], pointers: list[int], code: int = 4) -> bytes:
+    """Return the bytes of an index of fairseq."""
+    parts = np.array(lengths, "<i4").tobytes(), np.array(pointers, "<i8").tobytes()
+    return b"MMIDIDX\0\0" + struct.pack("<QBQ", 1, code, len(lengths)) + b"".join(parts)
+
+
 def pair(folder: Path, index: bytes, tokens: bytes) -> Path:
     (folder / "x.bin").write_bytes(tokens)
     (folder / "x.idx").write_bytes(index)
@@ -138,6 +144,41 @@ def test_bits_come_back(tmp_path: Path, tensor: LoDTensor, limit_bytes: int) -> 
         assert len(parts) == max(1, len(plain))
     with lodcli.open(path) as source:
         assert source.schema[0].rows == tensor.rows
+
+
+@pytest.mark.parametrize("limit_bytes", [1, 1 << 20])
+@pytest.mark.parametrize("name", ["fairseq.idx", "fairseq.bin"])
+def test_a_dataset_of_fairseq_has_no_documents(name: str, limit_bytes: int) -> None:
+    found = LoDTensor.concatenate([one["data"] for one in batches_of(THEIRS / name, limit_bytes)])
+    assert nested(found) == [[5, 6, 7, 2], [2], [], [9, 10, 11, 12, 2]]  # as make_fairseq.py wrote
+    assert found.dtype == np.uint16
+    assert found.lod.names == ("sequence",)
+    with lodcli.open(THEIRS / name) as source:
+        assert source.slice("data", (3, slice(1, 3))).data.tolist() == [10, 11]
+
+
+@pytest.mark.parametrize(("code", "dtype"), [(4, "int32"), (7, "float64"), (9, "uint32")])
+def test_dtypes_of_fairseq_have_its_codes(code: int, dtype: str, tmp_path: Path) -> None:
+    rows = np.array([1, 2, 3], np.dtype(dtype).newbyteorder("<"))
+    path = pair(tmp_path, fairseq([2, 1], [0, 2 * rows.itemsize], code=code), rows.tobytes())
+    assert content(path)["data"].identical(
+        LoDTensor(rows, LoD.from_lengths([[2, 1]], ["sequence"]))
+    )
+
+
+def test_a_dataset_of_fairseq_may_be_empty_and_its_level_named(tmp_path: Path) -> None:
+    path = pair(tmp_path, fairseq([], []), b"")
+    assert len(content(path)["data"]) == 0
+    assert content(THEIRS / "fairseq.idx", levels=("line",))["data"].lod.names == ("line",)
+    with pytest.raises(UnsupportedError, match=r"fairseq\.idx: .*of fairseq, which has 1 level"):
+        content(THEIRS / "fairseq.idx", levels=("a", "b"))
+
+
+@pytest.mark.parametrize(("head", "kind"), [(b"TNTIDX\0\0", "cached"), (b"HUFFIDX\0\0", "huffman")])
+def test_other_kinds_of_fairseq_are_named(head: bytes, kind: str, tmp_path: Path) -> None:
+    path = pair(tmp_path, head + bytes(40), b"")
+    with pytest.raises(UnsupportedError, match=rf"x\.idx: .*--dataset-impl {kind}; .* for mmap"):
+        content(path)
 
 
 def test_one_level_becomes_documents_of_one_sequence(tmp_path: Path) -> None:
@@ -307,6 +348,9 @@ BIN = tokens(1, 2, 3, 4, 5)
         (idx([3, 3], [0, 0], [0, 2]), "6 tokens need 24 bytes, the .bin file has 20: .* overlap"),
         (idx([2, 3], [0, 8], [0, 2], modes=[1]), "needs"),
         (idx([2, 3], [0, 8], [0, 2], modes=[1, 2, 3]), "needs"),
+        (fairseq([2, 3], [0, 4]), "sequence 1 begins at byte 4 .*; expected 8, where the one"),
+        (fairseq([2, 3], [0, 8], code=11), "has dtype code 11; expected 1 to 10"),
+        (fairseq([2, 4], [0, 8]), "sequence 1 needs 16 bytes from 8 on, the .bin file has 20"),
     ],
 )
 def test_an_index_that_contradicts_itself_is_named(

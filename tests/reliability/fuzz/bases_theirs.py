@@ -173,6 +173,12 @@ def megatron_modes() -> Base:
     return _megatron("megatron_modes", content)
 
 
+@base("megatron, fairseq")
+def fairseq() -> Base:
+    sequences = [[5, 6, 7, 2], [2], [], [9, 10, 11, 12, 2]]
+    return _megatron("fairseq", {"data": ragged(sequences, 1, "uint16")})
+
+
 TOKENS = [50256, 464, 2068, 50256, 50256, 7586, 21831]
 
 
