@@ -54,10 +54,15 @@ MOST_VALUES = 1 << 13
 
 
 class Collector:
-    """Makes batches of samples that are added one by one."""
+    """Makes batches of samples that are added one by one.
 
-    def __init__(self, schema: Schema) -> None:
-        self._schema = schema
+    Args:
+        schema: of the samples.
+        lacking: what to do if a sample lacks a field, for messages.
+    """
+
+    def __init__(self, schema: Schema, lacking: str = "choose other fields with --field") -> None:
+        self._schema, self._lacking = schema, lacking
         self._values: dict[str, list[Array]] = {spec.name: [] for spec in schema}
         self._joined: dict[str, list[tuple[Array, Offsets]]] = {spec.name: [] for spec in schema}
         # Several even of many fields: a part takes memory too.
@@ -74,9 +79,7 @@ class Collector:
         for spec in self._schema:
             value = sample.get(spec.name)
             if value is None:
-                raise InvalidDataError(
-                    f"has no {spec.name}, which others have; choose other fields with --field"
-                )
+                raise InvalidDataError(f"has no {spec.name}, which others have; {self._lacking}")
             ragged = len(spec.levels)
             other = value.ndim < ragged or value.shape[ragged:] != spec.row_shape
             if other or value.dtype != spec.dtype:

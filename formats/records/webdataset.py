@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, nullcontext
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain
 
 import numpy as np
 
+from lodcli.formats.arrays.budget import ITEM_COPIES, require_fits
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source, leaving_out
 from lodcli.formats.core.names import name_of
@@ -18,7 +20,8 @@ from lodcli.formats.core.schema import Batch, Schema, TensorSpec
 from lodcli.formats.npz.npy_header import NPY_DTYPES, decoded, written_header
 from lodcli.formats.records.samples import LEVEL, Collector, Joiner, Sample, Values, spec_of
 from lodcli.formats.records.tar_headers import Headers
-from lodcli.formats.records.tar_stream import BLOCK, Content, members
+from lodcli.formats.records.tar_stream import BLOCK, COPY_BYTES, Content, members
+from lodcli.formats.storage.compression import Unpacked
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.text.numerals import MOST_EXACT_FLOAT64
@@ -27,6 +30,11 @@ from lodcli.kernels.index.checks import Array
 
 WHOLE_NUMBERS = ("cls", "cls2", "index", "inx", "id", "count")
 TEXTS = ("txt", "text", "transcript")
+JSON = ("json", "jsn")
+_LACKING = (
+    "choose other fields with --field, or, if the files of a sample are not next to each other, "
+    "sort them, as tar --sort=name does"
+)
 
 
 class WebDataset(Format):
@@ -35,7 +43,8 @@ class WebDataset(Format):
     - `.npy`: arrays are one level, "sample", all axes but the first equal; single numbers
       have no level;
     - `.cls`, `.id`, ..: whole numbers, int64; `.json`: a number, or a list of numbers;
-    - `.txt`: one level of bytes, marked as text; `.bin`: the same without the mark.
+    - `.txt`: one level of bytes, marked as text; `.bin`: the same without the mark;
+    - one of these packed, `.npy.gz`: the same.
 
     The name of a field is FIELD, or the last ending if a file is named `KEY.ENDING`. Other kinds of
     files (images, pickles) are refused unless `--field` leaves them out. The writer makes `.npy`
@@ -148,6 +157,7 @@ class _TarSource(Source):
 
     def __init__(self, source: Input, fields: tuple[str, ...] | None) -> None:
         self._file = source.file
+        self._bounds = source.bounds
         self._again = source.seekable
         self._fields = None if fields is None else tuple(map(name_of, fields))
         self._known: set[str] | None = set()
@@ -176,7 +186,7 @@ class _TarSource(Source):
         if self._again:
             self._file.seek(0)
             samples = self._samples()
-        collector = Collector(self.schema)
+        collector = Collector(self.schema, _LACKING)
         for number, sample in enumerate(samples):
             try:
                 collector.add(sample)
@@ -196,6 +206,7 @@ class _TarSource(Source):
 
     def _samples(self) -> Iterator[Sample]:
         current, sample = None, dict[str, Array]()
+        self._unpacked_bytes = 0
         for member, content in members(self._file):
             folder, slash, base = member.rpartition("/")
             key, dot, endings = base.partition(".")
@@ -205,7 +216,7 @@ class _TarSource(Source):
                 if sample or self._known:
                     yield sample
                 current, sample = folder + slash + key, {}
-            name, ending = _field(endings)
+            name, ending, packed = _field(endings)
             if self._known is not None:  # this is the first sample
                 self._known.add(name)
                 if ending in TEXTS:
@@ -215,8 +226,9 @@ class _TarSource(Source):
             if name in sample:
                 raise DamagedFileError(f"{member}: a second field {name} of this sample")
             try:
-                value = _decoded(ending, content)
-                sample[name] = self._like_first(name, value) if ending == "json" else value
+                read = partial(self._unpacked, content) if packed else content.read
+                value = _decoded(ending, read)
+                sample[name] = self._like_first(name, value) if ending in JSON else value
             except LodError:
                 optional = self._known is not None
                 with (
@@ -226,6 +238,17 @@ class _TarSource(Source):
                     raise
         if sample or self._known:
             yield sample
+
+    def _unpacked(self, content: Content) -> bytes:
+        """Return the decompressed content of a file."""
+        reader, parts, size = Unpacked(io.BytesIO(content.read()), "gzip"), list[bytes](), 0
+        while part := reader.read(COPY_BYTES):
+            parts.append(part)
+            size += len(part)
+            self._bounds.check(self._unpacked_bytes + size, "decompresses to at least")
+            require_fits("its content", size, ITEM_COPIES)
+        self._unpacked_bytes += size
+        return b"".join(parts)
 
     def _like_first(self, name: str, value: Array) -> Array:
         """Return numbers of JSON in the dtype of the first sample, if that changes none of them."""
@@ -239,17 +262,18 @@ class _TarSource(Source):
 
 # Cached: a million members have few different extensions. Not more, as one may have 64 KB.
 @lru_cache(maxsize=128)
-def _field(endings: str) -> tuple[str, str]:
-    """Return the name of a field and its extension."""
-    name, _, ending = endings.rpartition(".")
-    return name_of(name or ending), ending.lower()
+def _field(endings: str) -> tuple[str, str, bool]:
+    """Return the name of a field, its extension, and whether it is packed with gzip."""
+    packed = endings.lower().endswith(".gz")
+    name, _, ending = endings[: -3 if packed else None].rpartition(".")
+    return name_of(name or ending), ending.lower(), packed
 
 
-def _decoded(ending: str, content: Content) -> Array:
+def _decoded(ending: str, read: Callable[[], bytes]) -> Array:
     if ending == "npy":
-        return decoded(content.read())
+        return decoded(read())
     if ending in WHOLE_NUMBERS:
-        text = content.read().strip()
+        text = read().strip()
         digits = text.removeprefix(b"-")
         if not digits.isdigit() or len(digits) > 40:
             raise InvalidDataError(f"expected a whole number, found {text[:40]!r}")
@@ -257,9 +281,9 @@ def _decoded(ending: str, content: Content) -> Array:
             raise InvalidDataError(f"expected a whole number of 64 bits, found {int(text)}")
         return np.array(int(text), np.int64)
     if ending in TEXTS or ending == "bin":
-        return np.frombuffer(content.read(), np.uint8)
-    if ending == "json":
-        return _from_json(content.read())
+        return np.frombuffer(read(), np.uint8)
+    if ending in JSON:
+        return _from_json(read())
     raise UnsupportedError(
         f".{ending[:20]} files hold no numbers, or are unsafe to decode; choose other fields with "
         "--field, or the rest with --skip-unsupported"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import gzip
 import io as bytes_io
 import struct
 import tarfile
@@ -18,7 +19,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from lodcli.formats.core import io
-from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.errors import DamagedFileError, TooLargeError
+from lodcli.formats.core.limits import Limits
 from lodcli.formats.core.schema import schema_of
 from lodcli.formats.npz.npy_header import NPY_DTYPES
 from lodcli.formats.records import tar_stream
@@ -26,7 +28,7 @@ from lodcli.formats.records.tar_headers import Headers
 from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.formats.cases.opening import batches_of, content, nested, pipe
+from tests.formats.cases.opening import batches_of, content, nested, pipe, source_of
 from tests.sampling import many
 from tests.strategies import DTYPES, tensors
 
@@ -112,6 +114,43 @@ def test_webdataset_reads_what_we_write(tmp_path: Path) -> None:
             assert value.dtype == tensor.dtype
         assert sample["cls.cls"] == number - 1
         assert sample["txt.txt"] == items["txt"].to_list()[number]
+
+
+def test_packed_files_are_those_that_webdataset_unpacks(tmp_path: Path) -> None:
+    webdataset = pytest.importorskip("webdataset")
+    files = [
+        ("a.x.npy.gz", gzip.compress(npy([1, 2]))),
+        ("a.jsn.GZ", gzip.compress(b"[3]") + gzip.compress(b"  ")),
+        ("a.txt.gz", gzip.compress("größe".encode())),
+        ("b.x.npy.gz", gzip.compress(npy([3]))),
+        ("b.jsn.GZ", gzip.compress(b"[]")),
+        ("b.txt.gz", gzip.compress(b"")),
+    ]
+    path = archive(tmp_path, files)
+    found = content(path)
+    assert {name: nested(item) for name, item in found.items() if name != "txt"} == {
+        "x": [[1, 2], [3]],
+        "jsn": [[3], []],
+    }
+    assert found["txt"].to_list() == ["größe", ""]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # it leaves its file open
+        reader = webdataset.WebDataset(str(path), shardshuffle=False)
+        samples = list(reader.decode())
+        del reader
+        gc.collect()
+    assert [sample["x.npy.gz"].tolist() for sample in samples] == [[1, 2], [3]]
+    assert [sample["txt.gz"] for sample in samples] == found["txt"].to_list()
+
+
+def test_packed_files_unpack_to_no_more_than_allowed(tmp_path: Path) -> None:
+    small = [(f"{number}.x.npy.gz", gzip.compress(npy(np.zeros(1000)))) for number in range(3)]
+    path = archive(tmp_path, small)
+    with (
+        pytest.raises(TooLargeError, match=r"2\.x\.npy\.gz: decompresses to .* 20000 are allowed"),
+        source_of(path, limits=Limits(max_bytes=20_000)) as source,
+    ):
+        list(source.batches(1))
 
 
 # -- round trips ---------------------------------------------------------------------
@@ -237,6 +276,13 @@ def test_what_cannot_be_held_is_refused(
         ([("a.npy", npy([1])), ("b.npy", npy([1.5]))], "sample 1: npy: expected int64"),
         ([("a.npy", npy([[1]])), ("b.npy", npy([[1, 2]]))], r"shape \(n, 1\) as in the first"),
         ([("a.npy", npy([1])), ("b.x.npy", npy([1]))], "sample 1: has no npy, which other"),
+        (
+            [("a.npy", npy([1])), ("b.npy", npy([2])), ("a.id", b"1"), ("b.id", b"2")],
+            "sample 2: has no npy, .* if the files .* are not next to each other, sort them",
+        ),
+        ([("a.npy.gz", npy([1]))], r"a\.npy\.gz: gzip: is damaged"),
+        ([("a.npy.gz", gzip.compress(npy([1]))[:-9])], r"a\.npy\.gz: gzip: is truncated"),
+        ([("a.gz", gzip.compress(b"x"))], r"a\.gz: \.gz files hold no numbers"),
         ([("a.id", b"1"), ("b.id", b"1"), ("b.x.id", b"1")], "has the field x, which the first"),
         ([("a.id", b"1"), ("a.id", b"1")], r"a\.id: a second field id of this sample"),
     ],
