@@ -354,7 +354,9 @@ class RecordSource(Source):
         """Yield pieces with one index for all tensors that share their levels."""
         names = wanted.names
         begun, self._begun = self._begun, None
-        if begun is None or wanted.start:
+        # What was begun reads all columns.
+        some = self.rereadable and len(set(names)) < len(self._places)
+        if begun is None or wanted.start or some:
             begun = self._tensors(wanted)
         # Not the whole schema: lod inspect reads the tensors one by one.
         schema = tuple(self.schema[rank] for rank in sorted(self._ranks[name] for name in names))

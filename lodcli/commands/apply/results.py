@@ -76,7 +76,12 @@ def write_results(
             return
         # Not opened again without need: of a pipe, only what is left could be read.
         again = source.name is not None
-        items = items_or_stream(whole, 0, names) if again else items_or_batches(file, 0, names)
+        only = into is None
+        items = (
+            items_or_stream(whole, 0, names, only=only)
+            if again
+            else items_or_batches(file, 0, names, only=only)
+        )
         with items as (shared, _, found):
             check(shared.schema)
             chosen = find_all(shared.schema, names)

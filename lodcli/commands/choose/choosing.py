@@ -34,20 +34,26 @@ def items_of(
 
 @contextmanager
 def items_or_stream(
-    reference: Reference, level: int | str | None, used: Sequence[str] = ()
+    reference: Reference, level: int | str | None, used: Sequence[str] = (), *, only: bool = False
 ) -> Iterator[tuple[Shared, Items | None, Batches]]:
     """Open a file and yield the items of a level, or only their batches if it is read in order.
+
+    Args:
+        reference: the file.
+        level: its number or name; None: the outermost.
+        used: names of tensors, at least one of which shares the level.
+        only: whether no other tensors are read.
 
     Yields:
         The level, its items or None, and all batches.
     """
-    with opened(reference) as file, items_or_batches(file, level, used) as found:
+    with opened(reference) as file, items_or_batches(file, level, used, only=only) as found:
         yield found
 
 
 @contextmanager
 def items_or_batches(
-    file: Opened, level: int | str | None, used: Sequence[str] = ()
+    file: Opened, level: int | str | None, used: Sequence[str] = (), *, only: bool = False
 ) -> Iterator[tuple[Shared, Items | None, Batches]]:
     """Yield the items of a level of an open file; see `items_or_stream`."""
     schema, reference = file.source.schema, file.reference
@@ -56,19 +62,19 @@ def items_or_batches(
     records = file.source.records
     apart = len(groups(schema)) > 1 and not records
     if apart or in_place(file.source, [spec.name for spec in schema]) is not None:
-        with _items(file, level, used) as (shared, items):
+        with _items(file, level, used, only=only) as (shared, items):
             yield shared, items, named(reference, items.range(0, items.count))
     else:
-        shared = _shared(schema, reference, level, used, records=records)
+        shared = _shared(schema, reference, level, used, records=records, only=only)
         yield shared, None, named(reference, item_batches(file.source, shared))
 
 
 @contextmanager
 def _items(
-    file: Opened, level: int | str | None, used: Sequence[str]
+    file: Opened, level: int | str | None, used: Sequence[str], *, only: bool = False
 ) -> Iterator[tuple[Shared, Items]]:
     with indexed(file.source, [spec.name for spec in file.source.schema]) as source:
-        shared = _shared(source.schema, file.reference, level, used)
+        shared = _shared(source.schema, file.reference, level, used, only=only)
         yield shared, Items(source, shared)
 
 
@@ -79,13 +85,15 @@ def _shared(
     used: Sequence[str],
     *,
     records: bool = False,
+    only: bool = False,
 ) -> Shared:
     """Return the tensors of a file that share a level, and note which do not."""
     shared = sharing(schema, reference.name, level, used, records=records)
-    if shared.others:
+    others = [name for name in shared.others if not only or name in used]
+    if others:
         of = shared.level_name or f"level {shared.level}"
-        note_left_out(shared.others, shared.names[0], of)
-    return shared
+        note_left_out(others, shared.names[0], of)
+    return shared.only(*used) if only else shared
 
 
 def note_left_out(others: Sequence[str], lead: str, level: str) -> None:

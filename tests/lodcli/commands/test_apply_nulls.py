@@ -14,6 +14,7 @@ import pytest
 
 import lodcli
 from lodcli.commands.apply import results
+from lodcli.formats.arrow.source import RecordSource
 from lodcli.formats.core import io
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.lodcli.conftest import Lod, tensor
@@ -73,6 +74,34 @@ def test_what_is_computed_from_nulls_is_that_of_sql(text: str, lod: Lod) -> None
     assert (done.code, done.stderr) == (0, "")
     (found,) = lodcli.read_all("out.lods").values()
     assert found.to_list() == [value for (value,) in wanted]
+
+
+@pytest.mark.usefixtures("flat")
+@pytest.mark.parametrize(
+    ("line", "columns"),
+    [
+        (["apply", "x * n", "t.parquet"], {"x", "n"}),
+        (["apply", "coalesce(s, u)", "t.parquet"], {"s", "u"}),
+        (["apply", "add", "t.parquet::x", "1"], {"x"}),
+        (["apply", "x * n", "t.parquet", "--into", "r"], set()),  # what was begun goes on
+        (["select", "t.parquet", "b"], {"b"}),
+    ],
+)
+def test_only_columns_that_are_needed_are_read(
+    line: list[str], columns: set[str], lod: Lod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Besides the first records, which tell the schema."""
+    found: list[str] = []
+    whole = RecordSource._read
+
+    def read(self: RecordSource, column: str, batch: Any, first: int) -> Any:
+        found.append(column)
+        return whole(self, column, batch, first)
+
+    monkeypatch.setattr(RecordSource, "_read", read)
+    done = lod(*line, "-q", "-o", "out.lods")
+    assert (done.code, done.stderr) == (0, "")
+    assert {*found[len(ROWS[0]) :]} == columns
 
 
 LISTS: dict[str, list[Any]] = {
