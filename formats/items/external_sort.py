@@ -12,9 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lodcli.formats.arrays.budget import batch_bytes
 from lodcli.formats.arrays.byte_blocks import flat_bytes
 from lodcli.formats.core.batching import item_cuts
 from lodcli.formats.core.errors import naming_os
+from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.core.marks import marked
 from lodcli.formats.core.schema import Schema, tensor_of
 from lodcli.formats.items import keys
@@ -27,7 +29,7 @@ from lodcli.kernels.runtime.memory_budget import at_most
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Nulls
 
-RUN_BYTES = 16 << 20
+RUN_BYTES = 40 << 20
 BLOCK_BYTES = 256 << 10
 # Runs merged at a time; more are first merged to longer runs.
 MOST_RUNS = 128
@@ -58,14 +60,13 @@ def sorted_by(
             held.append(batch)
             held_bytes += size_bytes(batch)
             if held_bytes >= at_most(RUN_BYTES, 16) and any(map(item_count, held)):
-                runs.append(spool.write([_sorted(held, names)]))
-                held, held_bytes = [], 0
+                runs.append(spool.write(_sorted(held, names)))
+                held_bytes = 0
         if not runs:
-            yield _sorted(held, names)
+            yield from _sorted(held, names)
             return
         if held:
-            runs.append(spool.write([_sorted(held, names)]))
-            held.clear()
+            runs.append(spool.write(_sorted(held, names)))
         most = max(2, at_most(MOST_RUNS * BLOCK_BYTES, 4) // BLOCK_BYTES)
         while len(runs) > most:
             several = [runs[n : n + most] for n in range(0, len(runs), most)]
@@ -80,10 +81,17 @@ def size_bytes(batch: Tensors) -> int:
     return index + sum(tensor.nbytes for tensor in batch.values())
 
 
-def _sorted(parts: Sequence[Tensors], names: Sequence[str]) -> Tensors:
+def _sorted(parts: list[Tensors], names: Sequence[str]) -> Iterator[Tensors]:
+    """Yield the items of these parts in order, in batches; at least one. Empties the list."""
     whole = joined_items(parts)
+    parts.clear()  # memory holds the items once, and a batch
     order = keys.ordered(keys.columns([whole], names))
-    return whole if (order[1:] > order[:-1]).all() else taken(whole, order)
+    if (order[1:] > order[:-1]).all():
+        yield whole
+        return
+    step = max(1, order.size * batch_bytes(BATCH_BYTES) // max(1, size_bytes(whole)))
+    for first in range(0, order.size, step):
+        yield taken(whole, order[first : first + step])
 
 
 class _Block(NamedTuple):
@@ -211,4 +219,4 @@ def _merged(spool: _Spool, runs: Sequence[_Run], names: Sequence[str]) -> Iterat
         # wait for the rest of the run whose block ends with it.
         bound, holder = min((window.last, n) for n, window in enumerate(windows))
         parts = [window.take(bound, equal=n <= holder) for n, window in enumerate(windows)]
-        yield _sorted([one for one in parts if one], names)
+        yield from _sorted([one for one in parts if one], names)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,13 @@ from lodcli.formats.core.schema import Schema, find
 from lodcli.formats.items.taking import taken
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.order.ranks import text_ranks
+from lodcli.kernels.order.stable import sortable, stable_order
 from lodcli.kernels.order.texts import Texts, text_order
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 # The keys of some items in one tensor: (K,) integers that sort like the keys, or K texts.
-Column = Array | list[bytes]
+Column = Array | Texts
 Key = tuple[Any, ...]
 Tensors = dict[str, LoDTensor]
 
@@ -52,7 +53,11 @@ def columns(parts: Sequence[Mapping[str, LoDTensor]], names: Sequence[str]) -> l
         tensors = [part[name] for part in parts]
         if any(tensor.nulls for tensor in tensors):
             found.append(np.concatenate([_missing(tensor) for tensor in tensors]))
-        found.append(_joined([_column(tensor) for tensor in tensors]))
+        if tensors[0].lod.n_levels:
+            found.append(Texts.joined([_texts(tensor) for tensor in tensors]))
+        else:
+            numbers = [sortable(tensor.values) for tensor in tensors]
+            found.append(numbers[0] if len(numbers) == 1 else np.concatenate(numbers))
     return found
 
 
@@ -69,29 +74,9 @@ def _missing(tensor: LoDTensor) -> Array:
     return np.zeros(len(tensor), np.bool_) if mask is None else ~mask
 
 
-def _column(tensor: LoDTensor) -> Column:
-    if tensor.lod.n_levels:
-        return texts_of(tensor)
-    data = tensor.values
-    if data.dtype.kind in "biu":
-        return data if data.dtype == np.uint64 else data.astype(np.int64, copy=False)
-    # As integers, the bits of positive floats sort like the floats, of negative ones in reverse.
-    bits = (data.astype(np.float64) + 0.0).view(np.int64)
-    ordered = np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)
-    ordered[np.isnan(data)] = np.iinfo(np.int64).max
-    return ordered
-
-
-def _joined(columns: Sequence[Any]) -> Column:
-    if len(columns) == 1:
-        return columns[0]  # type: ignore[no-any-return]
-    return list(chain(*columns)) if isinstance(columns[0], list) else np.concatenate(columns)
-
-
-def texts_of(tensor: LoDTensor) -> list[bytes]:
+def _texts(tensor: LoDTensor) -> Texts:
     """Return the texts of a tensor with one for each item; a null is empty."""
-    raw = np.ascontiguousarray(tensor.values).tobytes()
-    return [raw[start:stop] for start, stop in pairwise(tensor.lod.levels[0].tolist())]
+    return Texts.of(tensor.values, tensor.lod.levels[0])
 
 
 def lookup(tensors: Mapping[str, LoDTensor], names: Sequence[str]) -> Callable[[int], Key]:
@@ -101,38 +86,33 @@ def lookup(tensors: Mapping[str, LoDTensor], names: Sequence[str]) -> Callable[[
 
 
 def _key(tensor: LoDTensor) -> Callable[[int], Any]:
-    if not tensor.lod.n_levels:
-        numbers = _column(tensor)
-        return lambda item: int(numbers[item])
-    raw, offsets = np.ascontiguousarray(tensor.values), tensor.lod.levels[0]
-    return lambda item: raw[offsets[item] : offsets[item + 1]].tobytes()
+    if tensor.lod.n_levels:
+        return _texts(tensor).bytes_of
+    numbers = sortable(tensor.values)
+    return lambda item: int(numbers[item])
 
 
 def ranks(keys: Sequence[Column]) -> Offsets:
     """Return the rank of each key, from 0, (K,) int64; equal keys have equal ranks."""
-    found: Array | None = None
-    for one in keys:
-        distinct, own = _ranked(one)
-        if found is not None:
-            # Made dense each time: the product of several counts would overflow.
-            own = np.unique(found * distinct + own, return_inverse=True)[1]
-        found = own
-    assert found is not None
-    return found.astype(np.int64, copy=False)
+    numbers = _numbers(keys)
+    order = stable_order(*numbers)
+    new = np.zeros(order.size, np.bool_)
+    for one in numbers:
+        in_order = one[order]
+        new[1:] |= in_order[1:] != in_order[:-1]
+    found = np.empty_like(order)
+    found[order] = np.cumsum(new)
+    return found
 
 
 def ordered(keys: Sequence[Column]) -> Offsets:
     """Return the items in order of their keys, (K,) int64; the sort is stable."""
-    return np.argsort(ranks(keys), kind="stable").astype(np.int64, copy=False)
+    return stable_order(*_numbers(keys))
 
 
-def _ranked(keys: Column) -> tuple[int, Array]:
-    """Return the number of distinct keys, and the rank of each item's key."""
-    if isinstance(keys, list):
-        places = {key: place for place, key in enumerate(sorted(set(keys)))}
-        return len(places), np.fromiter(map(places.__getitem__, keys), np.int64, len(keys))
-    distinct, inverse = np.unique(keys, return_inverse=True)
-    return distinct.size, inverse
+def _numbers(keys: Sequence[Column]) -> list[Array]:
+    """Return integers that sort like the keys, of each column."""
+    return [text_ranks(one) if isinstance(one, Texts) else one for one in keys]
 
 
 def starts(tensors: Mapping[str, LoDTensor], names: Sequence[str]) -> Offsets:
@@ -151,8 +131,8 @@ def starts(tensors: Mapping[str, LoDTensor], names: Sequence[str]) -> Offsets:
 def _changes(tensor: LoDTensor) -> Array:
     """Return whether each key but the first differs from the one before, (K - 1,) bool."""
     if tensor.lod.n_levels:
-        texts = Texts.of(tensor.values, tensor.lod.levels[0])
+        texts = _texts(tensor)
         before, after = texts.taken(slice(None, -1)), texts.taken(slice(1, None))
         return np.not_equal(text_order(after, before, equality=True), 0)
-    numbers: Array = np.asarray(_column(tensor))
+    numbers = sortable(tensor.values)
     return np.not_equal(numbers[1:], numbers[:-1])

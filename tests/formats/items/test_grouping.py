@@ -80,6 +80,7 @@ def test_groups_are_those_of_a_dictionary(items: list[Any], data: st.DataObject)
         patch.setattr(external_sort, "RUN_BYTES", data.draw(st.sampled_from([1, 200, 1 << 20])))
         patch.setattr(external_sort, "BLOCK_BYTES", data.draw(st.sampled_from([1, 90])))
         patch.setattr(external_sort, "MOST_RUNS", data.draw(st.sampled_from([2, 3, 128])))
+        patch.setattr(external_sort, "BATCH_BYTES", data.draw(st.sampled_from([1, 300])))
         patch.setattr(grouping, "BATCH_BYTES", data.draw(st.sampled_from([1, 300])))
         found = joined(
             grouped_schema(schema, names), grouped(schema, batches, names, by_key=by_key)
