@@ -1,0 +1,194 @@
+"""Files that lod does not read: how they begin or end, and how other programs convert them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from lodcli.formats.core.errors import NotThisFormatError
+from lodcli.formats.storage.compression import codec_of, codec_suffix
+
+
+class Unread(NamedTuple):
+    """A kind of file, with its article, and what to do with it; "" if that is unknown."""
+
+    what: str
+    remedy: str = ""
+
+
+_CODECS = {b"BZh": "bzip2", b"\xfd7zXZ\0": "xz"}
+# Only for binary formats: text may begin with the letter of zlib's marks.
+_ZLIB = dict.fromkeys((b"\x78\x01", b"\x78\x9c", b"\x78\xda"), "zlib")
+_AS_PARQUET = "and .to_parquet writes Parquet"
+_PICKLE = Unread("a pickle", ", as it may run any code; save what is in it as Parquet, npz or JSON")
+_PIXELS = "; PIL.Image.open reads the pixels of an image, numpy.save writes them as npy"
+_AUDIO = "; soundfile.read returns the samples of audio, numpy.save writes them as npy"
+_VIDEO = "; PyAV returns the frames of a video, numpy.save writes them as npy"
+_NETCDF3 = Unread("a netCDF 3 file", "; rewrite it as HDF5 with nccopy -k nc4")
+_IMAGE = Unread("an image", _PIXELS)
+_MP3 = Unread("an MP3 file", _AUDIO)
+# By their first bytes, of files that may hold anything.
+_ARCHIVES = {
+    b"PK\3\4": "a zip file",
+    b"\x1f\x8b\x08": "a file packed with gzip",
+    b"\x28\xb5\x2f\xfd": "a file packed with zstd",
+    **{mark: f"a file packed with {codec}" for mark, codec in _CODECS.items()},
+}
+# By bytes near their beginning, from a position on. A run of tokens may have one of these by
+# chance.
+_BEGINNINGS = {
+    (0, b"\x7fELF"): Unread("a program"),
+    (0, b"GGUF"): Unread(
+        "a GGUF model",
+        "; gguf.GGUFReader returns its arrays, safetensors.numpy.save_file saves them",
+    ),
+    **dict.fromkeys(((0, b"\x80\x02"), (0, b"\x80\x04\x95"), (0, b"\x80\x05\x95")), _PICKLE),
+    (0, b"%PDF"): Unread("a PDF document"),
+    **dict.fromkeys(((0, b"\x89PNG"), (0, b"\xff\xd8\xff"), (0, b"GIF8"), (8, b"WEBP")), _IMAGE),
+    **dict.fromkeys(((0, b"II*\0"), (0, b"MM\0*")), _IMAGE),
+    (0, b"SQLite format 3"): Unread(
+        "an SQLite database", f"; pandas.read_sql reads its tables, {_AS_PARQUET}"
+    ),
+    (8, b"DUCK"): Unread(
+        "a DuckDB database", "; in DuckDB, COPY TABLE TO 'FILE.parquet' writes a table as Parquet"
+    ),
+    (0, b"ORC"): Unread(
+        "an ORC table",
+        "; pyarrow.orc.read_table reads it, pyarrow.parquet.write_table writes Parquet",
+    ),
+    (0, b"Obj\x01"): Unread(
+        "an Avro file", "; polars.read_avro reads it, and .write_parquet writes Parquet"
+    ),
+    (0, b"root\0"): Unread(
+        "a ROOT file", "; uproot reads its trees as Awkward arrays, ak.to_parquet writes Parquet"
+    ),
+    **dict.fromkeys(((0, b"CDF\x01"), (0, b"CDF\x02"), (0, b"CDF\x05")), _NETCDF3),
+    (0, b"GRIB"): Unread("a GRIB file", "; xarray.open_dataset reads it, .to_netcdf writes HDF5"),
+    (0, b"\x0e\x03\x13\x01"): Unread("an HDF4 file", "; h4toh5 writes HDF5"),
+    (0, b"SIMPLE  ="): Unread(
+        "a FITS file", "; astropy.io.fits reads its arrays, numpy.save writes them as npy"
+    ),
+    (0, b"MATLAB 5.0 MAT-file"): Unread(
+        "a file of MATLAB before 7.3", "; save it as HDF5 with -v7.3"
+    ),
+    (16, b"\xde\xc0\xef\xbe"): Unread(
+        "an LMDB database", "; write its values as Parquet, webdataset or another format of lod"
+    ),
+    (8, b"WAVE"): Unread("a WAV file", _AUDIO),
+    (8, b"AIFF"): Unread("an AIFF file", _AUDIO),
+    (0, b"fLaC"): Unread("a FLAC file", _AUDIO),
+    (0, b"OggS"): Unread("an Ogg file", _AUDIO),
+    **dict.fromkeys(((0, b"ID3"), (0, b"\xff\xfb"), (0, b"\xff\xf3")), _MP3),
+    (8, b"AVI "): Unread("an AVI file", _VIDEO),
+    (4, b"ftyp"): Unread("an MP4 or QuickTime file", _VIDEO),
+    (0, b"\x1a\x45\xdf\xa3"): Unread("a Matroska or WebM file", _VIDEO),
+}
+_SPARSE = (
+    "; save data, indices and indptr of its CSR matrix with numpy.savez, and read them with --data "
+    "data,indices --offsets indptr"
+)
+_CONLL = Unread(
+    "CoNLL files",
+    "; make a tsv of it, with the number of the sentence as a column, and give --levels sentence",
+)
+_OF_R = Unread(
+    "files of R", "; in R, arrow::write_parquet writes a data frame, also with columns of lists"
+)
+_SHEETS = Unread("Excel workbooks", "; save the sheet as CSV UTF-8")
+_PICKLES = Unread(
+    "pickles", ", as they may run any code; save what is in them as Parquet, npz or JSON"
+)
+_RNNS = "; `lod weights` reads the RNNs in them"
+# By the extension.
+_ENDINGS = {
+    ".arff": Unread(
+        "ARFF", "; aeon's load_from_arff_file reads it, save_to_ts_file writes a .ts file"
+    ),
+    **dict.fromkeys((".svm", ".libsvm", ".svmlight"), Unread("LIBSVM files", _SPARSE)),
+    ".mtx": Unread("Matrix Market files", _SPARSE),
+    **dict.fromkeys((".conll", ".conllu"), _CONLL),
+    **dict.fromkeys((".xlsx", ".xls"), _SHEETS),
+    ".ods": Unread("spreadsheets", "; save the sheet as CSV"),
+    ".keras": Unread("models of Keras as data", _RNNS),
+    ".onnx": Unread("ONNX models as data", _RNNS),
+    **dict.fromkeys((".rds", ".rda", ".rdata"), _OF_R),
+    ".dta": Unread("files of Stata", f"; pandas.read_stata reads it, {_AS_PARQUET}"),
+    ".sav": Unread("files of SPSS", f"; pandas.read_spss reads it, {_AS_PARQUET}"),
+    ".sas7bdat": Unread("files of SAS", f"; pandas.read_sas reads it, {_AS_PARQUET}"),
+    ".mat": Unread("files of MATLAB before 7.3", "; save it as HDF5 with -v7.3"),
+    **dict.fromkeys((".pkl", ".pickle", ".joblib"), _PICKLES),
+    ".msgpack": Unread(
+        "MessagePack",
+        "; flax.serialization.msgpack_restore reads that of Flax, safetensors.flax.save_file saves "
+        "its arrays",
+    ),
+    ".beton": Unread("files of FFCV", "; write the samples as webdataset or Parquet"),
+    **dict.fromkeys((".mp3", ".au", ".caf", ".w64", ".rf64"), Unread("audio", _AUDIO)),
+    ".bmp": Unread("images", _PIXELS),
+}
+_PRINTABLE = frozenset(b"\t\n\r" + bytes(range(32, 127)))
+# Fewer bytes of tokens may be printable by chance.
+_TEXT_BYTES = 16
+
+
+def of_beginning(head: bytes) -> Unread | None:
+    """Return the kind of file that begins like this; None if it is unknown."""
+    return next(
+        (kind for (at, mark), kind in _BEGINNINGS.items() if head.startswith(mark, at)), None
+    )
+
+
+def _archive(head: bytes) -> str | None:
+    return next((what for mark, what in _ARCHIVES.items() if head.startswith(mark)), None)
+
+
+def refuse_other(head: bytes) -> None:
+    """Raise NotThisFormatError if a .bin file is not a raw token file."""
+    kind = of_beginning(head)
+    found = _archive(head) if kind is None else kind.what
+    if found is None and len(head) >= _TEXT_BYTES and set(head) <= _PRINTABLE:
+        found = "text"
+    if found is not None:
+        raise NotThisFormatError(f"begins like {found}; if it holds tokens, use --from tokens")
+
+
+def packed(head: bytes) -> str | None:
+    """Return how a file is compressed and what to do, None if not compressed."""
+    codec = codec_of(head)
+    if codec is not None:
+        ending = codec_suffix(codec)
+        return (
+            f"packed with {codec}; unpack it first, or give it a name that ends with {ending}, as "
+            f"in .tar{ending}"
+        )
+    unread = (_CODECS | _ZLIB).items()
+    codec = next((name for mark, name in unread if head.startswith(mark)), None)
+    if codec is not None:
+        return f"packed with {codec}, which lod does not read; unpack it, or pack it with gzip"
+    return None
+
+
+def advice(head: bytes, ending: str) -> str:
+    """Return a hint for a file whose format was not recognised.
+
+    Args:
+        head: its first bytes.
+        ending: of its name, lower case, with the dot.
+    """
+    kind = of_beginning(head)
+    if kind is not None:
+        return f"it begins like {kind.what}, which lod does not read{kind.remedy}"
+    if ending in _ENDINGS:
+        return "lod does not read " + "".join(_ENDINGS[ending])
+    if head.lstrip()[:1] in (b"[", b"{"):
+        return "if it is JSON, --from json reads a document, --from jsonl one value per line"
+    if codec_of(head) is not None:
+        return f"it is {packed(head)}"
+    archive = _archive(head)
+    if archive is not None:
+        return f"it begins like {archive}, which lod does not read; unpack it first"
+    text = head[: _TEXT_BYTES * 16]
+    if b"\0" in text or any(byte < 32 and byte not in _PRINTABLE for byte in text):
+        return "it is binary data of no format that lod knows; --from FORMAT says which it is"
+    first = head.partition(b"\n")[0]
+    guess = next((name for mark, name in ((b"\t", "tsv"), (b",", "csv")) if mark in first), "text")
+    return f"it looks like {guess}: --from {guess}"
