@@ -129,7 +129,9 @@ class IndexedSource(Source):
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         wanted = set(names)
         schema = tuple(spec for spec in self.schema if spec.name in wanted)
-        return ahead(self._batches(schema, limit_bytes))
+        rows = sum((spec.rows or 0) * spec.row_bytes for spec in schema)
+        items = sum(level.items or 0 for spec in schema for level in spec.levels)
+        return ahead(self._batches(schema, limit_bytes), rows + OFFSET_BYTES * items)
 
     def _batches(self, schema: Schema, limit_bytes: int) -> Iterator[Batch]:
         parts = (self._group(group, limit_bytes) for group in groups(schema))

@@ -10,13 +10,23 @@ from lodcli.kernels.platform.pools import thread_pool
 
 T = TypeVar("T")
 
+# To start a thread and wait for its end takes longer than to read less than this.
+LEAST_BYTES = 1 << 20
 
-def ahead(items: Iterator[T]) -> Iterator[T]:
+
+def ahead(items: Iterator[T], size_bytes: int = LEAST_BYTES) -> Iterator[T]:
     """Yield the items, computing the next one in a thread.
 
     For iterators that spend their time in system calls or compiled code, which release the
     interpreter's lock. Exceptions propagate to the caller, after the items before them.
+
+    Args:
+        items: to yield.
+        size_bytes: of all items together, if it is known; for few bytes there is no thread.
     """
+    if size_bytes < LEAST_BYTES:
+        yield from items
+        return
     done = object()
     item = next(items, done)  # one alone needs no thread
     if item is done:

@@ -225,7 +225,8 @@ def _compare_values(
     result.unit = one.marks.unit if one.marks.unit == two.marks.unit else None
     if not one.row_bytes and not two.row_bytes:
         return  # no values: there may be too many rows to loop over
-    for start, x, y in checked(ahead(_blocks(a, b))):
+    size_bytes = (one.rows or 0) * (one.row_bytes + two.row_bytes)
+    for start, x, y in checked(ahead(_blocks(a, b), size_bytes)):
         if one.marks.unit != two.marks.unit:
             x, y = _scaled(x, one), _scaled(y, two)
         if x.dtype == y.dtype and same_bytes(x, y):

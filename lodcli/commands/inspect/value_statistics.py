@@ -90,7 +90,7 @@ def value_statistics(source: IndexedSource, spec: TensorSpec) -> ValueStatistics
     least: int | float | None = None
     greatest: int | float | None = None
     mean = squares = np.longdouble(0)
-    for block in ahead(_blocks(source, spec)):
+    for block in ahead(_blocks(source, spec), (spec.rows or 0) * spec.row_bytes):
         count += block.size
         zeros += block.size - int(np.count_nonzero(block))
         if block.dtype.kind == "c":

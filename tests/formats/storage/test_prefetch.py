@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
 
+import numpy as np
 import pytest
 
-from lodcli.formats.storage.prefetch import ahead
+import lodcli
+from lodcli import LoDTensor
+from lodcli.formats.storage import prefetch
+from lodcli.formats.storage.prefetch import LEAST_BYTES, ahead
 
 SECONDS = 60
 
@@ -61,3 +67,25 @@ def test_closing_waits_for_what_is_being_computed() -> None:
     assert begun.wait(SECONDS)
     found.close()  # type: ignore[attr-defined]
     assert finished.is_set()
+
+
+def test_few_bytes_are_read_without_a_thread() -> None:
+    def threads() -> Iterator[int]:
+        for _ in range(3):
+            yield threading.get_ident()
+
+    here = threading.get_ident()
+    assert set(ahead(threads(), LEAST_BYTES - 1)) == {here}
+    assert here not in set(list(ahead(threads(), LEAST_BYTES))[1:])
+
+
+def test_small_files_are_read_without_a_thread(tmp_path: Path) -> None:
+    path = tmp_path / "small.lod.h5"
+    lodcli.write(path, {"data": LoDTensor(np.arange(3), [[1, 2]]), "more": LoDTensor(np.arange(9))})
+    with (
+        mock.patch.object(prefetch, "thread_pool", side_effect=AssertionError),
+        lodcli.open(path) as file,
+    ):
+        (batch,) = file.batches()
+        assert batch["data"].to_list() == [[0], [1, 2]]
+        assert file["more"][[1, 8]].data.tolist() == [1, 8]
