@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
 from lodcli.kernels.platform import files
@@ -26,6 +26,12 @@ MOST_TREE_LEVELS = 16
 NAMES_A_LEAF, CHILDREN_A_NODE = 8, 32
 # Read size: structures are mostly adjacent. The last windows are cached.
 _WINDOW_BYTES, _WINDOWS = 4096, 8
+_HEADER_PREFIX = struct.Struct("<BBHIII")
+_MESSAGE = struct.Struct("<HHB3x")
+# Of a symbol node, and of one of its names.
+_NODE, _ENTRY = struct.Struct("<4sBBH"), struct.Struct("<QQIIQQ")
+_TREE_NODE = struct.Struct("<4sBBHQQ")
+_ADDRESSES = struct.Struct("<QQQ")
 # Header messages by their numbers.
 NIL, DATASPACE, DATATYPE, FILL, LAYOUT = 0x00, 0x01, 0x03, 0x05, 0x08
 FILTERS, CONTINUATION, GROUP = 0x0B, 0x10, 0x11
@@ -39,16 +45,15 @@ _REFUSED = {
 }
 
 
-@dataclass(frozen=True)
-class Link:
+# Not dataclasses, here and in `stored`: a file of many tensors has many, and they are made slowly.
+class Link(NamedTuple):
     """An entry of a group: where an object's header is, None for a soft link."""
 
     address: int | None
     cached: tuple[int, int] | None
 
 
-@dataclass(frozen=True)
-class Messages:
+class Messages(NamedTuple):
     """The messages of an object header.
 
     Attributes:
@@ -142,7 +147,7 @@ def root_of(blocks: Blocks) -> Link:
         raise foreign("unlike containers written by lod (its superblock differs)")
     if end > blocks.size:
         raise DamagedFileError(f"file: is truncated (expected {end} bytes, found {blocks.size})")
-    return _link(head[56:96])
+    return _link(*_ENTRY.unpack_from(head, 56))
 
 
 def check_end(blocks: Blocks) -> None:
@@ -174,7 +179,7 @@ def messages_at(blocks: Blocks, address: int, path: str) -> Messages:
     prefix = blocks.take(address, 16, path)
     if path == "/" and prefix.startswith(b"OHDR"):  # with other properties than lod sets
         raise foreign("unlike containers written by lod (its root group differs)")
-    version, zero, count, names, size, padding = struct.unpack("<BBHIII", prefix)
+    version, zero, count, names, size, padding = _HEADER_PREFIX.unpack(prefix)
     if version != 1 or zero or padding or size > LONGEST_HEADER:
         raise DamagedFileError(f"{path}: its object header differs from those written by lod")
     waiting = [blocks.take(address + 16, size, path)]
@@ -186,13 +191,14 @@ def messages_at(blocks: Blocks, address: int, path: str) -> Messages:
         while place < len(block):
             if place + 8 > len(block):
                 raise _damaged_header(path)
-            kind, length, flags = struct.unpack_from("<HHB3x", block, place)
-            content = block[place + 8 : place + 8 + length]
-            place, seen = place + 8 + length, seen + 1
+            kind, length, flags = _MESSAGE.unpack_from(block, place)
+            begin = place + 8
+            place, seen = begin + length, seen + 1
             if place > len(block) or length % 8 or seen > count:
                 raise _damaged_header(path)
             if kind == NIL:
                 continue
+            content = block[begin:place]
             if kind in _REFUSED:
                 problems.append(_REFUSED[kind])  # such messages may repeat
             elif kind == CONTINUATION and length == 16:
@@ -215,10 +221,8 @@ def _damaged_header(path: str) -> DamagedFileError:
 # -- groups ------------------------------------------------------------------------
 
 
-def links_of(
-    blocks: Blocks, link: Link, messages: Messages, path: str
-) -> Iterator[tuple[str, Link]]:
-    """Yield the names in a group, in the order of their bytes.
+def links_of(blocks: Blocks, link: Link, messages: Messages, path: str) -> dict[str, Link]:
+    """Return the links of a group by name, in the order of the bytes of their names.
 
     Args:
         link: of the group.
@@ -233,17 +237,19 @@ def links_of(
         raise DamagedFileError(f"{path}: its names are stored twice")
     names = _heap(blocks, heap, path)
     before = b""
-    for number, (name, entry) in enumerate(_entries(blocks, tree, names, path)):
+    found: dict[str, Link] = {}
+    for name, entry in _entries(blocks, tree, names, path):
         if name <= before or b"/" in name:
             raise DamagedFileError(f"{path}: its names are damaged")
-        if number == MOST_NAMES:
+        if len(found) == MOST_NAMES:
             raise DamagedFileError(f"{path}: has more than {MOST_NAMES} names")
         before = name
-        yield name.decode("utf-8", "replace"), _link(entry)
+        found[name.decode("utf-8", "replace")] = _link(*entry)
+    return found
 
 
-def _link(entry: bytes) -> Link:
-    _, address, kind, zero, tree, heap = struct.unpack("<QQIIQQ", entry)
+def _link(_: int, address: int, kind: int, zero: int, tree: int, heap: int) -> Link:
+    """Return the link of the six fields of an entry; the first is the place of its name."""
     if kind == 2:
         return Link(None, None)
     if kind > 1 or zero:
@@ -255,7 +261,7 @@ def _heap(blocks: Blocks, address: int, path: str) -> bytes:
     """Return the names of a group, one after another."""
     what = f"{path}, the heap of its names"
     head = blocks.take(address, 32, what)
-    size, free, place = struct.unpack_from("<QQQ", head, 8)
+    size, free, place = _ADDRESSES.unpack_from(head, 8)
     if not head.startswith(b"HEAP\0\0\0\0"):
         raise DamagedFileError(f"{path}: its names are damaged")
     names = blocks.take(place, size, what)
@@ -272,21 +278,23 @@ def _heap(blocks: Blocks, address: int, path: str) -> bytes:
     return names
 
 
-def _entries(blocks: Blocks, tree: int, names: bytes, path: str) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the names and entries of a group.
+def _entries(
+    blocks: Blocks, tree: int, names: bytes, path: str
+) -> Iterator[tuple[bytes, tuple[int, ...]]]:
+    """Yield the names of a group, each with the fields of its entry.
 
     lod does not use the keys of the tree, but HDF5 finds names with them.
     """
     size = 24 + 8 * (2 * CHILDREN_A_NODE + 1)
     for node in walk(blocks, tree, 0, size, 8, CHILDREN_A_NODE, path):
         for start in range(8, len(node) - 8, 16):
-            low, leaf, high = struct.unpack_from("<QQQ", node, start - 8)
+            low, leaf, high = _ADDRESSES.unpack_from(node, start - 8)
             content = blocks.take(leaf, 8 + 40 * NAMES_A_LEAF, f"{path}, its names")
-            signature, version, zero, count = struct.unpack_from("<4sBBH", content)
+            signature, version, zero, count = _NODE.unpack_from(content)
             if signature != b"SNOD" or version != 1 or zero or not 0 < count <= NAMES_A_LEAF:
                 raise DamagedFileError(f"{path}: its names are damaged")
-            entries = [content[8 + 40 * number : 48 + 40 * number] for number in range(count)]
-            found = [_name(names, struct.unpack_from("<Q", entry)[0], path) for entry in entries]
+            entries = list(_ENTRY.iter_unpack(content[8 : 8 + 40 * count]))
+            found = [_name(names, entry[0], path) for entry in entries]
             if not _name(names, low, path) < found[0] <= found[-1] <= _name(names, high, path):
                 raise DamagedFileError(f"{path}: its names are damaged")
             yield from zip(found, entries, strict=True)
@@ -327,7 +335,7 @@ def walk(
     while waiting:
         address, level = waiting.pop()
         node = blocks.take(address, node_bytes, what)
-        signature, found, height, count, left, right = struct.unpack_from("<4sBBHQQ", node)
+        signature, found, height, count, left, right = _TREE_NODE.unpack_from(node)
         if signature != b"TREE" or found != kind or height != (height if level is None else level):
             raise DamagedFileError(f"{path}: its index is damaged")
         if count > most or height > MOST_TREE_LEVELS or (not count and level is not None):

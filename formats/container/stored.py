@@ -6,7 +6,7 @@ import math
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,9 @@ MAX_EXPANSION = 1100
 MAX_CHUNK_BYTES = 1 << 20
 CHUNKS_A_NODE = 64  # twice HDF5's default rank
 _CONTIGUOUS, _CHUNKED = 1, 2
-_DATASET = {parser.DATASPACE, parser.DATATYPE, parser.FILL, parser.LAYOUT}
+_GROUP = frozenset({parser.GROUP})
+_DATASET = frozenset({parser.DATASPACE, parser.DATATYPE, parser.FILL, parser.LAYOUT})
+_FILTERED = _DATASET | {parser.FILTERS}
 
 Int64s = npt.NDArray[np.int64]
 
@@ -45,8 +47,7 @@ class Chunks:
     filters: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class StoredDataset:
+class StoredDataset(NamedTuple):
     """A dataset that matches its entry in the header.
 
     Attributes:
@@ -58,8 +59,7 @@ class StoredDataset:
     chunks: Chunks | None = None
 
 
-@dataclass(frozen=True)
-class _Layout:
+class _Layout(NamedTuple):
     """Position of the bytes of a dataset.
 
     Attributes:
@@ -91,12 +91,12 @@ class ContainerFile:
         messages = parser.messages_at(self._blocks, root.address or 0, "/")
         if parser.GROUP not in messages.by_kind:
             raise parser.foreign("unlike containers written by lod (its root group differs)")
-        self._links = dict(parser.links_of(self._blocks, root, messages, "/"))
+        self._links = parser.links_of(self._blocks, root, messages, "/")
         if PATH[1:] not in self._links:
             raise parser.foreign()
         if messages.problem is not None:
             raise DamagedFileError(f"/: {messages.problem}")
-        _require_only(messages, {parser.GROUP}, "/")
+        _require_only(messages, _GROUP, "/")
         parser.check_end(self._blocks)
 
     def header(self) -> bytes:
@@ -147,8 +147,8 @@ class ContainerFile:
         messages = parser.object_at(self._blocks, link, path)
         if parser.GROUP not in messages.by_kind:
             raise DamagedFileError(f"{path}: is a dataset; must be a group")
-        _require_only(messages, {parser.GROUP}, path)
-        return dict(parser.links_of(self._blocks, link, messages, path))
+        _require_only(messages, _GROUP, path)
+        return parser.links_of(self._blocks, link, messages, path)
 
     def _dataset_at(self, link: Link, path: str) -> Messages:
         messages = parser.object_at(self._blocks, link, path)
@@ -290,14 +290,14 @@ def _check_names(parent: str, links: Mapping[str, Link], expected: Mapping[str, 
         raise DamagedFileError(f"{parent}/{name}: is missing")
 
 
-def _require_only(messages: Messages, kinds: set[int], path: str) -> None:
-    for kind in messages.by_kind.keys() - kinds:
+def _require_only(messages: Messages, kinds: frozenset[int], path: str) -> None:
+    for kind in () if messages.by_kind.keys() <= kinds else messages.by_kind.keys() - kinds:
         raise DamagedFileError(f"{path}: has a message {kind:#06x}, which lod never writes")
 
 
 def _check_others(messages: Messages, path: str) -> None:
     """Raise DamagedFileError if there are messages of other kinds, or there is a fill value."""
-    _require_only(messages, _DATASET | {parser.FILTERS}, path)
+    _require_only(messages, _FILTERED, path)
     fill = messages.by_kind[parser.FILL]
     # Version 2, and no value. Its write time does not matter: all rows are stored.
     if len(fill) != 8 or fill[0] != 2 or fill[4:] != bytes(4):
