@@ -52,6 +52,24 @@ def test_it_may_be_closed_in_its_own_thread() -> None:
     assert errors == []
 
 
+def test_it_may_be_closed_in_a_thread_that_is_starting() -> None:
+    """As the collector of garbage does: such a thread holds a lock of Python's threads."""
+    lock = getattr(threading, "_shutdown_locks_lock", None)
+    if lock is None:
+        pytest.skip("this Python has no such lock")
+    found = ahead(iter(range(9)))
+    assert next(found) == 0
+    closed = threading.Event()
+
+    def close() -> None:
+        with lock:
+            found.close()  # type: ignore[attr-defined]
+        closed.set()
+
+    threading.Thread(target=close, daemon=True).start()
+    assert closed.wait(SECONDS)
+
+
 def test_closing_waits_for_what_is_being_computed() -> None:
     begun, finished = threading.Event(), threading.Event()
 
