@@ -33,8 +33,12 @@ _AHEAD_BYTES = 4 << 10
 # In messages of the Parquet reader about sound files, which are the same exception as damage.
 _NOT_READ = ("Not yet implemented", "not supported by the C++ implementation")
 
-# By words in pyarrow's messages about values that some writers store.
+# By words in pyarrow's messages about values, types and messages that some writers store.
 _NO_DAMAGE = {
+    "Integers with more than 64 bits": "has a column of integers of 128 bits, which tensors cannot "
+    "hold; cast it, as to Int64, or leave it out, when you write the file",
+    "of type schema but got tensor": "holds a single tensor without a schema, as "
+    "pyarrow.ipc.write_tensor writes it; save it with numpy.save",
     "whole number of days": "has dates with a time of day ({}); write them as timestamps, in "
     "JavaScript with the type TimestampMillisecond, or choose other columns",
     "not within the acceptable range": "has times outside of a day ({}); write durations as "
@@ -238,23 +242,29 @@ def damage() -> Iterator[None]:
         yield
     except LodError:
         raise
-    except pa.ArrowNotImplementedError as error:
-        raise UnsupportedError(f"cannot be read ({brief(error)})") from None
     except (pa.ArrowException, ValueError, IndexError, KeyError, struct.error) as error:
         if "Failed to launch worker thread" in str(error):
             raise OSError(errno.EAGAIN, NO_THREAD) from None
-        for words, message in _NO_DAMAGE.items():
-            if words in str(error):
-                raise UnsupportedError(message.format(brief(error))) from None
+        _refuse_sound(error)
+        if isinstance(error, pa.ArrowNotImplementedError):
+            raise UnsupportedError(f"cannot be read ({brief(error)})") from None
         raise DamagedFileError(f"is damaged ({brief(error)})") from None
     except OSError as error:
         if error.errno is not None:
             raise
+        _refuse_sound(error)
         if any(words in str(error) for words in _NOT_READ):
             raise UnsupportedError(f"cannot be read ({brief(error)})") from None
         raise DamagedFileError(f"is damaged ({brief(error)})") from None
     except MemoryError as error:
         raise TooLargeError(f"needs more memory than is available ({brief(error)})") from None
+
+
+def _refuse_sound(error: Exception) -> None:
+    """Raise UnsupportedError if pyarrow's error is about a file that is not damaged."""
+    for words, message in _NO_DAMAGE.items():
+        if words in str(error):
+            raise UnsupportedError(message.format(brief(error))) from None
 
 
 def validate(batch: pa.RecordBatch) -> None:

@@ -132,13 +132,13 @@ def decoded(data: bytes) -> Array:
 
 # Cached: an archive may have thousands of small arrays with few different headers.
 @lru_cache(maxsize=1024)
-def _checked_fields(fields: bytes) -> tuple[np.dtype[Any], tuple[int, ...], bool]:
+def _checked_fields(fields: str) -> tuple[np.dtype[Any], tuple[int, ...], bool]:
     descr, shape, fortran = _header_fields(fields)
     return _checked_dtype(descr), shape, fortran
 
 
 def _checked_dtype(descr: object) -> np.dtype[Any]:
-    if "O" in str(descr):
+    if _has_objects(descr):
         raise UnsupportedError(
             "holds Python objects, which are never unpickled; save an array of numbers; of arrays "
             "of different lengths, numpy.concatenate(x) and their lengths, for --data and --lengths"
@@ -150,6 +150,15 @@ def _checked_dtype(descr: object) -> np.dtype[Any]:
             f"has dtype {repr(descr)[:100]}, which tensors cannot hold; {remedy_of(descr)}"
         )
     return np.dtype(descr)
+
+
+def _has_objects(descr: object) -> bool:
+    """Return whether an array, or a field of its records, holds Python objects."""
+    if isinstance(descr, str):
+        return "O" in descr
+    return isinstance(descr, list) and any(
+        isinstance(field, tuple) and len(field) > 1 and _has_objects(field[1]) for field in descr
+    )
 
 
 def remedy_of(descr: object) -> str:
@@ -189,7 +198,7 @@ def _raw_header(stream: IO[bytes]) -> tuple[int, tuple[object, tuple[int, ...], 
     return size, _header_fields(fields)
 
 
-def _fields(stream: IO[bytes]) -> tuple[int, bytes]:
+def _fields(stream: IO[bytes]) -> tuple[int, str]:
     """Return the number of bytes before the array, and the text of the header."""
     magic = stream.read(8)
     if magic[:6] != MAGIC or magic[6:] not in (b"\1\0", b"\2\0", b"\3\0"):
@@ -201,20 +210,23 @@ def _fields(stream: IO[bytes]) -> tuple[int, bytes]:
     fields = stream.read(length)
     if len(fields) < length:
         raise DamagedFileError("ends within its header")
-    return 8 + width + length, fields
+    try:  # before version 3, names of fields have one byte for each letter
+        return 8 + width + length, fields.decode("utf-8" if magic[6] == 3 else "latin1")
+    except UnicodeDecodeError as error:
+        raise DamagedFileError(f"its header is malformed ({brief(error)})") from None
 
 
 # The suffix of long integers in Python 2.
-_LONG = re.compile(rb"(?<=[0-9])L(?=[,)])")
+_LONG = re.compile(r"(?<=[0-9])L(?=[,)])")
 
 
 # Many arrays of a file have equal headers.
 @lru_cache(64)
-def _header_fields(text: bytes) -> tuple[object, tuple[int, ...], bool]:
+def _header_fields(text: str) -> tuple[object, tuple[int, ...], bool]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            fields = ast.literal_eval(_LONG.sub(b"", text).decode("utf-8"))
+            fields = ast.literal_eval(_LONG.sub("", text))
         descr, shape, fortran = fields["descr"], fields["shape"], fields["fortran_order"]
         sound = len(fields) == 3 and isinstance(shape, tuple) and isinstance(fortran, bool)
         if not sound or not all(type(extent) is int and extent >= 0 for extent in shape):

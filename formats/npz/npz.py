@@ -189,11 +189,14 @@ class _NpzSource(ArraySource[Member]):
         if not infos:
             self.refuse_left_out()
             raise InvalidDataError("holds no array")
-        if options.data is None and infos.keys() >= {"data", "indices", "indptr", "format"}:
+        if options.data is None and infos.keys() >= {"data", "format", "shape"}:
             del infos["format"]
             self.left_out["format"] = UnsupportedError(
                 "format: is that of a sparse matrix of scipy; --data data,indices --offsets indptr "
                 "reads the rows of a CSR matrix, the columns of a CSC matrix"
+                if {"indices", "indptr"} <= infos.keys()
+                else "format: is that of a sparse matrix of scipy in another form than CSR; save "
+                "matrix.tocsr()"
             )
         arrays: dict[str, Member | FixedTexts] = {}
 

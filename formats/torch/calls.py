@@ -175,7 +175,7 @@ class Calls:
     ) -> Array | Refused:
         kind = rest[2].name.rpartition(" ")[2] if isinstance(rest[2], Global) else str(rest[2])
         if kind not in _DTYPES:
-            return Refused(f"a tensor of dtype {kind}, which is not supported")
+            return Refused(f"a tensor of dtype {kind}, which is not supported; save tensor.float()")
         if not isinstance(storage, Storage):
             raise DamagedFileError("a tensor without a storage")
         return self._view(storage, _DTYPES[kind], offset, shape, strides, *rest[3:4])

@@ -168,8 +168,7 @@ class Interpreter:
             return
         reason = (
             f"refers to {ascii(name)[1:-1][:100].replace(' ', '.')}; only tensors, "
-            "lists, tuples and dicts are read"
-            + ("; save arrays with torch.from_numpy(array)" if name.startswith("numpy") else "")
+            f"lists, tuples and dicts are read{_remedy(name)}"
         )
         # One Refused per name: a pickle may name the class again for every object.
         self._push(self._refused.setdefault(name, Refused(reason)))
@@ -188,3 +187,19 @@ class Interpreter:
         self._last(1)  # attributes, such as _metadata of a state dict
         if not isinstance(self._stack[-1], dict | Ignored | Refused):
             raise DamagedFileError("sets attributes of a value that has none")
+
+
+# What to save in place of some objects, by the beginning of their names.
+_INSTEAD = {
+    "numpy": "save arrays with torch.from_numpy(array)",
+    "torch._utils _rebuild_sparse_tensor": "save tensor.to_dense(), or the parts of a CSR tensor: "
+    "values(), crow_indices() as offsets and col_indices()",
+    "torch._utils _rebuild_qtensor": "save tensor.dequantize()",
+    "torch._utils _rebuild_meta_tensor_no_storage": "a tensor on the device meta has no values",
+    "torch.nn.modules": "save module.state_dict()",
+}
+
+
+def _remedy(name: str) -> str:
+    found = next((said for start, said in _INSTEAD.items() if name.startswith(start)), None)
+    return "" if found is None else f"; {found}"

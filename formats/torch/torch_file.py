@@ -18,7 +18,7 @@ from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.storage.zip_archive import first_name
 from lodcli.kernels.dtypes import ALL_DTYPES
-from lodcli.kernels.errors import SelectionError
+from lodcli.kernels.errors import SelectionError, UnsupportedError
 
 PACKAGE = Package("torch", "lodcli[torch]", "writing")
 FORMS = ("nested", "packed", "padded", "list", "flat")
@@ -57,6 +57,11 @@ class Torch(Format):
         from lodcli.formats.torch.archive import load
         from lodcli.formats.torch.values import items_of
 
+        if source.path is not None and source.path.suffix == ".distcp":
+            raise UnsupportedError(
+                "is one file of a checkpoint of torch.distributed; convert its folder, with python "
+                "-m torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER FILE.pt"
+            )
         file = source.make_seekable()
         loaded = load(file)
         most_bytes = source.bounds.growth(file.seek(0, 2))

@@ -175,12 +175,21 @@ def require_supported(*values: Any) -> None:
             raise UnsupportedError(value.reason)
 
 
-def _rows(array: Any) -> Array:
+# What to save in place of an item of a list.
+_INSTEAD = {
+    **dict.fromkeys((int, float, bool), "; save torch.tensor(..) of each list of numbers"),
+    dict: "; save a dict of lists, {name: [sample[name] for sample in samples], ..}",
+}
+
+
+def _rows(array: Any, alone: str = "") -> Array:
+    """Return a tensor that has a row axis; `alone` is what to do with a single value."""
     require_supported(array)
     if not isinstance(array, np.ndarray):
-        raise UnsupportedError(f"expected a tensor, found {type(array).__name__}")
+        remedy = _INSTEAD.get(type(array), "")
+        raise UnsupportedError(f"expected a tensor, found {type(array).__name__}{remedy}")
     if not array.ndim:
-        raise InvalidDataError("is a single value; a tensor needs a row axis")
+        raise InvalidDataError(f"is a single value; a tensor needs a row axis{alone}")
     return array
 
 
@@ -320,7 +329,7 @@ class _Tree:
     def _add_leaf(self, part: Any, depth: int) -> None:
         place = f"item {len(self.leaves)}"
         with naming(place):
-            rows = _rows(part)
+            rows = _rows(part, "; save torch.stack(..) of a list of single values")
             if self.depth not in (None, depth):
                 raise InvalidDataError(
                     f"is a tensor in {depth} lists, earlier ones are in {self.depth}"

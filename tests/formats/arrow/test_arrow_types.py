@@ -206,6 +206,13 @@ def test_a_type_that_no_tensor_has_is_refused_by_name(tmp_path: Path) -> None:
     assert content(path, field=("y",))["y"].data.tolist() == [1]
 
 
+def test_a_tensor_without_a_schema_is_no_damage(tmp_path: Path) -> None:
+    with pa.OSFile(str(tmp_path / "t.arrow"), "wb") as file:
+        pa.ipc.write_tensor(pa.Tensor.from_numpy(np.ones((2, 3))), file)
+    with pytest.raises(UnsupportedError, match=r"holds a single tensor .*; save it with numpy"):
+        content(tmp_path / "t.arrow")
+
+
 @SUFFIXES
 def test_a_struct_without_fields_can_be_left_out(suffix: str, tmp_path: Path) -> None:
     if suffix == ".parquet":

@@ -78,6 +78,12 @@ def test_the_column_of_too_wide_integers_is_named(tmp_path: Path) -> None:
         content(tmp_path / "x.parquet")
 
 
+def test_too_wide_integers_of_an_ipc_file_are_no_damage(tmp_path: Path) -> None:
+    pl.DataFrame({"big": [2]}, schema={"big": pl.Int128}).write_ipc(tmp_path / "x.arrow")
+    with pytest.raises(UnsupportedError, match=r"a column of integers of 128 bits.* cast it"):
+        content(tmp_path / "x.arrow")
+
+
 def test_columns_group_records_as_polars_groups_them(tmp_path: Path) -> None:
     rng = np.random.default_rng(7)
     frame = pl.DataFrame(

@@ -106,6 +106,8 @@ def test_rows_go_through_pipes(tmp_path: Path) -> None:
         (np.array([b"abc"], "V3"), "cannot hold; save an array of numbers"),
         (np.zeros(2, ml_dtypes.bfloat16), r"; bfloat16 and float8 as array.astype\('f4'\)"),
         (np.zeros(2, [("a", "f4")]), "which tensors cannot hold; save each field of its records"),
+        (np.zeros(2, [("é", "f4"), ("O", "i2")]), "which tensors cannot hold; save each field of"),
+        (np.zeros(2, [("a", [("b", "O")])]), "holds Python objects"),
         (np.zeros(2, "M8[M]"), r"which tensors cannot hold; save array.astype\('M8\[D\]'\)"),
         (np.zeros(2, "m8[3h]"), r"which tensors cannot hold; save array.astype\('m8\[s\]'\)"),
         (np.array([["2020", "NaT"]], "M8[s]"), "row 0: holds NaT among several values"),

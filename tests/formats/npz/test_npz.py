@@ -286,6 +286,14 @@ def test_an_index_that_breaks_a_rule_is_named(
         content(saved(tmp_path, data=np.zeros(2), **arrays))
 
 
+@pytest.mark.parametrize("form", ["coo", "dia"])
+def test_a_sparse_matrix_of_scipy_in_another_form_is_named(form: str, tmp_path: Path) -> None:
+    sparse = pytest.importorskip("scipy.sparse")
+    sparse.save_npz(tmp_path / "x.npz", sparse.eye_array(3, format=form))
+    with pytest.raises(UnsupportedError, match=r"another form than CSR; save matrix\.tocsr\(\)"):
+        content(tmp_path / "x.npz")
+
+
 def test_a_sparse_matrix_of_scipy_is_named(tmp_path: Path) -> None:
     path = tmp_path / "x.npz"
     np.savez(path, format=b"csr", shape=(2, 9), data=[1.5, 2], indices=[8, 0], indptr=[0, 2, 2])

@@ -49,6 +49,15 @@ def test_every_dtype_and_shape_comes_as_torch_has_it(
         assert item.data.tolist() == tensor.tolist()
 
 
+def test_one_file_of_a_distributed_checkpoint_names_its_folder(tmp_path: Path) -> None:
+    checkpoint = pytest.importorskip("torch.distributed.checkpoint")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that there is one process
+        checkpoint.save({"x": torch.ones(2), "n": 3}, checkpoint_id=tmp_path / "saved")
+    with pytest.raises(UnsupportedError, match=r"0\.distcp: is one file of .*; convert its folder"):
+        content(tmp_path / "saved" / "__0_0.distcp")
+
+
 def test_views_of_one_storage_are_read_from_it(tmp_path: Path) -> None:
     whole = torch.arange(24).reshape(4, 6)
     value = {
