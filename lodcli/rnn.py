@@ -40,8 +40,10 @@ _NAMES = {
     _RNN + "training.classifier": (
         "Classifier Scored classifier_from_arrays classifier_gradients classify seeded_classifier"
     ),
-    _RNN + "training.loss": "Loss softmax_cross_entropy",
-    _RNN + "training.train": "Epoch Evaluation Labelled Recipe accuracy evaluate train",
+    _RNN + "training.loss": "Loss softmax_cross_entropy squared_error",
+    _RNN + "training.train": (
+        "Epoch Errors Evaluation Labelled Recipe accuracy evaluate prediction_errors train"
+    ),
 }
 
 

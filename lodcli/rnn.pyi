@@ -92,12 +92,15 @@ from lodcli.kernels.rnn.training.classifier import classify as classify
 from lodcli.kernels.rnn.training.classifier import seeded_classifier as seeded_classifier
 from lodcli.kernels.rnn.training.loss import Loss as Loss
 from lodcli.kernels.rnn.training.loss import softmax_cross_entropy as softmax_cross_entropy
+from lodcli.kernels.rnn.training.loss import squared_error as squared_error
 from lodcli.kernels.rnn.training.train import Epoch as Epoch
+from lodcli.kernels.rnn.training.train import Errors as Errors
 from lodcli.kernels.rnn.training.train import Evaluation as Evaluation
 from lodcli.kernels.rnn.training.train import Labelled as Labelled
 from lodcli.kernels.rnn.training.train import Recipe as Recipe
 from lodcli.kernels.rnn.training.train import accuracy as accuracy
 from lodcli.kernels.rnn.training.train import evaluate as evaluate
+from lodcli.kernels.rnn.training.train import prediction_errors as prediction_errors
 from lodcli.kernels.rnn.training.train import train as train
 
 __all__ = [
@@ -119,6 +122,7 @@ __all__ = [
     "ElmanCell",
     "ElmanWeights",
     "Epoch",
+    "Errors",
     "Evaluation",
     "GRUCell",
     "GRUWeights",
@@ -185,6 +189,7 @@ __all__ = [
     "nested_forward",
     "nested_from_state_dict",
     "nested_state_dict",
+    "prediction_errors",
     "read_weights",
     "rnn_backward",
     "rnn_forward",
@@ -194,6 +199,7 @@ __all__ = [
     "seeded_nested",
     "seeded_weights",
     "softmax_cross_entropy",
+    "squared_error",
     "stack_backward",
     "stack_forward",
     "state_dict",

@@ -16,10 +16,15 @@ class Training(Report):
         loss: the training loss of that epoch, null without epochs.
         validation_loss: its loss on the validation set, null without one.
         stopped_after: the epoch after which --patience ended the training; null if it did not.
-        classes: how many the model has.
+        classes: how many the model has; null if it predicts values.
+        values: how many it predicts for each sequence; null if it classifies.
         vocabulary: how many ids the embedding has, null without one.
         training_accuracy, validation_accuracy, test_accuracy: share of correct answers; null
-            without such a set.
+            without such a set, or of values.
+        training_rmse, validation_rmse, test_rmse: root mean squared error of each value; null
+            without such a set, or of classes.
+        training_baseline_rmse, validation_baseline_rmse, test_baseline_rmse: the same of the mean
+            of the training labels.
         training_sequences, validation_sequences, test_sequences: how many were scored.
     """
 
@@ -28,13 +33,20 @@ class Training(Report):
     loss: float | None
     validation_loss: float | None
     stopped_after: int | None
-    classes: int
+    classes: int | None
+    values: int | None
     vocabulary: int | None
     training_accuracy: float | None
+    training_rmse: list[float] | None
+    training_baseline_rmse: list[float] | None
     training_sequences: int | None
     validation_accuracy: float | None
+    validation_rmse: list[float] | None
+    validation_baseline_rmse: list[float] | None
     validation_sequences: int | None
     test_accuracy: float | None
+    test_rmse: list[float] | None
+    test_baseline_rmse: list[float] | None
     test_sequences: int | None
 
 

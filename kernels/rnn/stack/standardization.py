@@ -23,8 +23,10 @@ from lodcli.kernels.rnn.stack.state_dict import beside_rnns
 from lodcli.kernels.runtime.argument_types import construction_explained, types_explained
 from lodcli.kernels.runtime.summaries import Summarized
 
-# The names in a state dict: those of a torch module with buffers `mean` and `std`.
-MEAN, STD = "standardize.mean", "standardize.std"
+# The names in a state dict: those of a torch module with buffers `mean` and `std`; of rows, and of
+# the targets that a model predicts.
+ROWS, TARGETS = "standardize", "targets"
+MEAN, STD = f"{ROWS}.mean", f"{ROWS}.std"
 # Rows computed at a time, because float64 takes twice the memory of float32.
 _ROWS = 1 << 14
 
@@ -37,6 +39,7 @@ class Standardization(Summarized):
     Attributes:
         mean: (D,), what is subtracted.
         std: (D,), above 0, what the difference is divided by.
+        name: of both in a state dict: "standardize", or "targets".
 
     Raises:
         ShapeMismatchError, InvalidDataError: other shapes, or values that are not finite.
@@ -48,12 +51,13 @@ class Standardization(Summarized):
 
     mean: Array
     std: Array
+    name: str = ROWS
 
     def __post_init__(self) -> None:
-        for name, array in ((MEAN, self.mean), (STD, self.std)):
+        for name, array in self.arrays().items():
             if array.ndim != 1 or array.shape != self.mean.shape:
                 raise ShapeMismatchError(
-                    f"{name}: expected shape (D,), as of {MEAN}, found {array.shape}"
+                    f"{name}: expected shape (D,), as of {self.name}.mean, found {array.shape}"
                 )
             if not is_float(array.dtype) or not np.isfinite(array).all():
                 found = array.dtype if not is_float(array.dtype) else "inf or nan"
@@ -61,15 +65,20 @@ class Standardization(Summarized):
                     f"{name}: expected finite floating-point values, found {found}"
                 )
         if not (self.std > 0).all():
-            raise InvalidDataError(f"{STD}: expected values above 0")
+            raise InvalidDataError(f"{self.name}.std: expected values above 0")
+
+    def arrays(self) -> dict[str, Array]:
+        """Return both arrays by their names in a state dict; shared, not copied."""
+        return {f"{self.name}.mean": self.mean, f"{self.name}.std": self.std}
 
     @classmethod
     @types_explained
-    def of(cls, data: Array) -> Standardization:
+    def of(cls, data: Array, name: str = ROWS) -> Standardization:
         """Return those of rows: the standard deviation divides by N; of equal values it is 1.
 
         Args:
             data: (N, ..) real numbers, N at least 1; rows of any shape are flattened to (D,).
+            name: of the result.
 
         Raises:
             InvalidDataError: no rows, complex values, or values that are not finite.
@@ -86,7 +95,7 @@ class Standardization(Summarized):
             std = np.sqrt(squares / len(rows)) * unit
         # Not std == 0: the mean of equal values is rounded.
         std[spread == 0] = 1
-        return cls(mean, std)
+        return cls(mean, std, name)
 
     @types_explained
     def applied(self, data: Array, dtype: DTypeLike | None = None) -> Array:
@@ -102,7 +111,8 @@ class Standardization(Summarized):
         rows = _flat(data)
         if rows.shape[1] != len(self.mean):
             raise ShapeMismatchError(
-                f"expected rows of {len(self.mean)} values, as {MEAN} has, found {rows.shape[1]}"
+                f"expected rows of {len(self.mean)} values, as {self.name}.mean has, found "
+                f"{rows.shape[1]}"
             )
         dtype = arithmetic_dtype(data.dtype) if dtype is None else dtype
         found = np.empty_like(rows, dtype=dtype, order="C")
@@ -114,18 +124,29 @@ class Standardization(Summarized):
                 found[start : start + len(part)] = part
         return found
 
+    def original(self, data: Array) -> Array:
+        """Return rows (N, D) before they were standardized, in float64."""
+        return data.astype(np.float64) * self.std + self.mean
 
-def standardization_in(entries: Mapping[str, Array]) -> Standardization | None:
-    """Return the standardization in a state dict, beside its RNNs; None if it has none.
+
+def standardization_in(entries: Mapping[str, Array], of: str = ROWS) -> Standardization | None:
+    """Return a standardization in a state dict, beside its RNNs; None if it has none.
+
+    Args:
+        entries: the state dict.
+        of: its name.
 
     Raises:
         ShapeMismatchError, InvalidDataError: one of its two arrays is missing, or does not fit.
     """
-    names = [beside_rnns(entries, name) or name for name in (MEAN, STD)]
+    names = [beside_rnns(entries, name) or name for name in (f"{of}.mean", f"{of}.std")]
     missing = [name for name in names if name not in entries]
     if len(missing) == 1:
         raise InvalidDataError(f"state dict: {missing[0]} is missing")
-    return None if missing else Standardization(*(np.asarray(entries[name]) for name in names))
+    if missing:
+        return None
+    mean, std = (np.asarray(entries[name]) for name in names)
+    return Standardization(mean, std, of)
 
 
 def _flat(data: Array) -> Array:

@@ -4,6 +4,8 @@
     pooled = the state after the last row (both directions side by side), or the mean
     scores = weight pooled + bias
 
+Of a model that predicts values, the targets, the scores are the targets, standardized.
+
 The names of its arrays are those of a torch module with `rnn = nn.LSTM(..)` (or GRU, RNN),
 `out = nn.Linear(..)` and, for ids, `embedding = nn.Embedding(..)`.
 """
@@ -36,7 +38,7 @@ from lodcli.kernels.rnn.stack.stack import (
 )
 from lodcli.kernels.rnn.stack.standardization import (
     MEAN,
-    STD,
+    TARGETS,
     Standardization,
     standardization_in,
 )
@@ -63,6 +65,7 @@ class Classifier(Summarized):
         pool: "last" or "mean": how the states of a sequence are pooled.
         embedding: (V, D), the row of each id; None: the data are rows, not ids.
         standardization: of the rows; not trained. None: rows are taken as they are.
+        targets: of the C values that the model predicts; not trained. None: it predicts classes.
 
     Raises:
         ShapeMismatchError, InvalidDataError: parts that do not fit.
@@ -74,6 +77,7 @@ class Classifier(Summarized):
     pool: str = "last"
     embedding: Array | None = None
     standardization: Standardization | None = None
+    targets: Standardization | None = None
 
     def __post_init__(self) -> None:
         if self.pool not in POOLS:
@@ -96,10 +100,15 @@ class Classifier(Summarized):
                     f"{MEAN}: expected {(self.rnn.input_size,)}, found "
                     f"{self.standardization.mean.shape}"
                 )
+        if self.targets is not None and self.targets.mean.shape != self.bias.shape:
+            raise ShapeMismatchError(
+                f"{TARGETS}.mean: expected {self.bias.shape}, as out.bias, found "
+                f"{self.targets.mean.shape}"
+            )
 
     @property
     def classes(self) -> int:
-        """Number of classes, C."""
+        """Number of classes, or of values that the model predicts, C."""
         return len(self.weight)
 
     def arrays(self) -> StateDict:
@@ -108,9 +117,12 @@ class Classifier(Summarized):
         named = {} if self.embedding is None else {EMBEDDING: self.embedding}
         named |= {RNN_PREFIX + name: array for name, array in rnn.items()}
         named |= {"out.weight": self.weight, "out.bias": self.bias}
-        if self.standardization is not None:
-            named |= {MEAN: self.standardization.mean, STD: self.standardization.std}
+        for scale in self._scales():
+            named |= scale.arrays()
         return StateDict(named, {RNN_PREFIX: rnn.said[""]})
+
+    def _scales(self) -> list[Standardization]:
+        return [one for one in (self.standardization, self.targets) if one is not None]
 
     def rows(self, data: Array) -> Array:
         """Return data (N, ..) as rows (N, D) in the dtype of the model, standardized."""
@@ -121,8 +133,8 @@ class Classifier(Summarized):
             return rows_as_vectors(data).astype(dtype, copy=False)
 
     def of_standardized(self) -> Classifier:
-        """Return the same classifier for rows that are standardized already."""
-        return dataclasses.replace(self, standardization=None)
+        """Return the same classifier for rows, and targets, that are standardized already."""
+        return dataclasses.replace(self, standardization=None, targets=None)
 
     def moved(self, device: str) -> Classifier:
         """Return the same classifier in main memory ("cpu") or on a GPU ("cuda", "cuda:N")."""
@@ -151,6 +163,12 @@ class Classifier(Summarized):
             new: dict[str, Any] = {names[name]: arrays[place.format(name)] for name in one.named()}
             return dataclasses.replace(one, **new)
 
+        def scaled(scale: Standardization | None) -> Standardization | None:
+            if scale is None:
+                return None
+            mean, std = (arrays[name] for name in scale.arrays())
+            return Standardization(mean, std, scale.name)
+
         rnn = self.rnn.like(filled)
         return dataclasses.replace(
             self,
@@ -158,9 +176,8 @@ class Classifier(Summarized):
             weight=arrays["out.weight"],
             bias=arrays["out.bias"],
             embedding=None if self.embedding is None else arrays[EMBEDDING],
-            standardization=None
-            if self.standardization is None
-            else Standardization(arrays[MEAN], arrays[STD]),
+            standardization=scaled(self.standardization),
+            targets=scaled(self.targets),
         )
 
 
@@ -174,7 +191,7 @@ def classifier_from_arrays(
         arrays: the RNN's under names with "rnn.", such as "rnn.weight_ih_l0", and the linear
             layer's: "out.weight" (C, directions*H) and "out.bias" (C,). With "embedding.weight"
             (V, D) the classifier takes ids; with "standardize.mean" (D,) and "standardize.std" (D,)
-            it standardizes rows.
+            it standardizes rows; with "targets.mean" and "targets.std" (C,) it predicts values.
         cell: one of CELLS; None: see `weights_from_state_dict`.
         pool: how the states of a sequence are pooled: "last" or "mean".
 
@@ -201,6 +218,7 @@ def classifier_from_arrays(
         pool,
         embedding=arrays.get(EMBEDDING),
         standardization=standardization_in(arrays),
+        targets=standardization_in(arrays, TARGETS),
     )
 
 
@@ -274,7 +292,7 @@ def require_rows(offsets: Offsets, *, before: int = 0) -> None:
     empty = np.flatnonzero(np.diff(offsets) == 0)
     if empty.size:
         raise EmptySequenceError(
-            f"sequence {before + empty[0]} has no rows to classify; leave it out, as with lod "
+            f"sequence {before + empty[0]} has no rows to predict from; leave it out, as with lod "
             "filter 'length(NAME) > 0'"
         )
 
@@ -377,7 +395,6 @@ def classifier_gradients(
     named = {RNN_PREFIX + name: array for name, array in state_dict(found.weights).items()}
     if model.embedding is not None and scored.ids is not None:
         named[EMBEDDING] = embed_grad(found.input, scored.ids, len(model.embedding))
-    if model.standardization is not None:
-        scale = {MEAN: model.standardization.mean, STD: model.standardization.std}
-        named |= {name: np.zeros_like(array) for name, array in scale.items()}
+    for scale in model._scales():
+        named |= {name: np.zeros_like(array) for name, array in scale.arrays().items()}
     return {**named, "out.weight": grad.T @ scored.pooled, "out.bias": column_sums(grad)}

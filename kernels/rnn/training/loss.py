@@ -1,4 +1,4 @@
-"""Cross-entropy loss of a classifier: softmax and negative log-likelihood."""
+"""Losses: cross-entropy of classes, and the mean squared error of values."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ class Loss(NamedTuple):
     """Result of a loss function.
 
     Attributes:
-        value: the mean over the batch of -log softmax(scores)[label]; 0 for an empty batch.
+        value: the mean over the batch of -log softmax(scores)[label], or of the squared errors; 0
+            for an empty batch.
         grad: (S, C), the gradient of `value` with respect to the scores.
-        right: the number of sequences whose label has the highest score.
+        right: the number of sequences whose label has the highest score; 0 for values.
     """
 
     value: float
@@ -63,6 +64,32 @@ def softmax_cross_entropy(scores: Array, labels: Array) -> Loss:
     return Loss(float(losses.sum()) / max(count, 1), grad, right)
 
 
+@types_explained
+def squared_error(scores: Array, targets: Array) -> Loss:
+    """Return the mean squared error of scores and targets, torch's MSELoss.
+
+    Args:
+        scores, targets: (S, C), floating point.
+
+    Raises:
+        ShapeMismatchError: other shapes.
+        InvalidDataError: another dtype.
+
+    >>> loss = squared_error(np.array([[1.0], [3.0]]), np.array([[0.0], [3.0]]))
+    >>> loss.value, loss.grad.tolist()
+    (0.5, [[1.0], [0.0]])
+    """
+    if scores.ndim != 2:
+        raise ShapeMismatchError(f"scores: expected shape (S, C), found {scores.shape}")
+    if targets.shape != scores.shape:
+        raise ShapeMismatchError(f"targets: expected shape {scores.shape}, found {targets.shape}")
+    for name, array in (("scores", scores), ("targets", targets)):
+        require_float(array, name)
+    errors, count = scores - targets.astype(scores.dtype, copy=False), max(scores.size, 1)
+    value = float(np.square(errors, dtype=np.float64).sum()) / count
+    return Loss(value, errors * (2 / count), 0)
+
+
 def check_labels(labels: Array, classes: int | None = None) -> None:
     """Raise InvalidDataError unless `labels` are whole numbers from 0 to classes - 1.
 
@@ -74,8 +101,8 @@ def check_labels(labels: Array, classes: int | None = None) -> None:
         finite = labels[np.isfinite(labels)] if labels.dtype.kind == "f" else labels[:0]
         if (finite != np.trunc(finite)).any():
             remedy = (
-                "they number the classes; to predict other numbers, train a module of torch with "
-                "the layers of lodcli.torch"
+                "they number the classes; a model that predicts other numbers has targets.mean, as "
+                "lod train makes from floating-point labels"
             )
         raise InvalidDataError(f"labels: expected whole numbers, found {labels.dtype}; {remedy}")
     if classes is None:

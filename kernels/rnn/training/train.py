@@ -1,4 +1,4 @@
-"""Training a classifier of sequences: mini-batches, cross-entropy, Adam."""
+"""Training a model of sequences: mini-batches, cross-entropy or squared errors, Adam."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.rnn.stack.embedding import check_ids
 from lodcli.kernels.rnn.stack.flops import operations_per_row
 from lodcli.kernels.rnn.stack.run import rows_as_vectors
+from lodcli.kernels.rnn.stack.standardization import TARGETS
 from lodcli.kernels.rnn.training.adam import Adam, AdamState, clipped
 from lodcli.kernels.rnn.training.classifier import (
     Classifier,
@@ -21,7 +23,12 @@ from lodcli.kernels.rnn.training.classifier import (
     classify,
     require_rows,
 )
-from lodcli.kernels.rnn.training.loss import check_labels, softmax_cross_entropy
+from lodcli.kernels.rnn.training.loss import (
+    Loss,
+    check_labels,
+    softmax_cross_entropy,
+    squared_error,
+)
 from lodcli.kernels.runtime.argument_types import construction_explained, types_explained
 from lodcli.kernels.runtime.devices import moved
 from lodcli.kernels.runtime.dispatch import Backend
@@ -38,12 +45,13 @@ SCORED_ROWS = 1 << 16
 @construction_explained
 @dataclass(frozen=True, eq=False)
 class Labelled(Summarized):
-    """Sequences and a class for each.
+    """Sequences and a class, or values, for each.
 
     Attributes:
         sequences: one level; data (N, ..), real, no sequence empty. For a classifier with an
             embedding, data (N,) ids.
-        labels: (S,) whole numbers from 0.
+        labels: (S,) whole numbers from 0, the classes; or finite floating-point numbers, (S,) or
+            (S, C), the targets: values that a model predicts.
 
     Raises:
         ShapeMismatchError, InvalidDataError, EmptySequenceError: they do not fit.
@@ -58,17 +66,32 @@ class Labelled(Summarized):
             raise InvalidDataError(
                 f"sequences: expected one level, found {self.sequences.lod.n_levels}"
             )
-        if self.labels.shape != (count,):
+        wanted = (count, *self.labels.shape[1:2]) if self.of_values else (count,)
+        if self.labels.shape != wanted:
             raise ShapeMismatchError(
                 f"labels: expected {count}, one per sequence, found shape {self.labels.shape}"
             )
-        check_labels(self.labels)
+        if not self.of_values:
+            check_labels(self.labels)
+        elif not np.isfinite(self.labels).all():
+            raise InvalidDataError("labels: expected finite values, found inf or nan")
         require_rows(self.sequences.lod.levels[0])
 
     @property
     def classes(self) -> int:
-        """The highest label plus one."""
+        """The highest label plus one; of targets, the number of values of each."""
+        if self.of_values:
+            return int(self.targets().shape[1])
         return int(self.labels.max()) + 1 if self.labels.size else 0
+
+    @property
+    def of_values(self) -> bool:
+        """Whether the labels are targets."""
+        return is_float(self.labels.dtype)
+
+    def targets(self) -> Array:
+        """Return the targets, (S, C)."""
+        return self.labels if self.labels.ndim == 2 else self.labels[:, np.newaxis]
 
     def rows(self) -> tuple[Array, Offsets]:
         """Return data (N, D), float32 or float64, and offsets; ids are in `sequences.data`."""
@@ -132,7 +155,8 @@ class Epoch(Summarized):
         number: from 1.
         model: the classifier after the epoch, in main memory.
         loss: the mean over the sequences, each computed before its training step.
-        accuracy: the share of sequences classified correctly, before their training steps.
+        accuracy: the share of sequences classified correctly, before their training steps; 0 for
+            targets.
         adam: the state of the optimizer after the epoch, in main memory.
     """
 
@@ -154,35 +178,41 @@ def train(
     """Return an iterator over the results of all epochs; the same for the same seed.
 
     Args:
-        model: the initial weights; or an epoch of an earlier run with the same examples and recipe,
-            which continues after it and computes the same bits as without the interruption.
+        model: the initial weights, with `targets` for examples of targets; or an epoch of an
+            earlier run with the same examples and recipe, which continues after it and computes the
+            same bits as without the interruption.
         examples: the training data; computed in the dtype of the model.
         recipe: the settings.
         between: callback after each step: it may show progress, or stop training by raising.
 
     Raises:
-        InvalidDataError: no examples, labels for which the model has no class, ids that its
-            embedding lacks, or a loss or weights that are not finite.
+        InvalidDataError: no examples, labels for which the model has no class, or that are no
+            targets although it predicts values, ids that its embedding lacks, or a loss or weights
+            that are not finite.
         UnsupportedError: there is no such device.
     """
     after = model if isinstance(model, Epoch) else None
     whole = model.model if isinstance(model, Epoch) else model
     model = whole.of_standardized().moved(recipe.device)
+    labels, sequences = _labels(whole, examples), examples.sequences
     if model.embedding is None:
-        rows = whole.rows(examples.sequences.data)
-        sequences = examples.sequences.with_data(moved(rows, recipe.device))
-        examples = Labelled(sequences, examples.labels)
+        sequences = sequences.with_data(moved(whole.rows(sequences.data), recipe.device))
     else:
         _check_ids(model, examples)
-    if not len(examples.labels):
+    if not len(labels):
         raise InvalidDataError("there are no sequences to train on")
-    check_labels(examples.labels, model.classes)
+    examples = Labelled(sequences, labels)
     backend: Backend = "auto"
     if recipe.device == "cpu":
         backend = _backend(model, examples.sequences.rows * recipe.epochs)
     epochs = _epochs(model, after, examples, recipe, between, backend)
     return (
-        replace(epoch, model=replace(epoch.model, standardization=whole.standardization))
+        replace(
+            epoch,
+            model=replace(
+                epoch.model, standardization=whole.standardization, targets=whole.targets
+            ),
+        )
         for epoch in epochs
     )
 
@@ -218,7 +248,7 @@ def _epochs(
                     backend=backend,
                     threads=recipe.threads,
                 )
-                loss = softmax_cross_entropy(moved(scored.scores, "cpu"), part.labels)
+                loss = _loss(moved(scored.scores, "cpu"), part)
                 if not math.isfinite(loss.value):
                     raise _diverged(number, f"the loss is {loss.value}")
                 grad = moved(loss.grad, recipe.device)
@@ -259,6 +289,25 @@ def _inputs(model: Classifier, examples: Labelled) -> tuple[Array, Offsets]:
     return examples.sequences.data, examples.sequences.lod.levels[0]
 
 
+def _labels(model: Classifier, examples: Labelled) -> Array:
+    """Return the labels, checked; targets standardized, (S, C)."""
+    if model.targets is None:
+        check_labels(examples.labels, model.classes)
+        return examples.labels
+    if not examples.of_values:
+        raise InvalidDataError(
+            f"labels: expected floating-point targets for a model with {TARGETS}.mean, found "
+            f"{examples.labels.dtype}"
+        )
+    return model.targets.applied(examples.targets(), np.float64)
+
+
+def _loss(scores: Array, examples: Labelled) -> Loss:
+    if examples.of_values:
+        return squared_error(scores, examples.targets())
+    return softmax_cross_entropy(scores, examples.labels)
+
+
 def _check_ids(model: Classifier, examples: Labelled) -> None:
     """Raise InvalidDataError for data that are no ids of the model's embedding."""
     assert model.embedding is not None
@@ -278,20 +327,32 @@ class Evaluation(NamedTuple):
     """Scores of a classifier on labelled sequences; nan for none.
 
     Attributes:
-        loss: the mean cross-entropy over the sequences, without dropout.
-        accuracy: the share of sequences whose class has the highest score.
+        loss: the mean cross-entropy over the sequences, without dropout; of targets the mean
+            squared error of standardized values.
+        accuracy: the share of sequences whose class has the highest score; nan for targets.
     """
 
     loss: float
     accuracy: float
 
 
-@np.errstate(all="ignore")
+class Errors(NamedTuple):
+    """Errors of predicted values; nan for no sequences.
+
+    Attributes:
+        rmse: (C,), the root mean squared error of each value of the targets.
+        baseline: (C,), that of always predicting the mean of the training targets.
+    """
+
+    rmse: Array
+    baseline: Array
+
+
 @types_explained
 def evaluate(
     model: Classifier, examples: Labelled, *, threads: int | None = None, device: str = "cpu"
 ) -> Evaluation:
-    """Return loss and accuracy of a classifier on labelled sequences.
+    """Return loss and accuracy of a model on labelled sequences.
 
     Args:
         model, examples: in main memory.
@@ -299,22 +360,60 @@ def evaluate(
         device: where to compute.
 
     Raises:
-        InvalidDataError: a label for which the model has no class; see `train`.
+        InvalidDataError: a label for which the model has no class, or that is no target although it
+            predicts values; see `train`.
     """
-    check_labels(examples.labels, model.classes)
+    return _evaluated(model, examples, threads, device)[0]
+
+
+@types_explained
+def prediction_errors(
+    model: Classifier, examples: Labelled, *, threads: int | None = None, device: str = "cpu"
+) -> Errors:
+    """Return the errors of a model that predicts values, in their units; see `evaluate`.
+
+    Raises:
+        InvalidDataError: it predicts classes, or the labels are no targets.
+
+    >>> from lodcli.rnn import Standardization, seeded_classifier
+    >>> examples = Labelled(LoDTensor(np.ones((3, 1)), [[2, 1]]), np.array([4.0, 6.0]))
+    >>> made = seeded_classifier("gru", 1, 2, 1, rng=np.random.default_rng(0))
+    >>> made = replace(made, targets=Standardization.of(examples.labels, "targets"))
+    >>> prediction_errors(made, examples).baseline.tolist()  # of 5.0 for both
+    [1.0]
+    """
+    if model.targets is None:
+        raise InvalidDataError(
+            f"model: expected {TARGETS}.mean, as of a model that predicts values"
+        )
+    mean_squares = _evaluated(model, examples, threads, device)[1]
+    return Errors(*(np.sqrt(mean_squares) * model.targets.std))
+
+
+@np.errstate(all="ignore")
+def _evaluated(
+    model: Classifier, examples: Labelled, threads: int | None, device: str
+) -> tuple[Evaluation, Array]:
+    """Return the evaluation, and mean squares of standardized errors, and targets: (2, C)."""
+    examples = Labelled(examples.sequences, _labels(model, examples))
     if model.embedding is not None:
         _check_ids(model, examples)
     there, right, total = model.of_standardized().moved(device), 0, 0.0
+    squares = np.zeros((2, model.classes))
     for part in _batches(examples):
         data, offsets = part.sequences.data, part.sequences.lod.levels[0]
         if model.embedding is None:
             data = moved(model.rows(data), device)
         scores = moved(classify(there, data, offsets, threads=threads).scores, "cpu")
-        loss = softmax_cross_entropy(scores, part.labels)
+        loss = _loss(scores, part)
         right += loss.right
         total += loss.value * len(part.labels)
+        if examples.of_values:
+            errors = np.stack([scores - part.targets(), part.targets()])
+            squares += np.square(errors, dtype=np.float64).sum(axis=1)
     count = len(examples.labels) or math.nan
-    return Evaluation(total / count, right / count)
+    share = math.nan if examples.of_values else right / count
+    return Evaluation(total / count, share), squares / count
 
 
 @types_explained

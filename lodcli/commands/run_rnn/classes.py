@@ -1,4 +1,4 @@
-"""`lod run-rnn --emit class` and `scores`: the classifier of `lod train`, batch by batch."""
+"""`lod run-rnn --emit class`, `scores` and `value`: a model of `lod train`, batch by batch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lodcli.kernels.errors import InvalidDataError, OptionError
 from lodcli.kernels.ops.pooling.pool import segment_mean
 from lodcli.kernels.rnn.stack.embedding import EMBEDDING
 from lodcli.kernels.rnn.stack.stack import RNNWeights
-from lodcli.kernels.rnn.stack.standardization import MEAN, STD
+from lodcli.kernels.rnn.stack.standardization import MEAN, STD, TARGETS, standardization_in
 from lodcli.kernels.rnn.stack.state_dict import StateDict, beside_rnns, is_weight_name
 from lodcli.kernels.rnn.training.classifier import (
     Classifier,
@@ -28,7 +28,7 @@ from lodcli.shell.output import note
 
 
 class ClassRunner(PlainRunner):
-    """Scores, or the most probable class, of every sequence.
+    """Scores, the most probable class, or the predicted values of every sequence.
 
     Args:
         settings: one of CLASSES is its only kind.
@@ -43,7 +43,7 @@ class ClassRunner(PlainRunner):
         self._weight, self._bias = (
             self.there(array.astype(dtype, copy=False)) for array in (model.weight, model.bias)
         )
-        self._pool = model.pool
+        self._pool, self._targets = model.pool, model.targets
         self._marks = classes
         self._sequences = 0
 
@@ -65,6 +65,10 @@ class ClassRunner(PlainRunner):
         self._sequences += len(found)
         if self.settings.kinds == ("scores",):
             return self.named({"scores": result.last.with_data(found)})
+        if self._targets is not None:
+            values = self._targets.original(found)
+            rows = values[:, 0] if values.shape[1] == 1 else values
+            return {"predicted": result.last.with_data(rows)}
         best = found.max(axis=1, keepdims=True)
         probability = 1 / np.exp(found - best).sum(axis=1)
         return {
@@ -86,7 +90,7 @@ def classifier_in(
         path: of the file, for a note on arrays that are no part of the classifier.
 
     Raises:
-        OptionError: the file holds no classifier.
+        OptionError: the file holds no classifier, or one of the other kind.
         ShapeMismatchError, InvalidDataError: its parts do not fit each other.
     """
     names = [beside_rnns(entries, name) for name in ("out.weight", "out.bias")]
@@ -95,13 +99,18 @@ def classifier_in(
             f"--emit {kind} needs out.weight and out.bias beside the RNN, as lod train makes them; "
             f"found {listing(entries)}{renamed_to('out', entries, rnn.output_size, biased=True)}"
         )
-    known = [*names, *(beside_rnns(entries, name) for name in (EMBEDDING, MEAN, STD))]
+    beside = (EMBEDDING, MEAN, STD, f"{TARGETS}.mean", f"{TARGETS}.std")
+    known = [*names, *(beside_rnns(entries, name) for name in beside)]
     others = [name for name in entries if not is_weight_name(name) and name not in known]
     if others:
         note(f"{path}: not part of the classifier, and left out: {listing(others)}")
     weight, bias = (np.asarray(entries[str(name)]) for name in names)
     about = about_of(entries)
-    model = Classifier(rnn, weight, bias, about.get("pool", "last"))
+    targets = standardization_in(entries, TARGETS)
+    if (targets is not None) != (kind == "value"):
+        what, use = ("values", "value") if targets else ("classes", "class or scores")
+        raise OptionError(f"--emit {kind}: the model predicts {what}; use --emit {use}")
+    model = Classifier(rnn, weight, bias, about.get("pool", "last"), targets=targets)
     require_finite(model)
     if kind == "class" and model.classes < 2:
         raise InvalidDataError(

@@ -62,7 +62,8 @@ from lodcli.shell.targets import Target
     type=click.Choice((*STATES, *CLASSES)),
     default="all",
     help="The state after every row (default), after the last row of each sequence, or both; with "
-    "a model of lod train, the class of each sequence, or the scores of all classes.",
+    "a model of lod train, the class of each sequence, the scores of all classes, or the predicted "
+    "value.",
 )
 @click.option(
     "--h0",
@@ -113,7 +114,7 @@ def command(source: Reference, target: Target, **given: Any) -> None:
 
     --emit class is for a model of lod train: "predicted" is the most probable class of each
     sequence, and "probability" its probability. --emit scores writes the scores of all classes,
-    before softmax.
+    before softmax. --emit value is for a model that predicts numbers, which are "predicted".
 
     Weights with an embedding, as of lod train --embedding, take ids: whole numbers, categories or
     text.

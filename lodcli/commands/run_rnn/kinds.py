@@ -1,5 +1,5 @@
 """The results that `lod run-rnn --emit` names."""
 
 STATES = ("all", "last", "both")
-# Of a classifier, a model of `lod train`.
-CLASSES = ("class", "scores")
+# Of a model of `lod train`: of one that classifies, or of one that predicts values.
+CLASSES = ("class", "scores", "value")

@@ -94,7 +94,7 @@ class Settings:
     """Settings of all kinds of runs.
 
     Attributes:
-        kinds: the results: "all", "last", or both; or "class" or "scores".
+        kinds: the results: "all", "last", or both; or "class", "scores" or "value".
         dtype: of the computation; None: that of the data.
         device: where to compute; data is copied from main memory and back.
         threads: see rnn_forward.

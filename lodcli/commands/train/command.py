@@ -1,4 +1,4 @@
-"""`lod train`: train a classifier of sequences."""
+"""`lod train`: train a model that classifies sequences, or predicts numbers of them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ _ABOVE_ZERO = options.Number(0, min_open=True, finite=True)
     default="label",
     metavar="NAME",
     shell_complete=options.complete_tensors,
-    help="The tensor of labels: class numbers, categories or texts [default: label].",
+    help="The tensor of labels: class numbers, categories or texts; or floating-point numbers, to "
+    "predict these [default: label].",
 )
 @options.level
 @click.option("--cell", type=click.Choice(tuple(CELLS)), help="The cell [default: lstm].")
@@ -164,13 +165,16 @@ def command(
     as_json: bool,
     **shape: Any,
 ) -> None:
-    """Train an RNN to classify the sequences of SOURCE, without padding.
+    """Train an RNN to classify the sequences of SOURCE, or to predict numbers, without padding.
 
     The model is an RNN, its last states (or their mean), and a linear layer, trained with
     cross-entropy, Adam and a cosine learning-rate schedule. MODEL is a safetensors file with
     the names of a torch module that has rnn and out; it holds the epoch with the lowest loss
     on --validation, or else on SOURCE. It is complete at any time: an interrupt leaves the best
     model so far. The same seed gives the same model.
+
+    Floating-point labels, one number or one row for each sequence, are predicted: the loss is the
+    mean squared error of standardized labels, so 1 for a model that always predicts their mean.
 
     --embedding D is for ids: tokens, categories, or the bytes of text. Each id has D values, which
     are trained, too; lod run-rnn --weights MODEL looks them up. V is the number of ids that MODEL
@@ -201,7 +205,7 @@ def command(
       lod run-rnn more.ts --weights speakers.safetensors --emit last -o last.npz
     """
     from lodcli.commands.train import reading, saved_state, training
-    from lodcli.kernels.rnn.training.train import Recipe, evaluate, train
+    from lodcli.kernels.rnn.training.train import Recipe, evaluate, prediction_errors, train
     from lodcli.shell.device import computing_on, rounding_to
     from lodcli.shell.progress import progress_line
 
@@ -233,7 +237,11 @@ def command(
     taker = training.taker_of_ids(saved, embedding)
     words = saved.words("ids") if saved else ()
     exact = standardize or (saved is not None and saved.standardizes)
-    examples = reading.read_examples(source, labels, level, taker, words, exact=exact)
+    of_values = saved is not None and saved.of_values
+    examples = reading.read_examples(
+        source, labels, level, taker, words, exact=exact, of_values=of_values
+    )
+    of_values = examples.labelled.of_values
     if saved:
         examples = reading.numbered_as(examples, saved.words("classes"), saved.path)
     sets = {"training": examples}
@@ -241,7 +249,7 @@ def command(
         if file is not None:
             reference = parse_reference(file)
             one = reading.read_examples(
-                reference, labels, level, taker, examples.words, exact=exact
+                reference, labels, level, taker, examples.words, exact=exact, of_values=of_values
             )
             sets[name] = reading.numbered_as(one, examples.names, examples.label)
             reading.check_test(examples, sets[name])
@@ -259,7 +267,12 @@ def command(
         )
     elif as_values:
         training.note_on_scales(examples)
-    if model.classes == 1:
+    if of_values and saved is None and not (examples.labelled.labels % 1).any():
+        output.note(
+            f"{examples.label}: {labels}: floating-point numbers are predicted as values; lod cast "
+            f"{labels}=int64 makes class numbers"
+        )
+    elif model.classes == 1 and not of_values:
         output.note(f"{examples.label}: all labels are 0: one class leaves nothing to learn")
     remedy = "use --precision float32"
     context.with_resource(rounding_to(precision, model.weight.dtype, remedy))
@@ -279,7 +292,7 @@ def command(
     unicode = output.shows_unicode(sys.stderr)
     stopped = keeper.stalled(patience)
     with training.saving(keeper), progress_line() as show:
-        display = training.Display(show, epochs, unicode, before)
+        display = training.Display(show, epochs, unicode, before, of_values=of_values)
         results = train(last or model, examples.labelled, recipe, between=interrupts.check)
         count = 0 if stopped else max(0, (until or epochs) - before)
         for epoch in itertools.islice(results, count):
@@ -300,8 +313,16 @@ def command(
         report["validation_loss"] = keeper.best.loss
     for name in ("training", "validation", "test"):
         found = labelled.get(name)
-        report[f"{name}_accuracy"] = found and evaluation(model, found).accuracy
         report[f"{name}_sequences"] = found and len(found.labels)
+        report |= {f"{name}_{kind}": None for kind in ("accuracy", "rmse", "baseline_rmse")}
+        if found is None:
+            continue
+        if of_values:
+            errors = prediction_errors(model, found, threads=threads, device=recipe.device)
+            report[f"{name}_rmse"] = errors.rmse.tolist()
+            report[f"{name}_baseline_rmse"] = errors.baseline.tolist()
+        else:
+            report[f"{name}_accuracy"] = evaluation(model, found).accuracy
     if as_json:
         output.as_json(report, err=out == "-")
     elif out == "-":

@@ -12,13 +12,14 @@ from lodcli.formats.core.io import one_tensor
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import TensorSpec, find
 from lodcli.formats.text.lines import shown
+from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.places import branch_below
 from lodcli.kernels.rnn.stack.embedding import check_ids, id_of_code, ids_of, require_ids
 from lodcli.kernels.rnn.stack.run import rows_as_vectors
-from lodcli.kernels.rnn.stack.standardization import Standardization
+from lodcli.kernels.rnn.stack.standardization import TARGETS, Standardization
 from lodcli.kernels.rnn.training.train import Labelled
 from lodcli.kernels.tensor.casting import cast
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -67,6 +68,11 @@ class Examples:
         with naming(self.label, self.name):
             return Standardization.of(self.labelled.sequences.data)
 
+    def targets(self) -> Standardization:
+        """Return mean and standard deviation of each value of the targets."""
+        with naming(self.label, "labels"):
+            return Standardization.of(self.labelled.labels, TARGETS)
+
     def check_ids(self, vocabulary: int) -> None:
         """Raise InvalidDataError unless all ids are less than `vocabulary`; names the sequence."""
         sequences = self.labelled.sequences
@@ -82,6 +88,7 @@ def read_examples(
     words: tuple[str, ...] = (),
     *,
     exact: bool = False,
+    of_values: bool = False,
 ) -> Examples:
     """Return the sequences of a level and the labels of a file, in memory.
 
@@ -90,6 +97,7 @@ def read_examples(
         taker: what takes the data as ids, for messages; None: the data are rows.
         words: of the ids; () if they are not known yet.
         exact: whether to keep the dtype of rows; otherwise whole numbers become float32.
+        of_values: whether whole numbers are targets as well, because other labels are.
 
     Raises:
         SelectionError: no such tensor or level.
@@ -109,6 +117,10 @@ def read_examples(
         offsets = tensor.lod.absolute(number)
         with naming(reference.label, labels):
             numbers, label_words = _numbered(one_tensor(items[labels], "--labels"))
+            if of_values and not label_words:
+                numbers = numbers.astype(np.float64)
+            if is_float(numbers.dtype):
+                numbers, names = _targets(numbers), ()
         with naming(reference.label, name):
             rows, vocabulary = tensor.data, 0
             if taker is None:
@@ -121,8 +133,9 @@ def read_examples(
         sequences = LoDTensor(rows, LoD([offsets]))
         if not len(sequences):
             raise InvalidDataError(f"{name}: no sequences")
-        if numbers.shape != (len(sequences),):
-            found = _fitting_level(tensor, number, numbers, reference, ids=taker is not None)
+        if len(numbers) != len(sequences) or (numbers.ndim > 1 and not is_float(numbers.dtype)):
+            one = numbers if numbers.ndim == 1 or not is_float(numbers.dtype) else numbers[:, 0]
+            found = _fitting_level(tensor, number, one, reference, ids=taker is not None)
             if found is not None:
                 raise ShapeMismatchError(
                     f"{labels}: expected {len(sequences)} labels, one for each sequence of level "
@@ -212,12 +225,26 @@ def _numbered(labels: LoDTensor) -> tuple[Array, tuple[str, ...]]:
         if not whole.all():
             place = int(np.argmin(whole))
             raise InvalidDataError(
-                f"position {place}: expected whole numbers, found {values.flat[place]}"
+                f"position {place}: expected whole numbers, found {values.flat[place]}; lod cast "
+                "to float64 makes numbers to predict"
             )
         return numbers, ()
     if labels.dtype == bool:
         return labels.data.astype(np.int64), ()
     return labels.data, () if known is None else known.words
+
+
+def _targets(numbers: Array) -> Array:
+    """Return targets in float64, (S,) or (S, C). Raises InvalidDataError: one is not finite."""
+    finite = np.isfinite(numbers)
+    if not finite.all():
+        place = int(np.argmin(finite.reshape(len(numbers), -1).all(axis=1)))
+        found = numbers[place][~finite[place]].flat[0]
+        raise InvalidDataError(f"position {place}: expected a finite value, found {found}")
+    if 0 in numbers.shape[1:]:
+        raise InvalidDataError(f"expected rows of values, found shape {numbers.shape}")
+    rows = numbers.astype(np.float64)
+    return rows if rows.ndim == 1 else rows.reshape(len(rows), -1)
 
 
 def numbered_as(examples: Examples, classes: tuple[str, ...], where: str) -> Examples:
@@ -289,6 +316,17 @@ def check_test(examples: Examples, test: Examples) -> None:
         raise InvalidDataError(
             f"{test.label}: expected the classes {', '.join(examples.names)} as in "
             f"{examples.label}, found {', '.join(test.names)}"
+        )
+    if test.labelled.of_values != examples.labelled.of_values:
+        raise InvalidDataError(
+            f"{test.label}: labels: expected "
+            f"{'numbers' if examples.labelled.of_values else 'classes'} as in {examples.label}, "
+            f"found {test.labelled.labels.dtype if not test.of_words else 'words'}"
+        )
+    if test.labelled.of_values and test.labelled.classes != examples.classes:
+        raise ShapeMismatchError(
+            f"{test.label}: labels: expected {examples.classes} values for each sequence as in "
+            f"{examples.label}, found {test.labelled.classes}"
         )
     if test.labelled.classes > examples.classes:
         raise InvalidDataError(

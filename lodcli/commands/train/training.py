@@ -19,7 +19,7 @@ from lodcli.formats.weights import read_weights
 from lodcli.formats.weights.model_file import about_of, write_model
 from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
 from lodcli.kernels.rnn.stack.embedding import EMBEDDING
-from lodcli.kernels.rnn.stack.standardization import MEAN
+from lodcli.kernels.rnn.stack.standardization import MEAN, TARGETS
 from lodcli.kernels.rnn.stack.state_dict import StateDict, require_shape
 from lodcli.kernels.rnn.training.classifier import (
     Classifier,
@@ -61,6 +61,11 @@ class Saved:
     def standardizes(self) -> bool:
         """Whether it standardizes rows."""
         return MEAN in self.arrays
+
+    @property
+    def of_values(self) -> bool:
+        """Whether it predicts values."""
+        return f"{TARGETS}.mean" in self.arrays
 
     def words(self, of: str) -> tuple[str, ...]:
         """Return the names of its "classes" or "ids"; () if none are known."""
@@ -133,6 +138,8 @@ def starting_model(
             heads=heads or 1,
             bidirectional=bidirectional,
         )
+        if examples.labelled.of_values:
+            made = replace(made, targets=examples.targets())
         return replace(made, standardization=examples.standardization()) if standardize else made
     with naming(saved.path):
         said = saved.about.get("pool", pool or "last")
@@ -153,6 +160,17 @@ def starting_model(
             raise ShapeMismatchError(
                 f"takes rows of {made.rnn.input_size} values, {examples.label} has "
                 f"{examples.width}{remedy}"
+            )
+        if saved.of_values != examples.labelled.of_values:
+            raise InvalidDataError(
+                f"predicts {'values' if saved.of_values else 'classes'}, the labels of "
+                f"{examples.label} are "
+                f"{'floating-point numbers' if examples.labelled.of_values else 'classes'}"
+            )
+        if saved.of_values and made.classes != examples.classes:
+            raise ShapeMismatchError(
+                f"predicts {made.classes} values for each sequence, the labels of "
+                f"{examples.label} have {examples.classes}"
             )
         if made.classes < examples.labelled.classes:
             raise ShapeMismatchError(
@@ -193,6 +211,10 @@ def _check_class_names(trained: list[str], examples: Examples) -> None:
 
 def _refuse_far_labels(examples: Examples, hidden: int) -> None:
     """Raise TooLargeError if a label is so large that the weights exceed the memory budget."""
+    if examples.labelled.of_values:
+        what = f"{examples.label}: labels: {examples.classes} values for each sequence"
+        _require_trainable(what, hidden * examples.classes)
+        return
     numbers = examples.labelled.labels
     # With more units than classes, the RNN's own weights exceed it: that error names the units.
     if hidden < examples.classes:
@@ -308,9 +330,16 @@ class Display:
     """The progress line of a training that continues after `before` epochs."""
 
     def __init__(
-        self, show: Callable[[str], None], epochs: int, unicode: bool, before: int = 0
+        self,
+        show: Callable[[str], None],
+        epochs: int,
+        unicode: bool,
+        before: int = 0,
+        *,
+        of_values: bool = False,
     ) -> None:
         self._show = show
+        self._of_values = of_values
         self._epochs = epochs
         self._before = before
         self._cells = "█░" if unicode else "#."
@@ -323,12 +352,17 @@ class Display:
         bar = self._cells[0] * full + self._cells[1] * (BAR_CELLS - full)
         each = (time.monotonic() - self._begun) / (epoch.number - self._before)
         left = each * (self._epochs - epoch.number)
+
+        def share(accuracy: float, begin: str) -> str:
+            return "" if self._of_values else f"{begin}{percent(accuracy)}"
+
         others = "".join(
-            f", {name} loss {one.loss:.4f}, {percent(one.accuracy)}" for name, one in scores.items()
+            f", {name} loss {one.loss:.4f}{share(one.accuracy, ', ')}"
+            for name, one in scores.items()
         )
         self._show(
-            f"epoch {epoch.number} of {self._epochs} {bar} loss {epoch.loss:.4f}, "
-            f"training {percent(epoch.accuracy)}{others}, {left:.0f} s left"
+            f"epoch {epoch.number} of {self._epochs} {bar} loss {epoch.loss:.4f}"
+            f"{share(epoch.accuracy, ', training ')}{others}, {left:.0f} s left"
         )
 
 
@@ -338,13 +372,15 @@ def percent(share: float) -> str:
 
 
 def report(best: Best | None, model: Classifier, recipe: Recipe) -> dict[str, Any]:
-    """Return the report of a training, without the accuracies."""
+    """Return the report of a training, without the accuracies and errors."""
+    of_values = model.targets is not None
     return {
         "epochs": recipe.epochs,
         "best_epoch": best and best.epoch.number,
         "loss": best and best.epoch.loss,
         "validation_loss": None,
-        "classes": model.classes,
+        "classes": None if of_values else model.classes,
+        "values": model.classes if of_values else None,
         "vocabulary": None if model.embedding is None else len(model.embedding),
     }
 
@@ -364,4 +400,10 @@ def summary(report: dict[str, Any]) -> str:
         if found is not None:
             count = report[f"{name}_sequences"]
             parts.append(f"{name} accuracy {percent(found)} ({round(found * count)} of {count})")
+        elif report[f"{name}_rmse"] is not None:
+            rmse, baseline = (
+                ", ".join(f"{one:.4g}" for one in report[f"{name}_{key}"])
+                for key in ("rmse", "baseline_rmse")
+            )
+            parts.append(f"{name} RMSE {rmse} (of the mean: {baseline})")
     return ", ".join(parts)

@@ -131,7 +131,7 @@ def test_what_cannot_be_classified_is_refused(
     io.write("empty.lod.h5", LoDTensor(rows.data, [[*lengths, 0]]))
     for name, said in (
         ("nan.lod.h5", "sequence 39: its scores are not finite"),
-        ("empty.lod.h5", "sequence 40 has no rows to classify"),
+        ("empty.lod.h5", "sequence 40 has no rows to predict from"),
     ):
         done = lod("run-rnn", name, "-o", "o.npz", "--emit", "class", "--weights", "m")
         assert (done.code, f"{name}: {said}" in done.stderr) == (1, True), done.stderr

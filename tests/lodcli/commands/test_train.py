@@ -75,7 +75,8 @@ def test_decimals_are_trained_on_with_their_values(lod: Lod, signs: Path) -> Non
     assert lod("train", signs, "-o", "e", "--epochs", "1").code == 0
     assert Path("c").read_bytes() == Path("e").read_bytes()
     done = lod("train", "d.lod.h5", "-o", "d", "--epochs", "1")
-    said = "lod train: d.lod.h5: label: position 3: expected whole numbers, found 1.5\n"
+    said = "lod train: d.lod.h5: label: position 3: expected whole numbers, found 1.5; lod cast "
+    said += "to float64 makes numbers to predict\n"
     assert (done.code, done.stderr) == (1, said)
 
 
@@ -492,7 +493,7 @@ def test_a_null_is_an_error_that_names_its_tensor(lod: Lod, folder: Path) -> Non
         (["--epochs", "2"], 2, "give -o MODEL"),
         (["--epochs", "0"], 2, "give --weights, and no -o"),
         (["-o", "m", "--labels", "nothing"], 2, "no tensor named 'nothing'"),
-        (["-o", "m", "--labels", "data"], 1, "labels: expected 40"),
+        (["-o", "m", "--labels", "data"], 1, "data: expected 40 labels"),
         (["-o", "m", "--lr", "-1"], 2, "invalid value for '--lr': -1.0 is not in the range"),
         (["-o", "m", "--lr", "inf"], 2, "invalid value for '--lr': expected a finite number"),
         (["-o", "m", "--lr", "nan"], 2, "invalid value for '--lr': expected a finite number"),

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.gpu
         "--cell lstm --dropout 0.2",
         "--cell gru --pool mean",
         "--cell gru --bidirectional --embedding 3 --vocabulary 8",
+        "--cell gru --labels value --standardize",
     ],
 )
 def test_a_gpu_makes_the_same_model(
@@ -35,8 +36,9 @@ def test_a_gpu_makes_the_same_model(
     rows = rng.normal(size=(lengths.sum(), 3)).astype(np.float32)
     if "--embedding" in options:
         rows = rng.integers(0, 7, lengths.sum())
-    labels = LoDTensor(np.arange(12) % 3)
-    io.write("some.lod.h5", {"rows": LoDTensor(rows, [lengths.tolist()]), "label": labels})
+    labels, values = LoDTensor(np.arange(12) % 3), LoDTensor(rng.normal(size=(12, 2)))
+    items = {"rows": LoDTensor(rows, [lengths.tolist()]), "label": labels, "value": values}
+    io.write("some.lod.h5", items)
     reports = {}
     for device in ("cpu", "cuda"):
         chosen = f"--hidden 4 --epochs 2 --batch 5 --seed 1 --json --device {device} {options}"
