@@ -280,7 +280,10 @@ def _place(rank: int | None, world: int | None) -> tuple[int, int]:
         if group.is_available() and group.is_initialized():
             return group.get_rank(), group.get_world_size()
         return 0, 1
-    rank, world = rank or 0, 1 if world is None else world
+    if rank is None or world is None:
+        # Not rank 0 of a world: every process would get the same batches.
+        given, missing = ("rank", "world") if world is None else ("world", "rank")
+        raise OptionError(f"Batches: {given}= needs {missing}=; without both, torch's are taken")
     require_whole("Batches", "world", world, 1)
     require_whole("Batches", "rank", rank)
     if not rank < world:
