@@ -243,7 +243,7 @@ def test_the_ranks_of_torch_distributed_are_taken(
         ({"rank": 2, "world": 2}, "rank: expected 0 to 1, found 2"),
         ({"world": 4}, "world= needs rank=; without both, torch's are taken"),
         ({"rank": 0}, "rank= needs world="),
-        ({"world": 0}, "world: expected at least 1, found 0"),
+        ({"rank": 0, "world": 0}, "world: expected at least 1, found 0"),
         ({"rank": 0.5, "world": 2}, "rank: expected a whole number, found 0.5"),
         ({"tokens": None}, "give tokens= or items=, the maximum of a batch"),
     ],
