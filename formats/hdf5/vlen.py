@@ -14,19 +14,21 @@ from lodcli.formats.core.schema import DEFAULT_NAME, Batch, LevelSpec, TensorSpe
 from lodcli.formats.hdf5.datasets import MODULES, asking_for_data
 from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.dtypes import ALL_DTYPES
-from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key, select
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.marks import NO_MARKS, TEXT
+from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT
 
+# The attribute by which PyTables says what the numbers are: code points, bytes, or pickles.
+_PYTABLES, _CODE_POINTS, _BYTES, _PICKLES = "PSEUDOATOM", "vlunicode", "vlstring", "object"
 # Items read at a time: HDF5 allocates memory for each of them.
 PORTION = 1 << 12
 
 
 class Hdf5Vlen(Format):
-    """One level of rows, or of the bytes of texts.
+    """One level of rows, or of the bytes of texts, also of those of PyTables.
 
     `--data /x` names the dataset, `--data /x/field` a field of compounds.
 
@@ -40,7 +42,7 @@ class Hdf5Vlen(Format):
     dtypes = ALL_DTYPES - {"bfloat16"}
     read_only = "write lod.h5, whose rows need no such type"
     options = frozenset({"data", "levels"})
-    modules = ("lodcli.formats.hdf5.trusting", *MODULES)
+    modules = ("lodcli.formats.hdf5.trusting", "encodings.utf_32_le", *MODULES)
     isolated = True
 
     def open(self, source: Input, options: ReadOptions) -> Source:
@@ -69,10 +71,20 @@ class _VlenSource(Source):
         if shape is None or len(shape) != 1:
             raise UnsupportedError(f"{path}: expected one dimension of sequences, found {shape}")
         self._items = int(shape[0])
+        self._path, atom = path, hdf5.attribute(self._dataset, _PYTABLES)
+        if atom == _PICKLES:
+            raise UnsupportedError(
+                f"{path}: holds pickled Python objects, which are never unpickled; read it with "
+                "PyTables or pandas, and write Parquet"
+            )
+        self._points = atom == _CODE_POINTS and dtype.newbyteorder("=") == np.uint32
+        if self._points:
+            dtype = np.dtype(np.uint8)
         level = LevelSpec("0", names[0] if names else None, self._items)
         if names is not None and len(names) != 1:
             raise UnsupportedError(f"hdf5-vlen has 1 level, found {len(names)} names")
-        marks = TEXT if self._text else NO_MARKS
+        is_bytes = atom == _BYTES and dtype == np.uint8
+        marks = TEXT if self._text or self._points else BYTES if is_bytes else NO_MARKS
         native = dtype.newbyteorder("=")
         spec = TensorSpec(DEFAULT_NAME, native, row_shape, (level,), marks=marks)
         spec.empty()  # raises for an invalid level name
@@ -86,9 +98,11 @@ class _VlenSource(Source):
 
     def _tensor(self, start: int, stop: int) -> LoDTensor:
         parts, spec = self._sequences(start, stop), self.schema[0]
+        if self._points:
+            parts = [self._encoded(part, start + place) for place, part in enumerate(parts)]
         rows = np.concatenate([np.empty((0, *spec.row_shape), spec.dtype), *parts])
         lod = LoD.from_lengths([[len(part) for part in parts]], spec.level_names)
-        if self._swapped:
+        if self._swapped and not self._points:
             rows.byteswap(inplace=True)
         return LoDTensor(rows.astype(spec.dtype, copy=False), lod)
 
@@ -99,7 +113,8 @@ class _VlenSource(Source):
         chosen = select(numbers, self._items, branch[:1], level).rows
         first = slice(None) if isinstance(branch[0], slice) else 0
         found = self._tensor(chosen.start, chosen.stop)
-        return (found.as_text() if self._text else found).select(first, *branch[1:])
+        marked = LoDTensor(found.data, found.lod, self.schema[0].marks)
+        return marked.select(first, *branch[1:])
 
     def _sequences(self, start: int, stop: int) -> list[Array]:
         if self._text:
@@ -107,6 +122,18 @@ class _VlenSource(Source):
             return [np.frombuffer(text, np.uint8) for text in texts]
         found: list[Array] = self._hdf5.sequences(self._dataset, start, stop, field=self._field)
         return found
+
+    def _encoded(self, points: Array, item: int) -> Array:
+        """Return a text of code points as UTF-8."""
+        stored = points.byteswap() if self._swapped else points
+        try:
+            return np.frombuffer(
+                stored.astype("<u4").tobytes().decode("utf-32-le").encode(), np.uint8
+            )
+        except UnicodeError:
+            raise InvalidDataError(
+                f"{self._path}: item {item}: is no text of code points"
+            ) from None
 
     def close(self) -> None:
         self._file.close()

@@ -17,7 +17,7 @@ from lodcli.formats.core import registry as table
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import Item
 from lodcli.formats.storage.inputs import Input
-from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
+from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -195,6 +195,36 @@ def test_rows_and_byte_orders_of_pytables_are_read(name: str) -> None:
         assert source.slice("data", (slice(1, 3),)).identical(found[1:3])
         part = source.slice("data", (2, slice(1, 2)))
         np.testing.assert_array_equal(part.data, expected[3:4])
+
+
+@pytest.mark.parametrize("name", ["texts", "big"])
+def test_texts_of_pytables_are_texts(name: str) -> None:
+    path = THEIRS / "pytables_texts.h5"
+    found = read_as("hdf5-vlen", path, data=f"/{name}")["data"]
+    assert found.to_list() == ["größe", "", "ab😀"]
+    with lodcli.open(path, format_name="hdf5-vlen", data=f"/{name}") as source:
+        assert source.slice("data", (2,)).data.tobytes().decode() == "ab😀"
+        assert source.slice("data", (slice(1, 3),)).to_list() == ["", "ab😀"]
+
+
+def test_bytes_of_pytables_are_bytes_and_objects_are_not_unpickled() -> None:
+    path = THEIRS / "pytables_texts.h5"
+    assert read_as("hdf5-vlen", path, data="/strings")["data"].to_list() == [
+        "größe".encode("latin1"),
+        b"",
+        b"ab?",
+    ]
+    with pytest.raises(UnsupportedError, match="/objects: holds pickled Python objects, which are"):
+        read_as("hdf5-vlen", path, data="/objects")
+
+
+def test_code_points_beyond_unicode_are_named(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        made = file.create_dataset("x", (2,), h5py.vlen_dtype(np.dtype("u4")))
+        made[0], made[1] = [104], [1 << 30]
+        made.attrs["PSEUDOATOM"] = np.bytes_("vlunicode")
+    with pytest.raises(InvalidDataError, match="/x: item 1: is no text of code points"):
+        read_as("hdf5-vlen", tmp_path / "x.h5", data="/x")
 
 
 @pytest.mark.parametrize("dtype", ["i2", "u8", "f4", "f8", "c8", "c16"])
