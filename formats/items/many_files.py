@@ -33,12 +33,19 @@ _DIGITS = re.compile(r"(\d+)")
 _NO_DATA = re.compile(r"\.|_[^.]*$")
 # Folders in a table whose log says which of its files are current.
 _LOGS = {"_delta_log": "Delta Lake", ".hoodie": "Hudi", "_versions": "Lance"}
-# Checkpoints: the end of a file's name, and what the folder is.
-_CHECKPOINTS = {
+# Checkpoints, and data in several files: the end of a file's name, and what the folder is.
+_REFUSED = {
     ".distcp": "a checkpoint of torch.distributed; python -m "
     "torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER FILE.pt converts it",
     "_CHECKPOINT_METADATA": "a checkpoint of Orbax; restore it there, and save its arrays with "
     "safetensors",
+    "saved_model.pb": "a SavedModel of TensorFlow; save the arrays of its variables with "
+    "safetensors",
+    ".data-00000-of-00001": "a checkpoint of TensorFlow; tf.train.load_checkpoint reads its "
+    "arrays, safetensors saves them",
+    "snapshot.metadata": "a dataset of tf.data; write its elements with tf.io.TFRecordWriter",
+    "data.mdb": "an LMDB database; write its values as Parquet, webdataset or another format of "
+    "lod",
 }
 _MAGIC = re.compile(r"[*?]|\[[^]]+\]")
 
@@ -81,7 +88,7 @@ def listed(path: PathLike, format_name: str | None) -> Listed | None:
 
     Raises:
         FileNotFoundError: a pattern that no file matches.
-        UnsupportedError: a folder is a checkpoint, of N5, or a table with outdated files.
+        UnsupportedError: a folder is a checkpoint, a database, of N5, or a table with a log.
     """
     text = os.fspath(path)
     if text == "-" or is_url(text):
@@ -105,7 +112,7 @@ def listed(path: PathLike, format_name: str | None) -> Listed | None:
             )
     with os.scandir(text) as entries:
         every = [one.path for one in entries]
-    for ending, what in _CHECKPOINTS.items():
+    for ending, what in _REFUSED.items():
         if any(path.endswith(ending) for path in every):
             raise UnsupportedError(f"{text}: is {what}")
     found = [path for path in every if not _NO_DATA.match(os.path.basename(path))]

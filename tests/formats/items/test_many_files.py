@@ -236,9 +236,15 @@ def test_a_container_of_n5_is_refused(tmp_path: Path) -> None:
     [
         ([".metadata", "__0_0.distcp"], "is a checkpoint of torch.distributed; .* dcp_to_torch"),
         (["_CHECKPOINT_METADATA", "commit_success.txt"], "is a checkpoint of Orbax; restore it"),
+        (["fingerprint.pb", "saved_model.pb"], "is a SavedModel of TensorFlow; save the arrays"),
+        (["x.data-00000-of-00001", "x.index"], "is a checkpoint of TensorFlow; tf.train.load_c"),
+        (["dataset_spec.pb", "snapshot.metadata"], "is a dataset of tf.data; write its elem"),
+        (["data.mdb", "lock.mdb"], "is an LMDB database; write its values as Parquet"),
     ],
 )
-def test_a_checkpoint_is_refused(names: list[str], message: str, tmp_path: Path) -> None:
+def test_a_folder_of_other_programs_is_refused(
+    names: list[str], message: str, tmp_path: Path
+) -> None:
     for name in names:
         (tmp_path / name).write_text("words\n")
     with pytest.raises(UnsupportedError, match=message):
