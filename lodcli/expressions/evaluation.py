@@ -19,6 +19,7 @@ from lodcli.expressions.functions import (
     COMPARISONS,
     GROWING,
     INDEX,
+    MANY,
     ONE,
     ORDERING,
     SWAPPED,
@@ -488,7 +489,13 @@ class Evaluation(ABC, Generic[V]):
                 self.fail(one, "expected a number or a word; compare tensors with ==")
             members.append(member)
 
+        whole = len(members) > MANY and all(member.dtype.kind in "biu" for member in members)
+
         def is_in(data: Array) -> Array:
+            if whole and data.dtype.kind in "iu" and isinstance(data, np.ndarray):
+                info = np.iinfo(data.dtype)
+                held = [n for n in map(int, members) if info.min <= n <= info.max]
+                return np.isin(data, np.array(held, data.dtype), invert=inverted)
             found = np.zeros(data.shape, np.bool_)
             for member in members:
                 found |= data == rounded(member, data.dtype)

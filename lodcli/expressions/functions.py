@@ -60,6 +60,8 @@ FUNCTIONS = (*ONE, *TWO, COALESCE, INDEX, "tensor")
 ORDERING = (np.less, np.less_equal, np.greater, np.greater_equal, np.maximum, np.minimum)
 # Functions of whole numbers whose result may be outside the range of the dtype.
 GROWING = (np.add, np.subtract, np.multiply, np.power)
+# So many members of a list are compared one by one.
+MANY = 16
 # Decimals of so many digits are different floats of 64 bits.
 EXACT_DIGITS = 15
 

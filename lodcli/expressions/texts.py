@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from lodcli.expressions.functions import MANY
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.order.texts import Texts, text_order
@@ -19,9 +20,14 @@ def texts_among(words: Iterable[str], data: Array, offsets: Offsets) -> Array:
         data: (N,) uint8, the bytes of all texts.
         offsets: (K + 1,), of the texts.
     """
+    distinct = list(dict.fromkeys(words))
+    if len(distinct) > MANY:
+        from lodcli.formats.values.texts_arrow import among  # which takes longer to import
+
+        return among(distinct, data, offsets)
     texts = Texts.of(data, offsets)
     found = np.zeros(texts.lengths.size, np.bool_)
-    for word in dict.fromkeys(words):
+    for word in distinct:
         one = Texts.of_words([word])
         places = np.flatnonzero(texts.lengths == one.lengths)
         found[places[text_order(texts.taken(places), one, equality=True) == 0]] = True

@@ -137,8 +137,10 @@ class _Items(Evaluation[Values]):
 
     def _constant(self, node: ast.Constant) -> Values:
         found = super()._constant(node)
+        if not isinstance(node.value, float) or not isfinite(node.value):
+            return found
         text = ast.get_source_segment(self.expression.text, node)
-        if text is None or not isinstance(node.value, float) or not isfinite(node.value):
+        if text is None:
             return found
         text = text.replace("_", "")
         exact = Decimal(text) == Decimal(repr(node.value))

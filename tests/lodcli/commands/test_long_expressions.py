@@ -66,7 +66,11 @@ def test_booleans_are_the_numbers_0_and_1_in_both_commands(
     text: str, lod: Lod, folder: Path
 ) -> None:
     """NumPy's sum of booleans is `or`; Polars counts."""
-    content = {"b": [True, True, False, False], "c": [True, False, True, False], "n": [1, 2, 3, 4]}
+    content: dict[str, list[int]] = {
+        "b": [True, True, False, False],
+        "c": [True, False, True, False],
+        "n": [1, 2, 3, 4],
+    }
     io.write("b.lod.h5", {name: LoDTensor(np.array(one)) for name, one in content.items()})
     assert lod("apply", text, "b.lod.h5", "-o", "out.lod.h5").code == 0
     found = tensor("out.lod.h5")
@@ -102,3 +106,26 @@ def test_round_of_a_large_whole_number_is_the_number(lod: Lod, folder: Path) -> 
     io.write("n.lod.h5", LoDTensor(np.array([2**53 + 1, -(2**63)])))
     assert lod("apply", "round(data)", "n.lod.h5", "-o", "out.lod.h5").code == 0
     assert tensor("out.lod.h5").to_list() == [2**53 + 1, -(2**63)]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64", "float32"])
+def test_many_members_are_found_as_by_python(lod: Lod, folder: Path, dtype: str) -> None:
+    rng = np.random.default_rng(6)
+    numbers = rng.integers(0, 100, 400).astype(dtype)
+    words = [f"w{n}" if n % 7 else "" for n in rng.integers(0, 100, 400).tolist()]
+    lists = [[one] for one in words]
+    content = {"n": LoDTensor(numbers), "w": LoDTensor.from_lists(words)}
+    io.write("m.lod.h5", {**content, "l": LoDTensor.from_lists(lists)})
+    some: list[int] = [*rng.choice(100, 30, replace=False).tolist(), -1, 300, 2**64 - 1, -(2**63)]
+    known = [f"w{n}" for n in range(0, 90, 3)]
+    for text, wanted in {
+        f"n in {some}": [n in some for n in numbers.tolist()],
+        f"n not in {[*some, True]}": [n not in [*some, 1] for n in numbers.tolist()],
+        f"w in {known}": [w in known for w in words],
+        f"w not in {[*known, '']}": [w not in [*known, ""] for w in words],
+        f"any(l in {known})": [w in known for w in words],
+    }.items():
+        assert lod("apply", text, "m.lod.h5", "-fo", "out.lod.h5").code == 0
+        assert tensor("out.lod.h5").to_list() == wanted
+        assert lod("filter", "m.lod.h5", text, "-fo", "out.lod.h5").code == 0
+        assert len(tensor("out.lod.h5", "n")) == sum(wanted)
