@@ -1,12 +1,13 @@
 """External merge sort of items by keys: sorted runs are written to disk, then merged.
 
-Memory holds one run while runs are written, and a block of each run while they are merged.
+Memory holds one run while runs are written, and some blocks of each run while they are merged.
 """
 
 from __future__ import annotations
 
 import tempfile
 from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -29,7 +30,7 @@ from lodcli.kernels.runtime.memory_budget import at_most
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Nulls
 
-RUN_BYTES = 40 << 20
+RUN_BYTES = 24 << 20
 BLOCK_BYTES = 256 << 10
 # Runs merged at a time; more are first merged to longer runs.
 MOST_RUNS = 128
@@ -180,28 +181,37 @@ class _Spool:
 
 
 class _Window:
-    """The first items of a run that were not yielded yet."""
+    """The first items of a run that were not yielded yet.
 
-    def __init__(self, spool: _Spool, run: _Run, names: Sequence[str]) -> None:
+    Args:
+        spool: the file.
+        run: the blocks of the items.
+        names: of the keys.
+        most: how many blocks are read at a time.
+    """
+
+    def __init__(self, spool: _Spool, run: _Run, names: Sequence[str], most: int) -> None:
         self._spool = spool
-        self._blocks = iter(run)
-        self._left = len(run)
+        self._blocks = deque(run)
         self._names = names
+        self._most = most
         self._batch: Tensors = {}
         self._start = self._count = 0
 
     def fill(self) -> bool:
-        """Read the next block if this one is used up; return False at the end."""
-        while self._start == self._count and self._left:
-            self._batch = self._spool.read(next(self._blocks))
-            self._left -= 1
+        """Read the next blocks if these are used up; return False at the end."""
+        while self._start == self._count and self._blocks:
+            count = min(self._most, len(self._blocks))
+            self._batch = joined_items(
+                [self._spool.read(self._blocks.popleft()) for _ in range(count)]
+            )
             self._start, self._count = 0, item_count(self._batch)
             self._key = keys.lookup(self._batch, self._names)
         return self._start < self._count
 
     @property
     def last(self) -> keys.Key:
-        """The last key of the block."""
+        """The last key of the blocks in memory."""
         return self._key(self._count - 1)
 
     def take(self, bound: keys.Key, *, equal: bool) -> Tensors:
@@ -213,7 +223,9 @@ class _Window:
 
 
 def _merged(spool: _Spool, runs: Sequence[_Run], names: Sequence[str]) -> Iterator[Tensors]:
-    windows = [_Window(spool, run, names) for run in runs]
+    # Of few runs several blocks at a time: each pass of the loop takes time of its own.
+    most = max(1, batch_bytes(BATCH_BYTES) // (len(runs) * BLOCK_BYTES))
+    windows = [_Window(spool, run, names, most) for run in runs]
     while windows := [window for window in windows if window.fill()]:
         # Items before the least of the last keys are complete. Items equal to it in later runs
         # wait for the rest of the run whose block ends with it.

@@ -11,9 +11,9 @@ from lodcli.formats.core.schema import Schema, find
 from lodcli.formats.items.taking import taken
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.order.ranks import text_ranks
+from lodcli.kernels.order.ranks import text_numbers, text_ranks
 from lodcli.kernels.order.stable import sortable, stable_order
-from lodcli.kernels.order.texts import Texts, text_order
+from lodcli.kernels.order.texts import Texts
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 # The keys of some items in one tensor: (K,) integers that sort like the keys, or K texts.
@@ -130,9 +130,6 @@ def starts(tensors: Mapping[str, LoDTensor], names: Sequence[str]) -> Offsets:
 
 def _changes(tensor: LoDTensor) -> Array:
     """Return whether each key but the first differs from the one before, (K - 1,) bool."""
-    if tensor.lod.n_levels:
-        texts = _texts(tensor)
-        before, after = texts.taken(slice(None, -1)), texts.taken(slice(1, None))
-        return np.not_equal(text_order(after, before, equality=True), 0)
-    numbers = sortable(tensor.values)
+    texts = tensor.lod.n_levels
+    numbers = text_numbers(_texts(tensor))[0] if texts else sortable(tensor.values)
     return np.not_equal(numbers[1:], numbers[:-1])

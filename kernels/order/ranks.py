@@ -25,11 +25,15 @@ def text_ranks(texts: Texts) -> Offsets:
     >>> text_ranks(Texts.of_words(["b", "a", "bb", "b"])).tolist()
     [1, 0, 2, 1]
     """
-    run = on("auto", numbered, size_bytes=_OBJECT_BYTES * texts.lengths.size)
-    numbers, firsts = run(texts)
+    numbers, firsts = text_numbers(texts)
     ranks = np.empty(firsts.size, np.int64)
     ranks[sorted_texts(texts.taken(firsts))] = np.arange(firsts.size)
     return ranks.take(numbers)
+
+
+def text_numbers(texts: Texts) -> tuple[Offsets, Offsets]:
+    """Return the result of `numbered`, from compiled code where that is faster."""
+    return on("auto", numbered, size_bytes=_OBJECT_BYTES * texts.lengths.size)(texts)
 
 
 def numbered(texts: Texts) -> tuple[Offsets, Offsets]:
