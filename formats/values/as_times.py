@@ -9,6 +9,7 @@ import numpy as np
 
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.values.changed import Change, place
+from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
@@ -53,6 +54,8 @@ class AsTimes(Change):
             such = isinstance(unit, Times)
             known = "text, whole numbers and such times" if such else "text and whole numbers"
             what = unit or spec.marks.values or spec.dtype.name
+            if spec.marks.kind is None and is_float(spec.dtype):
+                what = f"{what}; cast it to int64 first"
             raise UnsupportedError(f"{spec.name}: only {known} can be {times}, this is {what}")
         return replace(
             spec,
@@ -79,7 +82,8 @@ class AsTimes(Change):
             text = texts(np.array([value]), unit)[0] if unit else str(value)
             what = f"{text} is beyond 64 bits"
             if fits[(row, *column)]:
-                what = f"{text} is not a whole number of the unit {self._times.unit}"
+                step = "D" if self._times.kind == "date" else self._times.unit
+                what = f"{text} is not a whole number of the unit {step}"
                 what += f"; {self._flag} makes it the time before it"
             raise InvalidDataError(f"{place(tensor.lod, row, before, column)}: {what}")
         return LoDTensor(numbers, tensor.lod, self.spec(spec).marks, tensor.nulls)

@@ -42,8 +42,8 @@ class OpGroup(click.Group):
         return None if entry is None else op_command(entry)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        # A leading blank hides an expression such as -x / 2 from click's option parser.
-        hidden = args and re.match(r"-[\w.(]+[^\w=-]", args[0])
+        # A leading blank hides an expression such as -x / 2 or -wait from click's option parser.
+        hidden = args and re.match(r"-[\w.(]+[^\w=-]|-(?![qh]+$)[^\W\d]\w+$", args[0])
         return super().parse_args(ctx, [f" {args[0]}", *args[1:]] if hidden else args)
 
     def resolve_command(

@@ -21,7 +21,7 @@ from lodcli.formats.values.as_times import AsTimes
 from lodcli.formats.values.as_words import AsCategories, AsText, words_of
 from lodcli.formats.values.casting import Cast, numbers_as
 from lodcli.formats.values.changed import Change, Changed
-from lodcli.kernels.errors import SelectionError
+from lodcli.kernels.errors import OptionError, SelectionError
 from lodcli.kernels.tensor.marks import TIME_UNITS, TimeKind, Times
 from lodcli.shell.opened import opened
 from lodcli.shell.references import Reference
@@ -99,7 +99,11 @@ def _dtypes(schema: Schema, texts: Sequence[str]) -> dict[str, np.dtype[Any]]:
     found: dict[str, np.dtype[Any]] = {}
     for text in sorted(texts, key=lambda text: "=" in text):
         name, mark, dtype_name = text.rpartition("=")
-        dtype = read_options(None, {"dtype": dtype_name}).dtype
+        try:
+            dtype = read_options(None, {"dtype": dtype_name}).dtype
+        except OptionError as error:
+            others = "text, category, timestamp[us], date, time[us] and duration[us]"
+            raise OptionError(f"{error}; besides, TENSOR={others}") from None
         assert dtype is not None
         if mark:
             found[find(schema, name).name] = dtype

@@ -331,6 +331,15 @@ def test_into_keeps_the_other_tensors(
         assert result.lod is x.lod  # stored once
 
 
+def test_a_name_with_a_minus_is_an_expression(lod: Lod, values: dict[str, LoDTensor]) -> None:
+    done = lod("apply", "-label", "values.lod.h5", "-o", "out.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    np.testing.assert_array_equal(tensor("out.lod.h5").data, -LABELS)
+    done = lod("apply", "-qh")  # options
+    assert done.code == 0
+    assert "Usage" in done.stdout
+
+
 def test_the_result_replaces_the_first_tensor_of_the_text(
     lod: Lod, values: dict[str, LoDTensor]
 ) -> None:

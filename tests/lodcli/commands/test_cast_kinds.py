@@ -158,7 +158,14 @@ def test_times_are_those_that_arrow_casts(
         ("day=timestamp[ns]", 0, ""),
         ("wait=timestamp[s]", 4, "wait: only text, whole numbers and such times can be timestamp"),
         ("t=time[us]", 4, "t: only text, whole numbers and such times can be time[us], this is"),
-        ("x=timestamp[s]", 4, "x: only text and whole numbers can be timestamp[s], this is float"),
+        ("x=timestamp[s]", 4, "can be timestamp[s], this is float64; cast it to int64 first"),
+        (
+            "t=date[ms]",
+            1,
+            "t: row 0: 2024-05-01T12:00:00.000000 is not a whole number of the unit D; ",
+        ),
+        ("t=string", 2, "no dtype 'string'; there are: bfloat16, "),
+        ("t=string", 2, "; besides, TENSOR=text, category, timestamp[us], date, time[us] and dur"),
         (
             "price=date",
             4,
