@@ -280,7 +280,8 @@ def _check_header(header: list[str], first: tuple[int, list[str]] | None, separa
         following = None if first is None else separator.join(first[1])
         refuse_other_separators(header[0], separator, below=following)
     if first is not None and len(first[1]) != len(header):  # before any field is parsed
-        raise InvalidDataError(f"line {first[0]}: {wrong_width(first[1], len(header))}")
+        remedy = _NAMELESS if len(first[1]) == len(header) + 1 else ""
+        raise InvalidDataError(f"line {first[0]}: {wrong_width(first[1], len(header))}{remedy}")
 
 
 def _spec(
@@ -516,6 +517,7 @@ _COMMAS = re.compile(
 _WITHOUT_COMMAS = "write numbers as 1234.5"
 _AS_TEXT = "--text-columns reads the column as text"
 _NAMES_ABOVE = "put a line of names above it"
+_NAMELESS = "; if the header lacks a name, as that of R's write.table(..), put it before the others"
 _OTHERS = "choose other columns with --field, or the rest with --skip-unsupported"
 _WANTED = {"f": "a number", "b": "true or false"}
 _BOOLEANS = {

@@ -244,7 +244,8 @@ def _column(leaf: Leaf, field: str | None, options: ReadOptions) -> Column:
     seen = _survey(leaf.values)
     if field is None and dict in seen.leaves:
         raise UnsupportedError(
-            'a list of objects needs a name: write {"NAME": [{..}, ..]} for each'
+            'a list of objects needs a name: write {"NAME": [{..}, ..]} for each; --from json '
+            "reads one array of objects"
         )
     nullable = seen.nulls or options.nulls is not None
     names = options.levels

@@ -41,6 +41,7 @@ _DECODER = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_uniq
 # Advice for a value that continues in the next line.
 ONE_LINE = "jsonl has one value per line; --from json reads values over several lines"
 _BLANKS = b" \t\r\n"
+_RECORD_SEPARATOR = b"\x1e"
 
 
 def parsed(lines: list[bytes], first: int, blanks: list[int] | None = None) -> list[object]:
@@ -61,7 +62,8 @@ def parsed(lines: list[bytes], first: int, blanks: list[int] | None = None) -> l
             values.append(decode(line.decode()))
         except (ValueError, RecursionError) as error:
             if blanks is None or line.strip(_BLANKS):
-                raise InvalidDataError(f"line {number}: {_told(error, line)}") from None
+                remedy = "" if blanks is None else _remedy(error, line)
+                raise InvalidDataError(f"line {number}: {_told(error, line)}{remedy}") from None
             blanks.append(number)
     return values
 
@@ -89,6 +91,17 @@ def beyond(blanks: list[int]) -> Callable[[int], str]:
         return f"line {number}"
 
     return place
+
+
+def _remedy(error: Exception, line: bytes) -> str:
+    """Return what to do with a line of another kind of file of JSON values."""
+    if line.startswith(_RECORD_SEPARATOR):
+        return r"; lines begin with the separator of RFC 7464; remove it, as with tr -d '\36'"
+    if not isinstance(error, json.JSONDecodeError) or error.msg != "Extra data":
+        return ""
+    if line.rstrip().endswith(b","):
+        return "; for elements of an array, put them in [ and ], and read them with --from json"
+    return "; jsonl has one value per line; --from json reads values one after another"
 
 
 def _told(error: ValueError | RecursionError, line: bytes) -> str:

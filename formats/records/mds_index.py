@@ -103,10 +103,15 @@ def read_index(folder: Input, fields: tuple[str, ...] | None) -> Index:
 
 def _shard(said: dict[str, Any], where: str) -> Shard:
     if said.get("format") != "mds":
-        raise UnsupportedError(f"{where}: format {str(said.get('format'))[:20]!r}; expected 'mds'")
+        raise UnsupportedError(
+            f"{where}: format {str(said.get('format'))[:20]!r}; expected 'mds', of MDSWriter"
+        )
     compression = said.get("compression")
     if compression is not None and str(compression).split(":")[0] != "zstd":
-        raise UnsupportedError(f"{where}: compression {str(compression)[:20]!r}; expected zstd")
+        raise UnsupportedError(
+            f"{where}: compression {str(compression)[:20]!r}; expected zstd; write the samples "
+            "again with MDSWriter(compression='zstd'), or without compression"
+        )
     raw, stored = said.get("raw_data"), said.get("zip_data" if compression else "raw_data")
     if not isinstance(raw, dict) or not isinstance(stored, dict):
         raise DamagedFileError(f"{where}: has no file name")

@@ -245,7 +245,9 @@ def test_text_has_no_other_dtype(tmp_path: Path) -> None:
 
 def test_a_list_of_objects_needs_a_name(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_bytes(b'[]\n[{"a": 1}]\n')
-    with pytest.raises(UnsupportedError, match="a list of objects needs a name: write"):
+    with pytest.raises(
+        UnsupportedError, match=r"a list of objects needs a name: write .*--from json"
+    ):
         content(tmp_path / "x.jsonl")
 
 
@@ -274,7 +276,15 @@ def test_a_list_of_objects_needs_a_name(tmp_path: Path) -> None:
         (b"[1]\n[1", "line 2: column 3: ends before its value does"),
         (b"[1]\n[1,2\n", "line 2: column 5: ends before its value does"),
         (b"[1]\n[1,2 \r\n[3]\n", "line 2: column 5: ends before its value does"),
-        (b"[1][2]", r"line 1: column 4: is not JSON \(Extra data\)"),
+        (b"[1][2]", r"line 1: column 4: is not JSON \(Extra data\); .*; --from json reads values"),
+        (
+            b'{"a":1},\n{"a":2}\n',
+            r"column 8: is not JSON .*; for elements of an array, put them in",
+        ),
+        (
+            b"\x1e[1]\n\x1e[2]\n",
+            r"line 1: .*separator of RFC 7464; remove it, as with tr -d '\\36'",
+        ),
         (b"\n[1]\n \n[2.5,\v]\n", "line 4: column 6: is not JSON"),
         (b'\n{"a":1}\n  \t\r\n\n{"b":1}', "line 5: field 'a' is missing"),
         (b'["\xff"]', "line 1: byte 2 is not UTF-8"),

@@ -256,8 +256,11 @@ FIRST = struct.unpack_from("<I", (THEIRS / "mds" / "shard.00000.mds").read_bytes
         (said(lambda index: index.update(version=3)), "index.json: version 3; expected 2"),
         (said(lambda index: index.update(shards=[])), "has no shards"),
         (said(lambda index: index.update(shards=[7])), "'int'|shard 0: is not an object"),
-        (shard(1, format="csv"), "shard 1: format 'csv'; expected 'mds'"),
-        (shard(1, compression="gz"), "shard 1: compression 'gz'; expected zstd"),
+        (shard(1, format="csv"), "shard 1: format 'csv'; expected 'mds', of MDSWriter"),
+        (
+            shard(1, compression="gz"),
+            "compression 'gz'; expected zstd; write the samples again with",
+        ),
         (shard(1, raw_data=None), "shard 1: has no file name"),
         (shard(1, samples=-1), "expected a name, a size and a number"),
         (shard(1, samples=True), "expected a name, a size and a number"),
