@@ -100,12 +100,14 @@ class _Block(NamedTuple):
 
     Attributes:
         position: of the first byte.
+        size_bytes: of all of them.
         levels: for each index, the sizes of its offset arrays.
         rows: for each tensor, the number of rows.
         masks: for each tensor, whether each level, and the rows, have a mask of nulls.
     """
 
     position: int
+    size_bytes: int
     levels: list[list[int]]
     rows: list[int]
     masks: list[list[bool]]
@@ -138,8 +140,8 @@ class _Spool:
     def _write(self, batch: Tensors) -> _Block:
         tensors = [batch[spec.name] for spec in self._schema]
         lods = [tensors[self._index_of.index(n)].lod for n in range(len(self._chains))]
-        block = _Block(
-            self._end,
+        position = self._end
+        described = (
             [[offsets.size for offsets in lod.levels] for lod in lods],
             [tensor.rows for tensor in tensors],
             [[mask is not None for mask in tensor.nulls.masks] for tensor in tensors],
@@ -149,7 +151,7 @@ class _Spool:
         for array in (*offsets, *(tensor.values for tensor in tensors), *masks):
             data = flat_bytes(np.ascontiguousarray(array)).data
             self._end = files.write_all_at(self._fd, data, self._end)
-        return block
+        return _Block(position, self._end - position, *described)
 
     def read(self, block: _Block) -> Tensors:
         """Return the items of a block."""
@@ -187,24 +189,25 @@ class _Window:
         spool: the file.
         run: the blocks of the items.
         names: of the keys.
-        most: how many blocks are read at a time.
+        limit_bytes: of the blocks that are read at a time; at least one is.
     """
 
-    def __init__(self, spool: _Spool, run: _Run, names: Sequence[str], most: int) -> None:
+    def __init__(self, spool: _Spool, run: _Run, names: Sequence[str], limit_bytes: int) -> None:
         self._spool = spool
         self._blocks = deque(run)
         self._names = names
-        self._most = most
+        self._limit_bytes = limit_bytes
         self._batch: Tensors = {}
         self._start = self._count = 0
 
     def fill(self) -> bool:
         """Read the next blocks if these are used up; return False at the end."""
         while self._start == self._count and self._blocks:
-            count = min(self._most, len(self._blocks))
-            self._batch = joined_items(
-                [self._spool.read(self._blocks.popleft()) for _ in range(count)]
-            )
+            found, left = list[Tensors](), self._limit_bytes
+            while self._blocks and (not found or self._blocks[0].size_bytes <= left):
+                left -= self._blocks[0].size_bytes
+                found.append(self._spool.read(self._blocks.popleft()))
+            self._batch = joined_items(found)
             self._start, self._count = 0, item_count(self._batch)
             self._key = keys.lookup(self._batch, self._names)
         return self._start < self._count
@@ -224,8 +227,8 @@ class _Window:
 
 def _merged(spool: _Spool, runs: Sequence[_Run], names: Sequence[str]) -> Iterator[Tensors]:
     # Of few runs several blocks at a time: each pass of the loop takes time of its own.
-    most = max(1, batch_bytes(BATCH_BYTES) // (len(runs) * BLOCK_BYTES))
-    windows = [_Window(spool, run, names, most) for run in runs]
+    limit_bytes = batch_bytes(BATCH_BYTES) // len(runs)
+    windows = [_Window(spool, run, names, limit_bytes) for run in runs]
     while windows := [window for window in windows if window.fill()]:
         # Items before the least of the last keys are complete. Items equal to it in later runs
         # wait for the rest of the run whose block ends with it.

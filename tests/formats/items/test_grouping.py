@@ -230,3 +230,25 @@ def test_groups_of_a_small_budget_come_in_small_batches() -> None:
     assert np.concatenate([np.diff(one["value"].lod.levels[0]) for one in found]).tolist() == (
         [3] * 20_000
     )
+
+
+def test_a_merge_reads_few_large_items_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks hold whole items, so their number says nothing about their size."""
+    keys = np.arange(400) % 40
+    value = LoDTensor(np.arange(400 * 100), LoD.from_lengths([[100] * 400]))
+    batch = {"key": LoDTensor(keys), "value": value}
+    held = []
+
+    class Window(external_sort._Window):
+        def fill(self) -> bool:
+            more = super().fill()
+            held.append(external_sort.size_bytes(self._batch))
+            return more
+
+    monkeypatch.setattr(external_sort, "_Window", Window)
+    for name, size in (("RUN_BYTES", 60_000), ("BLOCK_BYTES", 100), ("BATCH_BYTES", 20_000)):
+        monkeypatch.setattr(external_sort, name, size)
+    parts = [part(batch, start, start + 20) for start in range(0, 400, 20)]
+    found = list(grouped(schema_of(batch), iter(parts), ["key"], by_key=True))
+    assert np.concatenate([one["key"].data for one in found]).tolist() == list(range(40))
+    assert max(held) < 4000
