@@ -95,6 +95,10 @@ class Evaluation(ABC, Generic[V]):
     def coalesced(self, left: V, right: V) -> V:
         """Return values with others where they are null. Raises LodError as `combined`."""
 
+    def condition(self, values: V) -> V:
+        """Return values of which `and`, `or` and `not` ask whether they are true."""
+        return values
+
     def timed(self, function: np.ufunc, left: V, right: V) -> V:
         """Return `combined`, for times. Raises LodError also if one does not fit 64 bits."""
         return self.combined(function, left, right)
@@ -232,7 +236,7 @@ class Evaluation(ABC, Generic[V]):
             self._require_numbers(node, _UNARY.get(type(node.op), "~"), node.operand)
         values = self.of(node.operand)
         if isinstance(node.op, ast.Not):
-            return self.mapped(lambda data: np.equal(data, 0), values)
+            return self.mapped(lambda data: np.equal(data, 0), self.condition(values))
         if isinstance(node.op, ast.USub):
             return self._function(node, np.negative, values)
         if isinstance(node.op, ast.UAdd):
@@ -271,9 +275,9 @@ class Evaluation(ABC, Generic[V]):
         function = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
         for one in node.values:
             self._require_numbers(one, type(node.op).__name__.lower(), one)
-        found = self.of(node.values[0])
+        found = self.condition(self.of(node.values[0]))
         for more in node.values[1:]:
-            found = self.both(more, function, found, self.of(more))
+            found = self.both(more, function, found, self.condition(self.of(more)))
         return found
 
     def _compare(self, node: ast.Compare) -> V:

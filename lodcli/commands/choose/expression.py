@@ -184,6 +184,9 @@ class _Items(Evaluation[Values]):
     def data(self, values: Values) -> Array:
         return values.data
 
+    def condition(self, values: Values) -> Values:
+        return values.condition
+
     def mapped(self, function: Callable[[Array], Array], values: Values) -> Values:
         return replace(values, data=function(values.data))
 

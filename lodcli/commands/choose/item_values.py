@@ -60,9 +60,18 @@ class Values:
 
     @property
     def true(self) -> Mask:
-        """Where the data is neither 0 nor null."""
-        found: Mask = self.data != 0
-        return found if self.valid is None else found & self.valid
+        """Where the data is neither 0, nan nor null."""
+        one = self.condition
+        found: Mask = one.data != 0
+        return found if one.valid is None else found & one.valid
+
+    @property
+    def condition(self) -> Values:
+        """The values with nulls in place of nan, as of the first of an empty list."""
+        if not is_float(self.data.dtype) or self.data.ndim != 1:
+            return self
+        known = ~np.isnan(self.data)
+        return self if known.all() else replace(self, valid=both_valid(self.valid, known))
 
     @property
     def signed(self) -> Array:

@@ -143,6 +143,31 @@ def test_what_complex_numbers_do_not_have_is_an_error(
     assert said in done.stderr
 
 
+# Of lists [5], [], [0] and [7, 1], with the numbers 0 to 3: as SQL does with a null first value.
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("first(x > 1)", [0, 3]),
+        ("first(x)", [0, 3]),
+        ("not first(x)", [2]),
+        ("not not first(x)", [0, 3]),
+        ("first(x) and n < 3", [0]),
+        ("first(x) or n == 1", [0, 1, 3]),
+        ("not (first(x) or n == 2)", []),
+        ("mean(x)", [0, 3]),
+        ("f", [1]),  # nan, 1.5 and 0
+        ("not f", [2, 3]),
+    ],
+)
+def test_nan_is_not_true(text: str, kept: list[int], lod: Lod, folder: Path) -> None:
+    x = LoDTensor.from_lists([[5], [], [0], [7, 1]])
+    f = LoDTensor(np.array([np.nan, 1.5, 0, 0], np.float32))
+    io.write("l.lod.h5", {"x": x, "n": LoDTensor([0, 1, 2, 3]), "f": f})
+    done = lod("filter", "l.lod.h5", text, "-o", "o.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    assert tensor("o.lod.h5", "n").to_list() == kept
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "complex64"])
 def test_nan_keys_come_last(dtype: str, lod: Lod, tmp_path: Path) -> None:
     values = np.array([2, np.nan, -1, np.inf, np.nan, 0.5]).astype(dtype_of_rows(dtype))
