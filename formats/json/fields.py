@@ -20,6 +20,10 @@ from lodcli.formats.text.numerals import FLOATS
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError, counted
 from lodcli.kernels.tensor.marks import NO_MARKS, TEXT, Field
 
+_OF_PANDAS = (
+    "looks like a table that pandas wrote as one object, which is one item; "
+    "to_json(orient='records') writes an item for each row"
+)
 _KINDS = (NUMBERS, frozenset({bool}), frozenset({str}))
 
 
@@ -32,6 +36,7 @@ class Columns:
         known: the fields that a line may have; None for any.
         left_out: the errors of fields that no tensor can hold.
         nulls: classifies null objects; None if they are not distinguished.
+        notes: on the lines as a whole.
         lacking: whether a field that a line lacks is null.
     """
 
@@ -40,6 +45,7 @@ class Columns:
     left_out: LeftOut = field(default_factory=dict)
     nulls: NullObjects | None = None
     lacking: bool = False
+    notes: tuple[str, ...] = ()
 
     @property
     def sure(self) -> bool:
@@ -96,7 +102,25 @@ def find_columns(values: list[Any], options: ReadOptions) -> Columns:
         )
     if nulls is not None:
         nulls.settle(column.inside for column in columns)
-    return Columns(_distinct(columns), known, left_out, nulls, lacking)
+    notes = (_OF_PANDAS,) if len(values) == 1 and _is_table_of_pandas(values[0]) else ()
+    return Columns(_distinct(columns), known, left_out, nulls, lacking, notes)
+
+
+def _is_table_of_pandas(value: dict[str, Any]) -> bool:
+    """Return whether an object looks like a table that `to_json` wrote, but not as records."""
+    if value.keys() == {"columns", "index", "data"}:
+        return True
+    inner = list(value.values())
+    if value.keys() == {"schema", "data"}:
+        return type(inner[0]) is dict and "pandas_version" in inner[0]
+    if not all(type(one) is dict for one in inner):
+        return False
+    return _are_numbered(value) or all(map(_are_numbered, inner))
+
+
+def _are_numbered(row: dict[str, Any]) -> bool:
+    """Return whether the fields of an object are 0, 1, .."""
+    return all(key == str(number) for number, key in enumerate(row))
 
 
 def _first_fields(values: list[Any]) -> tuple[str, ...]:

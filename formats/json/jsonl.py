@@ -193,6 +193,7 @@ class JsonSource(Source):
         self._objects = found.nulls
         self._lacking = found.lacking
         self.left_out = found.left_out
+        self.notes = list(found.notes)
         self._fast = self._scanning(found)
         self.schema = tuple(column.spec for column in self._columns)
 

@@ -138,3 +138,27 @@ def test_pipes_encodings_and_packed_files(tmp_path: Path) -> None:
     numbers = np.arange(5)
     lodcli.write(tmp_path / "c.json.gz", LoDTensor(numbers, [[2, 3]]))
     assert json.loads(gzip.decompress((tmp_path / "c.json.gz").read_bytes())) == [[0, 1], [2, 3, 4]]
+
+
+@pytest.mark.parametrize("orient", ["columns", "index", "split", "table"])
+def test_a_table_that_pandas_wrote_as_one_object_gets_a_note(orient: Any, tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    pandas.DataFrame({"a": [1, 2], "b": [0.5, 2.5]}).to_json(tmp_path / "x.json", orient=orient)
+    with lodcli.open(tmp_path / "x.json") as source:
+        assert ["pandas" in note and "orient='records'" in note for note in source.notes] == [True]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        '[{"a": 1, "b": 0.5}, {"a": 2, "b": 2.5}]',  # of pandas, as records
+        '{"a": {"x": 1}, "b": {"x": 2}}',
+        '{"data": [1], "schema": {"fields": [1]}}',
+        '{"0": 1, "1": 2}',
+        '{"a": {"0": 1}}\n{"a": {"0": 2}}',
+    ],
+)
+def test_other_objects_get_none(document: str, tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text(document)
+    with lodcli.open(tmp_path / "x.json") as source:
+        assert not source.notes
