@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 from h5py import h5s
@@ -58,8 +59,8 @@ class Sink(ABC):
             )
 
     @property
-    def placed(self) -> bool:
-        """Whether its rows have a reserved position."""
+    def begun(self) -> bool:
+        """Whether it must be completed before other datasets are created."""
         return False
 
     def entry(self) -> DatasetEntry:
@@ -119,8 +120,8 @@ class ContiguousSink(Sink):
         self._spooled = None
 
     @property
-    def placed(self) -> bool:
-        return self.known is None and self._spooled is None
+    def begun(self) -> bool:
+        return self.known is None and self._spooled is None  # its rows have a reserved position
 
     def complete(self, rows: int) -> None:
         super().complete(rows)
@@ -131,21 +132,28 @@ class ContiguousSink(Sink):
 
 
 class ChunkedSink(Sink):
-    """Rows in chunks, which libhdf5 compresses and writes."""
+    """Rows in chunks, which libhdf5 compresses and writes.
+
+    The dataset is created with its first whole chunk. If it has fewer rows, they are one chunk of
+    their size: a chunk is compressed, and decompressed, whole.
+    """
 
     def __init__(self, file: WrittenFile, array: ArraySpec) -> None:
         super().__init__(file, array)
         self._waiting: list[Bytes] = []
         self._waiting_bytes = 0
         self._written = 0
+        self._dataset: Any = None
         if self.row_bytes >= CHUNK_LIMIT_BYTES:
             raise UnsupportedError(
                 f"{self.path}: rows of {self.row_bytes} bytes are too large to compress, at most "
                 f"{CHUNK_LIMIT_BYTES - 1}; leave --compress out"
             )
+
+    def _create(self, rows: int) -> None:
         with shielded():
             kind = hdf5_type(self.dtype.name)
-            shape = (self.known or 0, *self.row_shape)
+            shape = (rows, *self.row_shape)
             self._dataset = self.file.create(self.path, kind, shape, self.block_rows)
 
     def _put(self, block: Bytes) -> None:
@@ -156,6 +164,8 @@ class ChunkedSink(Sink):
             self._flush(self._waiting_bytes - self._waiting_bytes % chunk_bytes)
 
     def _flush(self, size: int) -> None:
+        if self._dataset is None:
+            self._create(self.known or 0)
         data = np.concatenate(self._waiting)
         rows = size // self.row_bytes
         ready = data[:size].view(self.dtype).reshape(rows, *self.row_shape)
@@ -171,9 +181,18 @@ class ChunkedSink(Sink):
         # A copy: the rest must not keep the whole block alive.
         self._waiting, self._waiting_bytes = [data[size:].copy()], len(data) - size
 
+    @property
+    def begun(self) -> bool:
+        return self._dataset is not None  # while it is open, the file cannot be opened again
+
     def complete(self, rows: int) -> None:
         super().complete(rows)
+        if self._dataset is None:
+            self.block_rows = max(1, min(self.block_rows, rows))
+            self._create(rows)
         if self._waiting_bytes:
             self._flush(self._waiting_bytes)
-        if self.known is None:  # rows without bytes are never written
-            self._dataset.set_extent((self.rows, *self.row_shape))
+        with shielded():
+            if self.known is None:  # rows without bytes are never written
+                self._dataset.set_extent((self.rows, *self.row_shape))
+            self.file.close_dataset(self._dataset)

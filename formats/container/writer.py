@@ -36,9 +36,9 @@ def write_container(
 ) -> None:
     """Write all batches and the header; the caller commits.
 
-    Datasets of known size are placed at once and written in place. Others are buffered in an
-    anonymous file beside the target until their size is known; a large one is written at its final
-    position.
+    Contiguous datasets of known size are placed at once and written in place. Others are buffered
+    in an anonymous file beside the target until their size is known; a large one is written at its
+    final position.
 
     Args:
         output: the target; must be seekable.
@@ -142,7 +142,7 @@ def _finish(
     file: WrittenFile, schema: Schema, arrays: dict[str, tuple[ArraySpec, Sink]], attributes: str
 ) -> None:
     """Complete all datasets, and write the header."""
-    for array, sink in sorted(arrays.values(), key=lambda found: not found[1].placed):
+    for array, sink in sorted(arrays.values(), key=lambda found: not found[1].begun):
         sink.complete(array.rows or 0)
     entries = {path: sink.entry() for path, (_, sink) in arrays.items()}
     _write_header(file, Header(schema, entries, attributes))

@@ -53,7 +53,7 @@ class WrittenFile:
         self._compression = compression
         self._file: Any = None
         self._pool: Executor | None = None
-        self._made = 0
+        self._made = self._open_datasets = 0
 
     def open(self) -> None:
         """Create the file."""
@@ -97,7 +97,7 @@ class WrittenFile:
         *,
         at: int | None = None,
     ) -> h5d.DatasetID:
-        """Return a new dataset, contiguous or in chunks.
+        """Return a new dataset, contiguous or in chunks; the caller closes one in chunks.
 
         Args:
             path, kind, shape: of the dataset.
@@ -115,12 +115,12 @@ class WrittenFile:
             assert offset == at
             return h5d.open(self._file.id, path.encode())
         self._made += 1
-        # Datasets in chunks stay open until they are complete.
-        if not (self._made % DATASETS_AT_ONCE or self._compression or self._owned.kept_bytes):
+        if not (self._made % DATASETS_AT_ONCE or self._open_datasets or self._owned.kept_bytes):
             self._reopen(1, ALIGNMENT)
         plist = h5p.create(h5p.DATASET_CREATE)
         plist.set_obj_track_times(False)
         if chunk:
+            self._open_datasets += 1
             # Zeros beyond the last row: uninitialized memory must not get into a file.
             plist.set_fill_time(h5d.FILL_TIME_ALLOC)
             plist.set_chunk((chunk, *(max(1, extent) for extent in shape[1:])))
@@ -134,6 +134,11 @@ class WrittenFile:
         links = h5p.create(h5p.LINK_CREATE)
         links.set_create_intermediate_group(True)
         return h5d.create(self._file.id, path.encode(), kind, space, plist, lcpl=links)
+
+    def close_dataset(self, dataset: h5d.DatasetID) -> None:
+        """Close a dataset in chunks, which is complete."""
+        dataset.close()
+        self._open_datasets -= 1
 
     def reserve(self) -> int | None:
         """Return the position of a dataset of unknown size; None while another one is reserved.

@@ -19,12 +19,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lodcli
-from lodcli.formats.container import chunks
+from lodcli.formats.container import chunks, written_file
 from lodcli.formats.container.reader import ContainerSource
+from lodcli.formats.container.written_file import WrittenFile
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.options import WriteOptions
-from lodcli.formats.core.schema import Item, StoredArray
+from lodcli.formats.core.schema import Item, StoredArray, schema_of
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -158,10 +159,55 @@ def test_the_same_tensors_give_the_same_bytes(tmp_path: Path, codec: str | None)
 
 def test_memory_does_not_leak_into_the_last_chunk(tmp_path: Path) -> None:
     np.full(1 << 18, 0x5A, np.uint8)  # what lies about in freed memory
-    path = write(tmp_path / "t.lod.h5", LoDTensor(np.arange(5, dtype=np.uint8)), "deflate")
+    rows = np.zeros((1 << 18) + 5, np.uint8)
+    rows[-5:] = [0, 1, 2, 3, 4]
+    path = write(tmp_path / "t.lod.h5", LoDTensor(rows), "deflate")
     with h5py.File(path) as file:
-        _, packed = file["data"].id.read_direct_chunk((0,))
+        _, packed = file["data"].id.read_direct_chunk((1 << 18,))
     assert zlib.decompress(packed) == bytes([0, 1, 2, 3, 4]).ljust(1 << 18, b"\0")
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_few_compressed_rows_are_one_chunk_of_their_size(counted: bool, tmp_path: Path) -> None:
+    content = {
+        "few": LoDTensor(np.arange(5.0), [[2, 3]]),
+        "none": LoDTensor(np.zeros((0, 2))),
+        "many": LoDTensor(np.arange(40_000.0)),
+        "whole": LoDTensor(np.arange(1 << 15)),
+    }
+    schema = schema_of(content)
+    if not counted:
+        schema = tuple(spec.uncounted() for spec in schema)
+    path = tmp_path / "t.lod.h5"
+    io.write_batches(path, schema, [content], options=WriteOptions(compression="deflate"))
+    with h5py.File(path) as file:
+        found = {name: file[name]["data"].chunks for name in content}
+        assert file["few/index/0"].chunks == (3,)
+        np.testing.assert_array_equal(file["many/data"], np.arange(40_000.0))
+    assert found == {"few": (5,), "none": (1, 2), "many": (1 << 15,), "whole": (1 << 15,)}
+    for name, item in io.read_all(path).items():
+        assert item.identical(content[name])
+
+
+def test_many_compressed_tensors_close_the_file_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HDF5 searches all gaps before the datasets that it created since the file was opened."""
+    opened: list[str] = []
+    original = WrittenFile._open
+
+    def counting(self: WrittenFile, mode: str, threshold: int, interval: int) -> None:
+        opened.append(mode)
+        original(self, mode, threshold, interval)
+
+    monkeypatch.setattr(WrittenFile, "_open", counting)
+    monkeypatch.setattr(written_file, "DATASETS_AT_ONCE", 4)
+    content = {f"x{n}": LoDTensor(np.arange(n), [[n]]) for n in range(9)}
+    content["large"] = LoDTensor(np.arange(100_000))
+    path = write(tmp_path / "t.lod.h5", content, "deflate")
+    assert opened == ["w"] + ["r+"] * 5  # 20 datasets and the header
+    for name, item in io.read_all(path).items():
+        assert item.identical(content[name])
 
 
 # -- other tools -------------------------------------------------------------------
