@@ -24,6 +24,7 @@ from lodcli.formats.storage.pread import read_array
 from lodcli.formats.storage.prefetch import ahead
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.ops.slicing.row_ranges import rows_at
+from lodcli.kernels.order.stable import stable_order
 from lodcli.kernels.platform import files, machine
 from lodcli.kernels.runtime import buffers as memory
 from lodcli.kernels.runtime.memory_budget import at_most
@@ -171,7 +172,7 @@ class _Spool:
             count = len(next(iter(batch.values())))
             bucket = self._bucket[first : first + count]
             first += count
-            order = np.argsort(bucket, kind="stable")
+            order = stable_order(bucket)
             order = order[np.searchsorted(bucket[order], 0) :]
             sorted_batch, bucket = taken(batch, order), bucket[order]
             borders = [0, *(np.flatnonzero(np.diff(bucket)) + 1).tolist(), order.size]

@@ -31,4 +31,4 @@ def command(source: Reference, seed: int, level: int | str | None, target: Targe
 
     with items_of(source, level) as items:
         order = shuffled(items.count, seed)
-        target.write(items.counted(order), named(source, reordered(items, order)))
+        target.write(items.schema, named(source, reordered(items, order)))

@@ -54,4 +54,4 @@ def command(
             order = sorted_order(
                 (item_values(key, items, source), down != reverse) for key, down in keys
             )
-            target.write(items.counted(order), named(source, reordered(items, order)))
+            target.write(items.schema, named(source, reordered(items, order)))
