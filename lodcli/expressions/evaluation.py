@@ -27,7 +27,7 @@ from lodcli.expressions.functions import (
     picked,
     rounded,
 )
-from lodcli.expressions.hints import name_hint
+from lodcli.expressions.hints import CHOICE, name_hint
 from lodcli.expressions.parsing import (
     LISTS,
     MOMENTS,
@@ -123,7 +123,8 @@ class Evaluation(ABC, Generic[V]):
         """Return the values of a part."""
         method = getattr(self, f"_{type(node).__name__.lower()}", None)
         if method is None:
-            self.fail(node, f"{_NAMES.get(type(node), 'this')} cannot be used here")
+            choice = f"; {CHOICE}" if isinstance(node, ast.IfExp) else ""
+            self.fail(node, f"{_NAMES.get(type(node), 'this')} cannot be used here{choice}")
         try:
             found: V = method(node)
         except RecursionError:

@@ -27,6 +27,8 @@ _NAMES = {
     **dict.fromkeys(("inf", "infinity"), "infinity is 1e999"),
     **dict.fromkeys(("true", "false"), "write True or False"),
 }
+# What stands for a choice between two values.
+CHOICE = "a condition is 0 or 1: write (x > 0) * y"
 _FUNCTIONS = {
     **dict.fromkeys(("avg", "average"), "write mean(x)"),
     **dict.fromkeys(("count", "len", "size"), "write length(x)"),
@@ -52,6 +54,18 @@ _FUNCTIONS = {
     **dict.fromkeys(("col", "column"), "write the name, or tensor('NAME')"),
     **dict.fromkeys(("contains", "has"), "write 'a' in x"),
     **dict.fromkeys(("date", "datetime", "timestamp"), "write time > '2024-05-01'"),
+    **dict.fromkeys(("year", "month"), "write '2024-01-01' <= time and time < '2025-01-01'"),
+    "hour": "write (time - '1970-01-01') // 'PT1H' % 24, in UTC",
+    **dict.fromkeys(
+        ("weekday", "dayofweek", "dow"), "write (day - '1970-01-05') // 'P1D' % 7, 0 on Mondays"
+    ),
+    **dict.fromkeys(("now", "today", "current_date"), "write the date in quotes"),
+    **dict.fromkeys(("startswith", "starts_with"), "write x >= 'ab' and x < 'ac'"),
+    **dict.fromkeys(
+        ("lower", "upper", "replace", "split", "strip", "trim", "endswith", "like", "match"),
+        "a text is compared with ==, !=, <, > or in",
+    ),
+    **dict.fromkeys(("where", "if_else", "ifelse", "iif", "when", "case"), CHOICE),
 }
 
 

@@ -196,6 +196,21 @@ def test_apply_computes_with_times(text: str, lod: Lod) -> None:
     assert column.to_pylist() == COMPUTED[text]
 
 
+@pytest.mark.usefixtures("folder")
+def test_hints_for_hours_and_weekdays_are_those_of_python(lod: Lod) -> None:
+    moments = [START, START - 20000 * DAY, datetime(1969, 12, 31, 23, 59), datetime(2024, 5, 5)]
+    days = [one.date() for one in moments]
+    io.write("t.lod.h5", {"t": LoDTensor.from_lists(moments), "day": LoDTensor.from_lists(days)})
+    for text, wanted in {
+        "(t - '1970-01-01') // 'PT1H' % 24": [one.hour for one in moments],
+        "(day - '1970-01-05') // 'P1D' % 7": [one.weekday() for one in days],
+        "(t - '1970-01-05') // 'P1D' % 7": [one.weekday() for one in days],
+    }.items():
+        done = lod("apply", text, "t.lod.h5", "-fo", "out.lod.h5")
+        assert (done.code, done.stderr) == (0, "")
+        assert tensor("out.lod.h5").to_list() == wanted
+
+
 @pytest.mark.usefixtures("times")
 @pytest.mark.parametrize("text", ["l + 'P100000D'", "l - (t - 'P200000D')", "wait * 10 ** 15"])
 def test_a_time_beyond_64_bits_is_an_error(text: str, lod: Lod) -> None:
