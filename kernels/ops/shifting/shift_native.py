@@ -15,6 +15,8 @@ from lodcli.kernels.ops.shifting.shift import difference_dtype
 from lodcli.kernels.runtime.buffers import empty
 from lodcli.kernels.simd.row_copies import row_bytes, rows_a_piece, streamed
 
+VECTOR_BYTES = 64  # as in simd/instructions.py
+
 _MODULE = "kernels.ops.shifting.shift_numba"
 _shift, _diff, _diff_grad = (load.kernel(_MODULE, name) for name in ("shift", "diff", "diff_grad"))
 
@@ -56,7 +58,8 @@ def segment_diff(
         piece_rows = rows_a_piece(row_bytes(out))
         run(
             _diff[rows.dtype.char], -(-len(out) // piece_rows), 3 * out.nbytes, rows, index, ends,
-            fill, out, index.size - 1, rows.shape[1], lag, bounds is None, piece_rows,
+            fill, out, len(rows), index.size - 1, rows.shape[1], lag, bounds is None,
+            VECTOR_BYTES // out.itemsize, piece_rows,
         )  # fmt: skip
     return _as_before(out, data, dtype)
 
@@ -71,7 +74,8 @@ def segment_diff_grad(upstream: Array, offsets: Offsets, bounds: Offsets | None,
         piece_rows = rows_a_piece(row_bytes(out))
         run(
             _diff_grad[flow.dtype.char], -(-len(out) // piece_rows), 3 * out.nbytes, flow, index,
-            ends, out, index.size - 1, flow.shape[1], lag, bounds is None, piece_rows,
+            ends, out, len(flow), index.size - 1, flow.shape[1], lag, bounds is None,
+            VECTOR_BYTES // out.itemsize, piece_rows,
         )  # fmt: skip
     return _as_before(out, upstream, dtype)
 

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from lodcli.kernels.native.declare import FLOATS, Pointer, T, kernel
-from lodcli.kernels.native.language_numba import function
+from lodcli.kernels.native.language_numba import CHECKED, Emitter, data_of, emits, function
+from lodcli.kernels.runtime.jit_numba import ir, types
 from lodcli.kernels.simd.byte_moves import copy
+from lodcli.kernels.simd.instructions import VECTOR_BYTES, load, store
 from lodcli.kernels.simd.nontemporal_stores import append, begin, finish
 from lodcli.kernels.simd.row_partition_numba import segment_at
 
@@ -59,10 +61,15 @@ def shift(
 @kernel(types=(*FLOATS, "int64"))
 def diff(
     x: Pointer[T], offsets: Pointer[np.int64], bounds: Pointer[np.int64], fill: Pointer[T],
-    out: Pointer[T], segments: int, width: int, lag: int, padded: bool, piece_rows: int,
-    first: int, last: int,
+    out: Pointer[T], rows: int, segments: int, width: int, lag: int, padded: bool, lanes: int,
+    piece_rows: int, first: int, last: int,
 ) -> int:  # fmt: skip
-    """Write each row minus the row `lag` before it in its segment, or the row `fill`."""
+    """Write each row minus the row `lag` before it in its segment, or the row `fill`.
+
+    Args:
+        rows: of x.
+        lanes: number of values in a vector.
+    """
     total = bounds[segments]
     before = max(lag, 0) if padded else 0
     behind = min(lag, 0) if padded else 0
@@ -77,9 +84,10 @@ def diff(
             while row < after:
                 if begins <= row < ends:
                     count = min(ends, after) - row
-                    later = x + (row + ahead) * width
-                    earlier = x + (row + ahead - lag) * width
-                    _subtract(out + row * width, later, earlier, count * width)
+                    later, earlier = row + ahead, row + ahead - lag
+                    room = min(stop_row - row, rows - max(later, earlier)) * width
+                    to, a, b = out + row * width, x + later * width, x + earlier * width
+                    _subtract(to, a, b, count * width, room, lanes)
                 else:
                     count = 1
                     for k in range(width):
@@ -92,9 +100,15 @@ def diff(
 @kernel(types=(*FLOATS, "int64"))
 def diff_grad(
     flow: Pointer[T], offsets: Pointer[np.int64], bounds: Pointer[np.int64], out: Pointer[T],
-    segments: int, width: int, lag: int, padded: bool, piece_rows: int, first: int, last: int,
+    rows: int, segments: int, width: int, lag: int, padded: bool, lanes: int, piece_rows: int,
+    first: int, last: int,
 ) -> int:  # fmt: skip
-    """Write the gradient of each row's own difference, minus that of the row `lag` after it."""
+    """Write the gradient of each row's own difference, minus that of the row `lag` after it.
+
+    Args:
+        rows: of `flow`.
+        lanes: number of values in a vector.
+    """
     total = offsets[segments]
     skipped = 0 if padded else max(lag, 0)
     for piece in range(first, last):
@@ -113,7 +127,8 @@ def diff_grad(
                 to, mine = out + row * width, flow + (row + ahead) * width
                 theirs = flow + (row + ahead + lag) * width
                 if own and others:
-                    _subtract(to, mine, theirs, count)
+                    room = min(stop_row - row, rows - (row + ahead + max(lag, 0))) * width
+                    _subtract(to, mine, theirs, count, room, lanes)
                 elif own:
                     for k in range(count):
                         to[k] = mine[k]
@@ -128,8 +143,32 @@ def diff_grad(
     return 0
 
 
+@emits(types.void, None, None, None, types.int64)
+def _subtract_vector(on: Emitter, out: Any, a: Any, b: Any, k: Any) -> None:
+    """Write a vector of differences, from value k on."""
+    builder, dtype = on.builder, on.kinds[0].dtype
+    size = dtype.bitwidth // 8
+    vector = ir.VectorType(on.context.get_data_type(dtype), VECTOR_BYTES // size)
+    to, *places = (
+        builder.bitcast(builder.gep(data_of(builder, one), [k]), vector.as_pointer())
+        for one in (out, a, b)
+    )
+    minus = builder.fsub if isinstance(dtype, types.Float) else builder.sub
+    store(builder, minus(*(load(builder, place, size) for place in places)), to, size)
+
+
 @function()
-def _subtract(out: Any, a: Any, b: Any, count: int) -> None:
+def _subtract(out: Any, a: Any, b: Any, count: int, room: int, lanes: int) -> None:
+    """Write differences; beyond them, up to `room`, values that are overwritten later.
+
+    A loop over a few values, as of a short segment, would take longer than one vector.
+    """
+    if not CHECKED and (count + lanes - 1) & -lanes <= room:
+        k = 0
+        while k < count:
+            _subtract_vector(out, a, b, k)
+            k += lanes
+        return
     for k in range(count):
         out[k] = a[k] - b[k]
 

@@ -25,6 +25,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Decimals, Marks, Times
 from lodcli.kernels.tensor.nulls import Nulls
 from tests.cases_ops import BACKENDS, on_every_backend
+from tests.kernels.ops.walled import walled
 from tests.oracles_ops import pieces_of, row_lengths
 from tests.strategies import BFLOAT16, tensors
 
@@ -331,3 +332,27 @@ def test_large_results_that_bypass_the_caches_are_the_same(
         monkeypatch.setattr(row_copies, name, 0)
     found = sequence_shift(tensor, lag, pad_value=7, backend="numba")
     np.testing.assert_array_equal(found.data, wanted.data)
+
+
+@pytest.mark.skipif("cupy" in BACKENDS, reason="reads main memory")
+@every_lag
+@pytest.mark.parametrize("width", [1, 3])
+def test_nothing_beside_the_rows_is_read(lag: int, width: int) -> None:
+    values = walled(2).view(np.int64)
+    count = values.size // width
+    lengths = [5, 0, 1, count - 16, 2, 8]
+    for part in (values[: count * width], values[values.size - count * width :]):
+        tensor = LoDTensor(part.reshape(count, width), [lengths])
+        for pad in ({}, {"pad_value": 7}):
+            found, wanted = (
+                sequence_diff(tensor, lag, backend=backend, **pad) for backend in ("numba", "numpy")
+            )
+            np.testing.assert_array_equal(found.data, wanted.data)
+            flow = part.reshape(count, width)[: found.rows]
+            gradients = [
+                sequence_diff_grad(flow, tensor, lag, backend=backend, **pad)
+                for backend in ("numba", "numpy")
+            ]
+            np.testing.assert_array_equal(gradients[0].data, gradients[1].data)
+        shifted = [sequence_shift(tensor, lag, backend=each) for each in ("numba", "numpy")]
+        np.testing.assert_array_equal(shifted[0].data, shifted[1].data)
