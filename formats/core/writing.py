@@ -20,7 +20,6 @@ from lodcli.formats.core.schema import Batch, Schema, rekeyed
 from lodcli.formats.core.table import SUFFIXES
 from lodcli.formats.remote.urls import shown
 from lodcli.formats.storage.compression import (
-    codec_suffix,
     require_zstandard,
     suffix_codec,
     without_suffix,
@@ -161,8 +160,8 @@ def codec_of_name(path: PathLike, kind: Format) -> str | None:
     codec = suffix_codec(os.fspath(path))
     if codec is not None and kind.binary and not kind.packed:
         raise UnsupportedError(
-            f"{kind.name} is not compressed as a whole, so that parts can be read; omit "
-            f"{codec_suffix(codec)}"
+            f"{kind.name} is not compressed as a whole, so that parts can be read; name it "
+            f"{os.path.basename(without_suffix(os.fspath(path)))}"
             + (", and give --compress" if "compression" in kind.write_options else "")
         )
     if codec == "zstd":

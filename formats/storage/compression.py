@@ -13,6 +13,8 @@ from lodcli.formats.core.errors import DamagedFileError
 # The first bytes of a compressed file, and its extension.
 MAGICS = {b"\x1f\x8b\x08": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 SUFFIXES = {".gz": "gzip", ".zst": "zstd"}
+# Short for .tar and the extension of a compression.
+_TAR_SUFFIXES = {".tgz": ".tar.gz"}
 MAGIC_BYTES = 4
 _BLOCK_BYTES = 1 << 18
 # The most bytes that are decompressed at once, whatever their compressed size.
@@ -26,7 +28,8 @@ def codec_of(head: bytes) -> str | None:
 
 def suffix_codec(name: str) -> str | None:
     """Return the codec for the extension of a file name, None for others."""
-    return next((c for suffix, c in SUFFIXES.items() if name.lower().endswith(suffix)), None)
+    full = _in_full(name)
+    return next((c for suffix, c in SUFFIXES.items() if full.lower().endswith(suffix)), None)
 
 
 def codec_suffix(codec: str) -> str:
@@ -36,7 +39,14 @@ def codec_suffix(codec: str) -> str:
 
 def without_suffix(name: str) -> str:
     """Return the name of a file without the extension of its compression."""
-    return name.rpartition(".")[0] if suffix_codec(name) else name
+    full = _in_full(name)
+    return full.rpartition(".")[0] if suffix_codec(full) else name
+
+
+def _in_full(name: str) -> str:
+    """Return a file name with .tar.gz in place of .tgz."""
+    short = name[-4:].lower()
+    return name[: -len(short)] + _TAR_SUFFIXES[short] if short in _TAR_SUFFIXES else name
 
 
 class Unpacked(io.RawIOBase):

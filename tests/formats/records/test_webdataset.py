@@ -143,6 +143,21 @@ def test_packed_files_are_those_that_webdataset_unpacks(tmp_path: Path) -> None:
     assert [sample["txt.gz"] for sample in samples] == found["txt"].to_list()
 
 
+def test_a_packed_archive_may_be_named_tgz(tmp_path: Path) -> None:
+    path = archive(tmp_path, [("a.id", b"1"), ("b.id", b"2")])
+    for name in ("x.tgz", "y.TGZ", "z.tar.gz"):
+        (tmp_path / name).write_bytes(gzip.compress(path.read_bytes()))
+        assert content(tmp_path / name)["id"].to_list() == [1, 2]
+    path.rename(tmp_path / "plain.tgz")
+    with pytest.raises(DamagedFileError, match=r"plain\.tgz: is named as if compressed \(\.tgz\)"):
+        content(tmp_path / "plain.tgz")
+    with pytest.raises(
+        UnsupportedError, match=r"is not compressed as a whole, .*; name it out\.tar"
+    ):
+        io.write(tmp_path / "out.tgz", content(tmp_path / "x.tgz"))
+    assert not (tmp_path / "out.tgz").exists()
+
+
 def test_packed_files_unpack_to_no_more_than_allowed(tmp_path: Path) -> None:
     small = [(f"{number}.x.npy.gz", gzip.compress(npy(np.zeros(1000)))) for number in range(3)]
     path = archive(tmp_path, small)
