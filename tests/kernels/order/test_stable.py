@@ -20,14 +20,12 @@ FAR = st.sampled_from([-(2**63), 2**63 - 1, 0, -1, 2**62, 2**40])
 FLOATS = [0.0, -0.0, math.nan, -math.nan, math.inf, -math.inf, -1.5, 2.0, 2.0, 5e-324, -5e-324]
 
 
-@pytest.mark.parametrize("most", [0, 1 << 20])
 @given(st.lists(st.tuples(NEAR | FAR, NEAR, st.booleans()), max_size=40))
-def test_items_are_in_the_order_of_lexsort(most: int, rows: list[tuple[int, int, bool]]) -> None:
+def test_items_are_in_the_order_of_lexsort(rows: list[tuple[int, int, bool]]) -> None:
     far = np.array([row[0] for row in rows], np.int64)
     near = np.array([row[1] for row in rows], np.int16)
     flags = np.array([row[2] for row in rows], np.bool_)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stable, "_MOST", most)
         patch.setattr(stable, "_BLOCK", 7)
         cases: list[list[np.ndarray]] = [[far], [near], [far, near, flags], [flags, far]]
         for columns in (*cases, [far.view(np.uint64)]):
