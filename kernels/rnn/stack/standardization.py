@@ -23,8 +23,8 @@ from lodcli.kernels.rnn.stack.state_dict import beside_rnns
 from lodcli.kernels.runtime.argument_types import construction_explained, types_explained
 from lodcli.kernels.runtime.summaries import Summarized
 
-# The names in a state dict: those of a torch module with buffers `mean` and `std`; of rows, and of
-# the targets that a model predicts.
+# Roles in a model, the beginnings of names in its state dict, as of a torch module with buffers
+# `mean` and `std`: of rows, and of the targets that the model predicts.
 ROWS, TARGETS = "standardize", "targets"
 MEAN, STD = f"{ROWS}.mean", f"{ROWS}.std"
 # Rows computed at a time, because float64 takes twice the memory of float32.
@@ -39,7 +39,6 @@ class Standardization(Summarized):
     Attributes:
         mean: (D,), what is subtracted.
         std: (D,), above 0, what the difference is divided by.
-        name: of both in a state dict: "standardize", or "targets".
 
     Raises:
         ShapeMismatchError, InvalidDataError: other shapes, or values that are not finite.
@@ -51,13 +50,12 @@ class Standardization(Summarized):
 
     mean: Array
     std: Array
-    name: str = ROWS
 
     def __post_init__(self) -> None:
-        for name, array in self.arrays().items():
+        for name, array in (("mean", self.mean), ("std", self.std)):
             if array.ndim != 1 or array.shape != self.mean.shape:
                 raise ShapeMismatchError(
-                    f"{name}: expected shape (D,), as of {self.name}.mean, found {array.shape}"
+                    f"{name}: expected shape (D,), as of the mean, found {array.shape}"
                 )
             if not is_float(array.dtype) or not np.isfinite(array).all():
                 found = array.dtype if not is_float(array.dtype) else "inf or nan"
@@ -65,20 +63,23 @@ class Standardization(Summarized):
                     f"{name}: expected finite floating-point values, found {found}"
                 )
         if not (self.std > 0).all():
-            raise InvalidDataError(f"{self.name}.std: expected values above 0")
+            raise InvalidDataError("std: expected values above 0")
 
-    def arrays(self) -> dict[str, Array]:
-        """Return both arrays by their names in a state dict; shared, not copied."""
-        return {f"{self.name}.mean": self.mean, f"{self.name}.std": self.std}
+    def arrays(self, role: str) -> dict[str, Array]:
+        """Return both arrays by their names in a state dict; shared, not copied.
+
+        Args:
+            role: in the model: "standardize", of its rows, or "targets".
+        """
+        return {f"{role}.mean": self.mean, f"{role}.std": self.std}
 
     @classmethod
     @types_explained
-    def of(cls, data: Array, name: str = ROWS) -> Standardization:
+    def of(cls, data: Array) -> Standardization:
         """Return those of rows: the standard deviation divides by N; of equal values it is 1.
 
         Args:
             data: (N, ..) real numbers, N at least 1; rows of any shape are flattened to (D,).
-            name: of the result.
 
         Raises:
             InvalidDataError: no rows, complex values, or values that are not finite.
@@ -95,7 +96,7 @@ class Standardization(Summarized):
             std = np.sqrt(squares / len(rows)) * unit
         # Not std == 0: the mean of equal values is rounded.
         std[spread == 0] = 1
-        return cls(mean, std, name)
+        return cls(mean, std)
 
     @types_explained
     def applied(self, data: Array, dtype: DTypeLike | None = None) -> Array:
@@ -111,7 +112,7 @@ class Standardization(Summarized):
         rows = _flat(data)
         if rows.shape[1] != len(self.mean):
             raise ShapeMismatchError(
-                f"expected rows of {len(self.mean)} values, as {self.name}.mean has, found "
+                f"data: expected rows of {len(self.mean)} values, as the mean has, found "
                 f"{rows.shape[1]}"
             )
         dtype = arithmetic_dtype(data.dtype) if dtype is None else dtype
@@ -129,24 +130,27 @@ class Standardization(Summarized):
         return data.astype(np.float64) * self.std + self.mean
 
 
-def standardization_in(entries: Mapping[str, Array], of: str = ROWS) -> Standardization | None:
+def standardization_in(entries: Mapping[str, Array], role: str = ROWS) -> Standardization | None:
     """Return a standardization in a state dict, beside its RNNs; None if it has none.
 
     Args:
         entries: the state dict.
-        of: its name.
+        role: in the model: ROWS or TARGETS.
 
     Raises:
         ShapeMismatchError, InvalidDataError: one of its two arrays is missing, or does not fit.
     """
-    names = [beside_rnns(entries, name) or name for name in (f"{of}.mean", f"{of}.std")]
+    names = [beside_rnns(entries, name) or name for name in (f"{role}.mean", f"{role}.std")]
     missing = [name for name in names if name not in entries]
     if len(missing) == 1:
         raise InvalidDataError(f"state dict: {missing[0]} is missing")
     if missing:
         return None
     mean, std = (np.asarray(entries[name]) for name in names)
-    return Standardization(mean, std, of)
+    try:
+        return Standardization(mean, std)
+    except (ShapeMismatchError, InvalidDataError) as error:
+        raise type(error)(f"{role}.{error}") from None
 
 
 def _flat(data: Array) -> Array:

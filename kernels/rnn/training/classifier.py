@@ -38,6 +38,7 @@ from lodcli.kernels.rnn.stack.stack import (
 )
 from lodcli.kernels.rnn.stack.standardization import (
     MEAN,
+    ROWS,
     TARGETS,
     Standardization,
     standardization_in,
@@ -117,12 +118,14 @@ class Classifier(Summarized):
         named = {} if self.embedding is None else {EMBEDDING: self.embedding}
         named |= {RNN_PREFIX + name: array for name, array in rnn.items()}
         named |= {"out.weight": self.weight, "out.bias": self.bias}
-        for scale in self._scales():
-            named |= scale.arrays()
+        for role, scale in self._scales().items():
+            named |= scale.arrays(role)
         return StateDict(named, {RNN_PREFIX: rnn.said[""]})
 
-    def _scales(self) -> list[Standardization]:
-        return [one for one in (self.standardization, self.targets) if one is not None]
+    def _scales(self) -> dict[str, Standardization]:
+        """Return the standardizations of the model by their roles."""
+        found = {ROWS: self.standardization, TARGETS: self.targets}
+        return {role: scale for role, scale in found.items() if scale is not None}
 
     def rows(self, data: Array) -> Array:
         """Return data (N, ..) as rows (N, D) in the dtype of the model, standardized."""
@@ -163,12 +166,10 @@ class Classifier(Summarized):
             new: dict[str, Any] = {names[name]: arrays[place.format(name)] for name in one.named()}
             return dataclasses.replace(one, **new)
 
-        def scaled(scale: Standardization | None) -> Standardization | None:
-            if scale is None:
-                return None
-            mean, std = (arrays[name] for name in scale.arrays())
-            return Standardization(mean, std, scale.name)
-
+        scales = {
+            role: Standardization(*(arrays[name] for name in scale.arrays(role)))
+            for role, scale in self._scales().items()
+        }
         rnn = self.rnn.like(filled)
         return dataclasses.replace(
             self,
@@ -176,8 +177,8 @@ class Classifier(Summarized):
             weight=arrays["out.weight"],
             bias=arrays["out.bias"],
             embedding=None if self.embedding is None else arrays[EMBEDDING],
-            standardization=scaled(self.standardization),
-            targets=scaled(self.targets),
+            standardization=scales.get(ROWS),
+            targets=scales.get(TARGETS),
         )
 
 
@@ -395,6 +396,6 @@ def classifier_gradients(
     named = {RNN_PREFIX + name: array for name, array in state_dict(found.weights).items()}
     if model.embedding is not None and scored.ids is not None:
         named[EMBEDDING] = embed_grad(found.input, scored.ids, len(model.embedding))
-    for scale in model._scales():
-        named |= {name: np.zeros_like(array) for name, array in scale.arrays().items()}
+    for role, scale in model._scales().items():
+        named |= {name: np.zeros_like(array) for name, array in scale.arrays(role).items()}
     return {**named, "out.weight": grad.T @ scored.pooled, "out.bias": column_sums(grad)}

@@ -299,6 +299,11 @@ def _labels(model: Classifier, examples: Labelled) -> Array:
             f"labels: expected floating-point targets for a model with {TARGETS}.mean, found "
             f"{examples.labels.dtype}"
         )
+    if examples.classes != model.classes:
+        raise ShapeMismatchError(
+            f"labels: expected {model.classes} for each sequence, as {TARGETS}.mean has, found "
+            f"{examples.classes}"
+        )
     return model.targets.applied(examples.targets(), np.float64)
 
 
@@ -378,7 +383,7 @@ def prediction_errors(
     >>> from lodcli.rnn import Standardization, seeded_classifier
     >>> examples = Labelled(LoDTensor(np.ones((3, 1)), [[2, 1]]), np.array([4.0, 6.0]))
     >>> made = seeded_classifier("gru", 1, 2, 1, rng=np.random.default_rng(0))
-    >>> made = replace(made, targets=Standardization.of(examples.labels, "targets"))
+    >>> made = replace(made, targets=Standardization.of(examples.labels))
     >>> prediction_errors(made, examples).baseline.tolist()  # of 5.0 for both
     [1.0]
     """

@@ -19,7 +19,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.places import branch_below
 from lodcli.kernels.rnn.stack.embedding import check_ids, id_of_code, ids_of, require_ids
 from lodcli.kernels.rnn.stack.run import rows_as_vectors
-from lodcli.kernels.rnn.stack.standardization import TARGETS, Standardization
+from lodcli.kernels.rnn.stack.standardization import Standardization
 from lodcli.kernels.rnn.training.train import Labelled
 from lodcli.kernels.tensor.casting import cast
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -71,7 +71,7 @@ class Examples:
     def targets(self) -> Standardization:
         """Return mean and standard deviation of each value of the targets."""
         with naming(self.label, "labels"):
-            return Standardization.of(self.labelled.labels, TARGETS)
+            return Standardization.of(self.labelled.labels)
 
     def check_ids(self, vocabulary: int) -> None:
         """Raise InvalidDataError unless all ids are less than `vocabulary`; names the sequence."""

@@ -78,8 +78,8 @@ def test_deviations_of_tiny_and_huge_values_are_those_of_others(power: int) -> N
     [
         (np.zeros((0, 2)), "data: expected at least one row"),
         (np.ones((2, 2), complex), "data: expected real numbers"),
-        (np.array([[1.0], [np.nan]]), "standardize.mean: expected finite"),
-        (np.array([[1.7e308], [-1.7e308]]), "standardize.std: expected finite"),
+        (np.array([[1.0], [np.nan]]), "mean: expected finite"),
+        (np.array([[1.7e308], [-1.7e308]]), "std: expected finite"),
     ],
 )
 def test_rows_without_means_are_refused(data: Any, said: str) -> None:
@@ -90,16 +90,18 @@ def test_rows_without_means_are_refused(data: Any, said: str) -> None:
 def test_arrays_that_do_not_fit_are_refused() -> None:
     two = np.ones(2)
     for mean, std, said in (
-        (two, np.ones(3), STD),
-        (np.ones((1, 2)), two, MEAN),
+        (two, np.ones(3), "^std: expected shape"),
+        (np.ones((1, 2)), two, "^mean: expected shape"),
         (two, two - 1, "above 0"),
-        (two.astype(int), two, f"{MEAN}: expected finite floating-point values, found int64"),
+        (two.astype(int), two, "^mean: expected finite floating-point values, found int64"),
     ):
         with pytest.raises(InvalidDataError, match=said):
             Standardization(mean, std)
-    with pytest.raises(
-        ShapeMismatchError, match=r"rows of 2 values, as standardize.mean has, .* 3"
-    ):
+        for role in ("standardize", "targets"):
+            entries = {f"{role}.mean": mean, f"{role}.std": std}
+            with pytest.raises(InvalidDataError, match=said.replace("^", rf"^{role}\.")):
+                standardization_in(entries, role)
+    with pytest.raises(ShapeMismatchError, match=r"data: expected rows of 2 values, .* found 3"):
         Standardization(two, two).applied(np.ones((4, 3)))
     for data in (np.ones((4, 2), complex), np.ones((4, 2), "M8[s]")):
         with pytest.raises(InvalidDataError, match="expected real numbers, found"):

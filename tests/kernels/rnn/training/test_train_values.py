@@ -43,7 +43,7 @@ def model(given: Labelled, cell: str = "gru", dtype: Any = np.float64, **more: A
     made = seeded_classifier(
         cell, 2, 8, given.classes, rng=np.random.default_rng(1), dtype=dtype, **more
     )
-    return replace(made, targets=Standardization.of(given.labels, "targets"))
+    return replace(made, targets=Standardization.of(given.labels))
 
 
 def predicted(made: Classifier, given: Labelled) -> Any:
@@ -126,6 +126,20 @@ def test_the_arrays_of_a_model_of_values_are_all_of_it() -> None:
     assert not gradients["targets.mean"].any()
 
 
+def test_rows_and_targets_keep_their_standardizations_apart() -> None:
+    given = examples(30)
+    rows, targets = Standardization.of(given.sequences.data), Standardization.of(given.labels)
+    made = replace(model(given), standardization=rows, targets=targets)
+    *_, last = train(made, given, Recipe(epochs=1))
+    for one in (made.moved("cpu"), last.model, classifier_from_arrays(last.model.arrays())):
+        assert one.standardization is not None
+        assert one.targets is not None
+        np.testing.assert_array_equal(one.standardization.mean, rows.mean)
+        np.testing.assert_array_equal(one.targets.mean, targets.mean)
+        np.testing.assert_array_equal(one.arrays()["standardize.std"], rows.std)
+        np.testing.assert_array_equal(one.arrays()["targets.std"], targets.std)
+
+
 def test_what_does_not_fit_is_refused() -> None:
     given = examples(10)
     made, sequences = model(given), given.sequences
@@ -135,7 +149,9 @@ def test_what_does_not_fit_is_refused() -> None:
             use(made, whole)
     with pytest.raises(InvalidDataError, match=r"model: expected targets\.mean, as of a model"):
         prediction_errors(replace(made, targets=None), given)
-    with pytest.raises(ShapeMismatchError, match=r"rows of 2 values, as targets.mean has, found 1"):
+    with pytest.raises(
+        ShapeMismatchError, match=r"labels: expected 2 .* as targets.mean has, found 1"
+    ):
         evaluate(made, Labelled(sequences, given.labels[:, 0]))
     with pytest.raises(InvalidDataError, match="labels: expected finite values"):
         Labelled(sequences, np.full(10, np.nan))
@@ -143,6 +159,6 @@ def test_what_does_not_fit_is_refused() -> None:
         with pytest.raises(ShapeMismatchError, match="labels: expected 10, one per sequence"):
             Labelled(sequences, labels)
     with pytest.raises(ShapeMismatchError, match=r"targets.mean: expected \(2,\), as out.bias"):
-        replace(made, targets=Standardization(np.ones(3), np.ones(3), "targets"))
+        replace(made, targets=Standardization(np.ones(3), np.ones(3)))
     with pytest.raises(ShapeMismatchError, match=r"targets: expected shape \(2, 3\)"):
         squared_error(np.zeros((2, 3)), np.zeros((2, 1)))
