@@ -10,7 +10,16 @@ import numpy as np
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import joined as joined_batches
 from lodcli.formats.core.names import listing
-from lodcli.formats.core.schema import Batch, Item, LevelKeys, LevelSpec, Schema, TensorSpec, total
+from lodcli.formats.core.schema import (
+    DEFAULT_NAME,
+    Batch,
+    Item,
+    LevelKeys,
+    LevelSpec,
+    Schema,
+    TensorSpec,
+    total,
+)
 from lodcli.kernels.errors import SelectionError, ShapeMismatchError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -135,17 +144,26 @@ def _with_all_words(
     words = spec.marks.categories
     if words is None:
         return spec
+    known = dict.fromkeys(words.words)
     for one, label in zip(specs, labels, strict=True):
+        other = one.marks.categories
+        assert other is not None
         with naming(label, one.name):
-            assert one.marks.categories is not None
-            words = words.with_words(one.marks.categories)
+            if words.ordered or other.ordered or not words.words:
+                words = words.with_words(other)
+        known.update(dict.fromkeys(other.words))  # not a dictionary of all words for each file
+    if len(known) > len(words.words):
+        with naming(spec.name):
+            words = Categories(tuple(known))
     return spec.with_words(words)
 
 
 def _difference(first: Schema, other: Schema) -> str | None:
     """Return why two files cannot be joined, for a message; None if they can."""
     names, others = [spec.name for spec in first], [spec.name for spec in other]
-    if len(names) != len(others) or (len(names) > 1 and names != others):
+    # Formats without names call their only tensor so.
+    nameless = len(names) == len(others) == 1 and DEFAULT_NAME in (*names, *others)
+    if names != others and not nameless:
         from lodcli.formats.dataset.manifest import SIZES
 
         if SIZES in others:

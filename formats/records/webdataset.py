@@ -298,7 +298,8 @@ def _from_json(text: bytes) -> Array:
     numbers = value if isinstance(value, list) else [value]
     if not all(type(one) in (int, float) for one in numbers):
         raise UnsupportedError(
-            "is neither a number nor a list of numbers; choose other fields with --field"
+            "is neither a number nor a list of numbers; choose other fields with --field, or the "
+            "rest with --skip-unsupported"
         )
     whole = bool(numbers) and all(type(one) is int for one in numbers)
     dtype = np.dtype(np.int64 if whole else np.float64)

@@ -231,6 +231,18 @@ def test_a_container_of_n5_is_refused(tmp_path: Path) -> None:
         lodcli.read_all(tmp_path / "n5")
 
 
+def test_single_tensors_of_different_names_are_not_joined(tmp_path: Path) -> None:
+    # As the files of a model that Hugging Face divides.
+    for number, name in enumerate("ab"):
+        io.write(tmp_path / f"{number}.safetensors", {name: LoDTensor(np.ones(2, np.float32))})
+    with pytest.raises(
+        ShapeMismatchError, match=r"1\.safetensors: .*: it holds the tensors b, not a"
+    ):
+        lodcli.read(tmp_path)
+    io.write(tmp_path / "1.safetensors", LoDTensor(np.ones(3, np.float32)), overwrite=True)
+    assert len(lodcli.read(tmp_path)) == 5  # a format without names calls its tensor data
+
+
 @pytest.mark.parametrize(
     ("names", "message"),
     [
