@@ -145,7 +145,8 @@ class _Writing:
         self._into = into
         self._keeps = keeps
         self._nulls = nulls
-        self._depth = 0
+        # The tensor whose index the result has, and how many levels of it.
+        self._model, self._depth = chosen[0], 0
 
     def write(
         self,
@@ -176,19 +177,22 @@ class _Writing:
             empty: Batch = {spec.name: spec.empty() for spec in self._chosen}
             first = _tensors(next(alone or iter(()), empty), self._chosen)
             results = self._compute(first, 0)
-        announced = self._announced(schema, results, first[self._lead.name])
+        announced = self._announced(schema, results, first)
         target.write(announced, self._written(chain(held, batches), known))
 
     def _announced(
-        self, schema: Schema, results: Mapping[str, LoDTensor], tensor: LoDTensor
+        self, schema: Schema, results: Mapping[str, LoDTensor], tensors: Mapping[str, LoDTensor]
     ) -> Schema:
         if self._into is None:
             specs = (spec.uncounted() for spec in schema_of(results))
             return tuple(replace(spec, nullable=self._nulls(self._lead, spec)) for spec in specs)
         refuse_into([spec.name for spec in schema], self._lead.name, self._into)
         result = _only(results)
-        self._depth = _shared_depth(result, tensor) if self._keeps else 0
-        made = _spec(self._into, result, self._lead, self._depth)
+        if self._keeps:
+            depths = [_shared_depth(result, tensors[spec.name]) for spec in self._chosen]
+            self._depth = max(depths)
+            self._model = self._chosen[depths.index(self._depth)]
+        made = _spec(self._into, result, self._model, self._depth)
         made = replace(made, nullable=self._nulls(self._lead, made))
         others = tuple(made if spec.name == self._into else spec for spec in schema)
         return others if self._into == self._lead.name else (*others, made)
@@ -211,9 +215,9 @@ class _Writing:
                 yield found
                 continue
             result = _only(found)
-            if _shared_depth(result, tensors[self._lead.name]) < self._depth:
+            if _shared_depth(result, tensors[self._model.name]) < self._depth:
                 raise InvalidDataError(
-                    f"the index of {self._into} is that of {self._lead.name} "
+                    f"the index of {self._into} is that of {self._model.name} "
                     "only in the first items"
                 )
             yield {**batch, self._into: result}

@@ -340,6 +340,21 @@ def test_a_name_with_a_minus_is_an_expression(lod: Lod, values: dict[str, LoDTen
     assert "Usage" in done.stdout
 
 
+@pytest.mark.parametrize("source", ["values.lod.h5", "values.lods", "values.parquet"])
+def test_the_result_shares_the_index_of_the_tensor_with_most_levels(
+    lod: Lod, values: dict[str, LoDTensor], source: str
+) -> None:
+    if source != "values.lod.h5":
+        assert lod("convert", "-q", "values.lod.h5", source).code == 0
+    done = lod("apply", "label * x + w", source, "--into", "y", "-o", "out.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    found = io.read_all("out.lod.h5")
+    one, other = found["x"], found["y"]
+    assert isinstance(one, LoDTensor)
+    assert isinstance(other, LoDTensor)
+    assert one.lod is other.lod  # stored once
+
+
 def test_the_result_replaces_the_first_tensor_of_the_text(
     lod: Lod, values: dict[str, LoDTensor]
 ) -> None:
