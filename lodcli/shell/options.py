@@ -18,6 +18,7 @@ from lodcli.formats.core.names import check_name, split_reference
 from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.table import TABLE
 from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.runtime.memory_budget import default_budget, memory_budget, within_budget
 from lodcli.kernels.runtime.precision import PRECISIONS, Precision
 from lodcli.shell.limits import NAMES as NAMES
 from lodcli.shell.limits import guarded
@@ -449,7 +450,9 @@ def _several(function: F, metavar: str, exactly: int | None = None) -> F:
             raise click.UsageError(f"expected {exactly} files, {metavar}; found {len(sources)}")
         references = [parse_reference(text, from_format) for text in sources]
         refuse_two_pipes(references)
-        return function(*args, sources=references, **rest)
+        # Once for all files: finding the default reads a dozen files of the system.
+        with within_budget(memory_budget() or default_budget()):
+            return function(*args, sources=references, **rest)
 
     return wrapped  # type: ignore[return-value]
 

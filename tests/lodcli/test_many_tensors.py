@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 import lodcli
-from lodcli import LoDTensor, SelectionError
+from lodcli import Categories, LoDTensor, Marks, SelectionError
 from lodcli.formats.core.format import joined
 from lodcli.formats.core.io import write_batches
 from lodcli.formats.core.schema import schema_of
+from lodcli.formats.items.concatenated import joined_schema
+from lodcli.kernels.platform import machine
 from tests.growth import lines_of
 from tests.lodcli.conftest import Lod
 
@@ -110,3 +112,28 @@ def test_an_error_names_some_of_many_tensors(files: dict[int, Path]) -> None:
     with pytest.raises(SelectionError) as error:
         lodcli.read(files[150], "y")
     assert str(error.value).endswith("x18, x19 and 130 more")
+
+
+def test_words_of_many_files_are_joined_in_linear_work() -> None:
+    def join(count: int) -> int:
+        marks = [Marks(unit=Categories((f"v{n}", f"w{n}"))) for n in range(count)]
+        tensors = [LoDTensor(np.array([0, 1], np.int32), marks=one) for one in marks]
+        schemas = [schema_of({"data": tensor}) for tensor in tensors]
+        names = [str(n) for n in range(count)]
+        found = joined_schema(schemas, names)[0].marks.categories
+        assert found is not None
+        assert found.words == tuple(f"{letter}{n}" for n in range(count) for letter in "vw")
+        return lines_of(lambda: joined_schema(schemas, names))
+
+    few, more, most = map(join, (50, 100, 200))
+    assert most - more < 2.05 * (more - few)
+
+
+def test_the_memory_budget_of_many_files_is_found_once(
+    lod: Lod, files: dict[int, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[None] = []
+    monkeypatch.setattr(machine, "group_limit_bytes", lambda: asked.append(None))
+    done = lod("concat", *[str(files[20])] * 12, "-o", str(tmp_path / "o.lod.h5"))
+    assert done.code == 0, done.stderr
+    assert len(asked) == 1
