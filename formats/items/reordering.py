@@ -9,7 +9,7 @@ whereas reading items one by one would read a whole block for each.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -22,7 +22,7 @@ from lodcli.formats.items.stored_items import StoredItems
 from lodcli.formats.items.taking import part, taken, taken_indexes
 from lodcli.formats.storage.pread import read_array
 from lodcli.formats.storage.prefetch import ahead
-from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.slicing.row_ranges import rows_at
 from lodcli.kernels.order.stable import stable_order
 from lodcli.kernels.platform import files, machine
@@ -44,6 +44,8 @@ SMALL_BYTES = 16 << 20
 
 def reordered(items: Items, order: Offsets) -> Iterator[dict[str, LoDTensor]]:
     """Yield items of a file in an order, in batches; at least one.
+
+    Tensors have no marks, which would tell `marked` that they were checked.
 
     Args:
         items: of a file.
@@ -89,7 +91,8 @@ def _in_place(items: Items) -> _InPlace | None:
     # Otherwise the system would read a block for every item.
     if 2 * all_bytes > (machine.available_bytes() or 0):
         return None
-    return _InPlace(items, small, large)
+    held = {name: items.rows(name) for name in small}
+    return _InPlace(items, held.__getitem__, large)
 
 
 class _InPlace:
@@ -97,13 +100,15 @@ class _InPlace:
 
     Args:
         items: of a file.
-        small: the tensors to hold in memory.
-        large: the positions of the rows of the others.
+        rows: returns all rows of another tensor.
+        large: the positions of the rows of the tensors that are read in place.
     """
 
-    def __init__(self, items: Items, small: list[str], large: dict[str, StoredRows]) -> None:
+    def __init__(
+        self, items: Items, rows: Callable[[str], Array], large: dict[str, StoredRows]
+    ) -> None:
         self._items = items
-        self._small = {name: items.rows(name) for name in small}
+        self._rows = rows
         self._large = {}
         for spec in items.schema:
             if spec.name in large:
@@ -115,9 +120,13 @@ class _InPlace:
         found = {}
         indexes = taken_indexes(self._items.lods, wanted)
         for spec, (name, places, index) in zip(self._items.schema, indexes, strict=True):
-            if name in self._small:
-                values = self._small[name]
-                data = gather_items(values, places) if index.n_levels else rows_at(values, wanted)
+            if name not in self._large:
+                # No variable holds the rows while those of the next tensor are read.
+                data = (
+                    gather_items(self._rows(name), places)
+                    if index.n_levels
+                    else rows_at(self._rows(name), wanted)
+                )
             else:
                 rows = places.bounds.item(-1)
                 # From the buffer pool, which does not hold smaller blocks.
@@ -126,7 +135,7 @@ class _InPlace:
                 self._large[name].read(wanted, block)
                 data = block.view(spec.dtype.newbyteorder("=")).reshape(rows, *spec.row_shape)
             nulls = self._items.nulls(name).taken(self._items.lods[name], wanted)
-            found[name] = LoDTensor(data, index, spec.marks, nulls)
+            found[name] = LoDTensor(data, index, nulls=nulls)
         return found
 
 
@@ -144,7 +153,7 @@ def _spooled(items: Items, parts: list[Offsets]) -> Iterator[dict[str, LoDTensor
 
 def _in_memory(items: Items, order: Offsets) -> dict[str, LoDTensor]:
     if order.size == items.count:  # all, none twice
-        return _InPlace(items, list(items.lods), {}).taken(order)
+        return _InPlace(items, items.rows, {}).taken(order)
     return items.gather(order)
 
 
@@ -195,5 +204,5 @@ class _Spool:
             dtype = spec.dtype.newbyteorder("=")
             data = read_array(self._fd, shape, dtype, self._start[number, name])
             nulls = self._items.nulls(name).taken(self._items.lods[name], ascending)
-            found[name] = LoDTensor(data, index, spec.marks, nulls)
+            found[name] = LoDTensor(data, index, nulls=nulls)
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from lodcli.formats.container import checksums
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.io import write_batches
 from lodcli.formats.core.schema import Item
 from lodcli.formats.items import items as items_module
 from lodcli.formats.items import reordering
@@ -23,13 +25,17 @@ from lodcli.formats.items.indexed_copy import indexed
 from lodcli.formats.items.items import Items
 from lodcli.formats.items.reordering import reordered
 from lodcli.formats.items.sharing import sharing
+from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.platform import machine
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Categories, Marks
 from tests.formats.cases.opening import source_of
 from tests.growth import peak_bytes_of
 
 WAYS = ("in memory", "in place", "in buckets")
+WORDS = Categories(("x", "y"))
 
 
 def choose(patch: pytest.MonkeyPatch, way: str, small_bytes: int = 0) -> None:
@@ -118,6 +124,59 @@ def test_every_altered_byte_is_found(
             path.write_bytes(altered)
             with pytest.raises(DamagedFileError, match="was changed" if checked else "altered"):
                 found.taken(order) if found else list(reordered(items, order))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("good", "wrong", "marks", "message"),
+    [
+        (b"abcdefgh", b"abc\xffefgh", Marks("text"), "x: item <0>: is not UTF-8"),
+        (b"\0\1\0\1\0\1\0\1", b"\0\1\0\x09\0\1\0\1", Marks(unit=WORDS), "x: .*found 9"),
+    ],
+    ids=["text", "categories"],
+)
+def test_wrong_text_and_codes_are_found_when_they_are_written(
+    good: bytes,
+    wrong: bytes,
+    marks: Marks,
+    message: str,
+    way: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = np.frombuffer(good, np.uint8)
+    index = [[3, 5]] if marks.is_text else None
+    path, target = tmp_path / "x.safetensors", tmp_path / "y.lod.h5"
+    io.write(path, {"x": LoDTensor(rows, index, marks)})
+    stored = path.read_bytes()
+    assert stored.count(good) == 1
+    path.write_bytes(stored.replace(good, wrong))
+    choose(monkeypatch, way, small_bytes=1 << 10 if way == "in place" else 0)
+    for items in opened(path):
+        assert (reordering._in_place(items) is not None) == (way == "in place")
+        order = np.arange(items.count)[::-1]
+        with pytest.raises(InvalidDataError, match=message):
+            write_batches(target, items.schema, reordered(items, order))
+    assert not target.exists()
+
+
+def test_memory_holds_the_rows_of_one_tensor_in_another_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    io.write(tmp_path / "x.lod.h5", content([[1], [2, 3]]))
+    held: list[weakref.ref[Array]] = []
+    read = Items.rows
+
+    def rows(items: Items, name: str) -> Array:
+        assert not any(one() is not None for one in held)
+        found = read(items, name)
+        held.append(weakref.ref(found))
+        return found
+
+    monkeypatch.setattr(Items, "rows", rows)
+    for items in opened(tmp_path / "x.lod.h5"):
+        list(reordered(items, np.array([1, 0])))
+    assert len(held) == 4
 
 
 @pytest.mark.parametrize(
