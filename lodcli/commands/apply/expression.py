@@ -24,7 +24,7 @@ from lodcli.commands.apply.skipping_nulls import SKIPPING, pooled, refusal
 from lodcli.commands.choose.item_values import fits
 from lodcli.expressions.decimals import exact_floats
 from lodcli.expressions.evaluation import Evaluation
-from lodcli.expressions.functions import BINARY, COALESCE, COMPARISONS, FUNCTIONS, GROWING
+from lodcli.expressions.functions import BINARY, COALESCE, COMPARISONS, FUNCTIONS, GROWING, INDEX
 from lodcli.expressions.parsing import Parsed, function_name, is_length, words_of
 from lodcli.expressions.units import as_numbers
 from lodcli.formats.core.errors import naming
@@ -47,6 +47,7 @@ from lodcli.kernels.tensor.nulls import Nulls
 
 # Besides the ops, such as sum, and the functions of all expressions.
 _OWN = ("all", "any", "length", "stack")
+_NEVER_NAN = ("all", "any", "length", "isnan", "isfinite", INDEX)
 # The difference of two dates, and a unit for durations whose unit does not matter.
 _DAYS, _SECONDS = Times("duration", "D"), Times("duration", "s")
 
@@ -95,6 +96,11 @@ class TensorExpression(Parsed):
         # By name of a tensor that may have nulls, whether it has lists.
         self._nullable = {
             spec.name: len(spec.levels) > spec.marks.is_text for spec in schema if spec.nullable
+        }
+        self._floats = {
+            spec.name
+            for spec in schema
+            if is_float(spec.dtype) or isinstance(spec.marks.unit, Decimals)
         }
         of_any_kind = {
             id(one) for node in self._of_any_kind() for one in [node, *self.texts_of(node)]
@@ -173,12 +179,23 @@ class TensorExpression(Parsed):
             elif isinstance(one, ast.Compare) and isinstance(one.ops[0], ast.Is | ast.IsNot):
                 found = self._has_null_lists(one)
             else:
-                found = name in self._nullable
+                found = name in self._nullable or any(map(self._may_be_nan, _conditions(one)))
                 if name is None and not (isinstance(one, ast.Call) and is_length(one)):
                     waiting += ast.iter_child_nodes(one)
             if found:
                 return True
         return False
+
+    def _may_be_nan(self, node: ast.expr) -> bool:
+        """Return whether values may be nan, which is null as a condition."""
+        name = self.named(node)
+        if name is not None:
+            return name in self._floats
+        if isinstance(node, ast.UnaryOp) and not isinstance(node.op, ast.Not):
+            return self._may_be_nan(node.operand)
+        if isinstance(node, ast.Call):
+            return function_name(node) not in _NEVER_NAN
+        return not isinstance(node, ast.Compare | ast.BoolOp | ast.UnaryOp | ast.Constant)
 
     def _has_null_lists(self, node: ast.AST) -> bool:
         """Return whether a part may have a null list, which is one in `x is None` as well."""
@@ -229,6 +246,12 @@ class _Tensors(Evaluation[Values]):
 
     def data(self, values: Values) -> Array:
         return values.values if isinstance(values, LoDTensor) else np.asarray(values)
+
+    def condition(self, values: Values) -> Values:
+        if not isinstance(values, LoDTensor) or not is_float(values.dtype) or values.row_shape:
+            return values
+        known: Any = LoDTensor(~np.isnan(values.values)).to_device("cpu").data
+        return values if known.all() else with_valid(values, known)
 
     def mapped(self, function: Callable[[Array], Array], values: Values) -> Values:
         result: Any = function(self.data(values))
@@ -409,6 +432,13 @@ class _Tensors(Evaluation[Values]):
             return ast.literal_eval(node)
         except ValueError:
             self.fail(node, "expected a number, a text in quotes or a list of them")
+
+
+def _conditions(node: ast.AST) -> list[ast.expr]:
+    """Return the parts of which `and`, `or` or `not` asks whether they are true."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return [node.operand]
+    return node.values if isinstance(node, ast.BoolOp) else []
 
 
 def _under_null_lists(

@@ -16,6 +16,7 @@ import lodcli
 from lodcli.commands.apply import results
 from lodcli.formats.arrow.source import RecordSource
 from lodcli.formats.core import io
+from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.lodcli.conftest import Lod, tensor
 
@@ -243,3 +244,38 @@ def test_a_number_added_to_a_null_is_null_in_a_stream(lod: Lod) -> None:
     done = lod("apply", "add", "t.parquet::x", "1", "-o", "out.lods")
     assert (done.code, done.stderr) == (0, "")
     assert tensor("out.lods").to_list() == [2.5, None, -3.0, 1.5, None]
+
+
+# Of f = [nan, 0, 1, nan], n = [1, 1, 0, 0] : None is null.
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("f and n", [None, False, False, False]),
+        ("f or n", [True, True, True, None]),
+        ("not f", [None, True, False, None]),
+        ("n > 0 and not f", [None, True, False, False]),
+        ("f and f == f", [False, False, True, False]),
+        ("coalesce(f or n, False)", [True, True, True, False]),
+        ("isnan(f) or n == 0", [True, False, True, True]),
+    ],
+)
+def test_nan_as_a_condition_is_null_in_filter_too(
+    lod: Lod,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    text: str,
+    values: list[bool | None],
+    dtype: str,
+) -> None:
+    monkeypatch.setattr(results, "COMPUTED_BYTES", 8)
+    f = LoDTensor(np.array([np.nan, 0, 1, np.nan]).astype(dtype_of_rows(dtype)))
+    content = {"f": f, "n": LoDTensor([1, 1, 0, 0]), "i": LoDTensor([0, 1, 2, 3])}
+    io.write("a.lod.h5", content)
+    done = lod("apply", text, "a.lod.h5", "--into", "made", "-o", "b.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    made = tensor("b.lod.h5", "made")
+    assert made.to_list() == values
+    done = lod("filter", "a.lod.h5", text, "-o", "c.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    assert tensor("c.lod.h5", "i").to_list() == [n for n, value in enumerate(values) if value]
