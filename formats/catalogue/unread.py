@@ -26,6 +26,7 @@ _VIDEO = "; PyAV returns the frames of a video, numpy.save writes them as npy"
 _NETCDF3 = Unread("a netCDF 3 file", "; rewrite it as HDF5 with nccopy -k nc4")
 _IMAGE = Unread("an image", _PIXELS)
 _MP3 = Unread("an MP3 file", _AUDIO)
+_WAV = Unread("a WAV file", _AUDIO)
 # By their first bytes, of files that may hold anything.
 _ARCHIVES = {
     b"PK\3\4": "a zip file",
@@ -73,12 +74,14 @@ _BEGINNINGS = {
     (16, b"\xde\xc0\xef\xbe"): Unread(
         "an LMDB database", "; write its values as Parquet, webdataset or another format of lod"
     ),
-    (8, b"WAVE"): Unread("a WAV file", _AUDIO),
+    **dict.fromkeys(((8, b"WAVEfmt "), (8, b"WAVEJUNK"), (8, b"WAVEbext")), _WAV),
     (8, b"AIFF"): Unread("an AIFF file", _AUDIO),
     (0, b"fLaC"): Unread("a FLAC file", _AUDIO),
     (0, b"OggS"): Unread("an Ogg file", _AUDIO),
-    **dict.fromkeys(((0, b"ID3"), (0, b"\xff\xfb"), (0, b"\xff\xf3")), _MP3),
+    **dict.fromkeys(((0, b"ID3"), (0, b"\xff\xfb")), _MP3),
     (8, b"AVI "): Unread("an AVI file", _VIDEO),
+    **dict.fromkeys(((4, b"ftyphei"), (4, b"ftypmif1"), (4, b"ftypavi")), _IMAGE),
+    (4, b"ftypM4A"): Unread("an M4A file", _AUDIO),
     (4, b"ftyp"): Unread("an MP4 or QuickTime file", _VIDEO),
     (0, b"\x1a\x45\xdf\xa3"): Unread("a Matroska or WebM file", _VIDEO),
 }

@@ -259,8 +259,10 @@ def _refuse_joining(caller: FrameType) -> None:
 
     By default it joins one, which adds an axis; nothing else tells a dataset its batch_size.
     """
-    # By the attribute of torch's fetcher: its class is private.
-    if getattr(caller.f_locals.get("self"), "auto_collation", False) is True:
+    # By the attributes of torch's fetcher: its class is private.
+    fetcher = caller.f_locals.get("self")
+    joins = getattr(fetcher, "auto_collation", False) is True
+    if joins and getattr(fetcher, "collate_fn", None) is torch.utils.data.default_collate:
         raise OptionError(
             "Batches: the DataLoader would join several batches to one; give it batch_size=None, "
             "and Batches the size: tokens= or items="

@@ -189,7 +189,7 @@ class _NpzSource(ArraySource[Member]):
         if not infos:
             self.refuse_left_out()
             raise InvalidDataError("holds no array")
-        if options.data is None and infos.keys() >= {"data", "format", "shape"}:
+        if options.data is None and self._holds_matrix(infos):
             del infos["format"]
             self.left_out["format"] = UnsupportedError(
                 "format: is that of a sparse matrix of scipy; --data data,indices --offsets indptr "
@@ -223,6 +223,16 @@ class _NpzSource(ArraySource[Member]):
             for name, parts in tensors.items()
         }
         self.schema = marked(self.schema, kept)
+
+    def _holds_matrix(self, infos: Mapping[str, zipfile.ZipInfo]) -> bool:
+        """Return whether scipy wrote a sparse matrix: it names its form in one word."""
+        if not infos.keys() >= {"data", "format", "shape"}:
+            return False
+        try:
+            read_member(self._archive, infos["format"])
+        except UnsupportedError:  # a single text
+            return True
+        return False
 
     def _kept(
         self, infos: dict[str, zipfile.ZipInfo], look: Callable[[str], Member | FixedTexts]

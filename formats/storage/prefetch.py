@@ -38,17 +38,19 @@ def ahead(items: Iterator[T], size_bytes: int = LEAST_BYTES) -> Iterator[T]:
         return next(items, done)
 
     pool = thread_pool(1, "lod-ahead")
-    coming, ended = None, False
+    coming, closed = None, False
     try:
         while item is not done:
             coming = pool.submit(following)
             yield item  # type: ignore[misc]
             item = coming.result()
-        ended = True
+    except GeneratorExit:
+        closed = True
+        raise
     finally:
         # Garbage collection may close this generator in any thread: in that of the pool, which
         # cannot wait for itself, and in one that is starting and holds the lock that it takes to
         # join a thread. So then only the item is waited for, and not the end of the thread.
-        pool.shutdown(wait=ended)
+        pool.shutdown(wait=not closed)
         if coming is not None and threading.get_ident() not in threads:
             coming.exception()

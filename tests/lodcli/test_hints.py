@@ -32,6 +32,7 @@ FILES = {
     "song.wav": b"RIFF$\x08\0\0WAVEfmt \x10",
     "photo.webp": b"RIFF$\x08\0\0WEBPVP8 ",
     "film.mov": b"\0\0\0\x14ftypqt  ",
+    "photo.heic": b"\0\0\0\x18ftypheic",
     "table.rds": b"\x1f\x8b\x08\0\0\0\0\0",
     "packed.pkl": b"\x1f\x8b\x08\0\0\0\0\0",
     "old.pkl": b"(lp0\nI1\naI2\na.",
@@ -98,6 +99,7 @@ HINTS = [
     ("inspect data.mdb", 1, "like an LMDB database, which lod does not read; write its values as"),
     ("inspect table.parquet", 1, "has the extension of parquet but begins like an ORC table; pya"),
     ("inspect song.mp3", 1, "it begins like an MP3 file"),
+    ("inspect photo.heic", 1, "it begins like an image"),
     ("inspect song.flac", 1, "of audio, numpy.save writes them as npy"),
     (
         "inspect shard.gzip",

@@ -43,6 +43,11 @@ def test_a_data_loader_that_joins_batches_is_refused(
         next(iter(loader))
 
 
+def test_a_data_loader_that_hands_on_each_batch_is_not_refused(file: Path) -> None:
+    loader = torch.utils.data.DataLoader(batches(file), batch_size=1, collate_fn=lambda few: few[0])
+    assert len(list(loader)) == len(list(batches(file)))
+
+
 def batches(path: Path, **options: Any) -> Any:
     return lodcli.torch.Batches(path, **({"tokens": 100, "pool": 64, "seed": 3} | options))
 

@@ -294,6 +294,12 @@ def test_a_sparse_matrix_of_scipy_in_another_form_is_named(form: str, tmp_path: 
         content(tmp_path / "x.npz")
 
 
+def test_arrays_that_only_share_names_with_a_sparse_matrix_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    np.savez(path, data=np.arange(2.0), shape=np.arange(3), format=np.arange(3))
+    assert set(content(path)) == {"data", "shape", "format"}
+
+
 def test_a_sparse_matrix_of_scipy_is_named(tmp_path: Path) -> None:
     path = tmp_path / "x.npz"
     np.savez(path, format=b"csr", shape=(2, 9), data=[1.5, 2], indices=[8, 0], indptr=[0, 2, 2])

@@ -87,6 +87,19 @@ def test_closing_waits_for_what_is_being_computed() -> None:
     assert finished.is_set()
 
 
+def test_the_thread_has_ended_when_an_error_arrives() -> None:
+    threads: list[threading.Thread] = []
+
+    def items() -> Iterator[int]:
+        yield 0
+        threads.append(threading.current_thread())
+        raise ValueError("a broken item")
+
+    with pytest.raises(ValueError, match="a broken item"):
+        list(ahead(items()))
+    assert not threads[0].is_alive()
+
+
 def test_few_bytes_are_read_without_a_thread() -> None:
     def threads() -> Iterator[int]:
         for _ in range(3):
