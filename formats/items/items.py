@@ -153,7 +153,8 @@ class Items:
         """Yield items start..stop in batches; at least one."""
         parts = zip(self._ends.values(), self._row_bytes, strict=True)
         size_bytes = sum((int(ends[stop]) - int(ends[start])) * size for ends, size in parts)
-        return ahead(self._range(start, stop, limit_bytes), size_bytes + 8 * (stop - start))
+        # A generator: the index is read with the first batch, which some callers never need.
+        yield from ahead(self._range(start, stop, limit_bytes), size_bytes + 8 * (stop - start))
 
     def _range(self, start: int, stop: int, limit_bytes: int) -> Iterator[dict[str, LoDTensor]]:
         ends = [one[start : stop + 1] for one in self._ends.values()]
