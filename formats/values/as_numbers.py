@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
 from lodcli.formats.core.schema import TensorSpec
+from lodcli.formats.text.numerals import exceeds_float64
 from lodcli.formats.values.changed import Change, place
 from lodcli.formats.values.texts_arrow import encoded
 from lodcli.kernels.errors import InvalidDataError
@@ -19,6 +21,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Nulls
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
+_DIGITS = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _FLOAT = re.compile(
     r"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf|infinity)|nan", re.ASCII | re.IGNORECASE
 )
@@ -88,7 +91,14 @@ class AsNumbers(Change):
             return np.array([value or 0 for value in found], self._dtype), wrong
         values = np.array([value or 0 for value in found], bool if kind == "b" else np.float64)
         made, fits = cast(values, self._dtype, rounded=self._rounded)
+        for number in np.flatnonzero(np.isinf(made)).tolist():
+            if np.isfinite(values[number]) or exceeds_float64(words[number]):
+                wrong[number] = f"{words[number][:40]} does not fit {name}"
+        if not self._rounded:  # float() rounds whole numbers of more than 53 bits
+            for number in np.flatnonzero(np.isfinite(values) & (np.abs(values) >= 2**53)).tolist():
+                word = words[number]
+                fits[number] &= not _DIGITS.fullmatch(word) or Decimal(word) == values[number]
         hint = "" if self._rounded else f"; {self._flag} rounds it"
         for number in np.flatnonzero(~fits).tolist():
-            wrong.setdefault(number, f"{words[number]} is not exact in {name}{hint}")
+            wrong.setdefault(number, f"{words[number][:40]} is not exact in {name}{hint}")
         return made, wrong

@@ -236,6 +236,15 @@ def test_numbers_of_texts_are_those_of_python(lod: Lod, folder: Path) -> None:
         ("256", "uint8", "x: row 2: 256 does not fit uint8"),
         ("9" * 30, "int64", f"x: row 2: {'9' * 30} does not fit int64"),
         ("0.1", "float32", "x: row 2: 0.1 is not exact in float32; --dtype-unsafe rounds it"),
+        ("1e400", "float64", "x: row 2: 1e400 does not fit float64"),
+        ("-1e400", "float32", "x: row 2: -1e400 does not fit float32"),
+        ("9" * 310, "float64", f"x: row 2: {'9' * 40} does not fit float64"),
+        ("1e39", "float32", "x: row 2: 1e39 does not fit float32"),
+        (
+            "9007199254740993",
+            "float64",
+            "x: row 2: 9007199254740993 is not exact in float64; --dtype-unsafe rounds it",
+        ),
         ("yes", "bool", "x: row 2: expected true or false, found 'yes'"),
         ("1", "complex64", "x: is marked text, and cannot be complex64"),
     ],
@@ -249,6 +258,25 @@ def test_a_text_that_is_no_number_names_its_place(
     assert done.code
     assert said in done.stderr
     assert not Path("o.lod.h5").exists()
+
+
+def test_rounded_texts_are_the_nearest_numbers_but_not_infinite(lod: Lod, folder: Path) -> None:
+    texts = ["9007199254740993", "-9007199254740992", "0" * 5000 + "90071992547409930", "1e23"]
+    io.write("t.lod.h5", {"x": LoDTensor.from_lists(["Infinity", *texts, "-inf"])})
+    done = lod("cast", "t.lod.h5", "x=float64", "--unsafe", "-o", "o.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    assert tensor("o.lod.h5", "x").to_list() == [
+        *(float("inf"), 2.0**53, -(2.0**53), 90071992547409936.0, 1e23, float("-inf")),
+    ]
+    io.write("e.lod.h5", {"x": LoDTensor.from_lists(texts[1:])})
+    done = lod("cast", "e.lod.h5", "x=float64", "-o", "no.lod.h5")
+    assert f"x: row 1: {'0' * 40} is not exact in float64" in done.stderr
+    for text, dtype in [("1e400", "float64"), ("-1e39", "float32"), ("70000", "float16")]:
+        io.write("t.lod.h5", {"x": LoDTensor.from_lists(["1", text])}, overwrite=True)
+        done = lod("cast", "t.lod.h5", f"x={dtype}", "--unsafe", "-o", "no.lod.h5")
+        assert done.code == 1
+        assert f"x: row 1: {text} does not fit {dtype}" in done.stderr
+        assert not Path("no.lod.h5").exists()
 
 
 def test_decimals_become_whole_numbers_as_python_rounds_them(lod: Lod, folder: Path) -> None:
