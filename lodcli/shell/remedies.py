@@ -19,6 +19,7 @@ MOST_NAMES = 2000
 # Share of letters in common from which a name is suggested.
 LIKE = 0.75
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+_COMMAND = re.compile(r"\blod ([a-z][a-z-]*)")
 
 
 def remedy(code: int | None, name: str) -> str:
@@ -88,6 +89,9 @@ def owner(message: str, group: click.Command, args: Sequence[str]) -> str:
     if convert is None or isinstance(command, click.Group) or "lod convert" in message:
         return ""
     lacking = _flags(convert) - _flags(command)
+    for name in _COMMAND.findall(message):  # as in "lod cast FILE --dtype-unsafe rounds them"
+        named_command = _below(group, name)
+        lacking -= _flags(named_command) if named_command is not None else set()
     named = [one for one in dict.fromkeys(_OPTION.findall(message)) if one in lacking]
     if not named:
         return ""

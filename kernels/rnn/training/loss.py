@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.ops.common import require_float
@@ -97,14 +98,9 @@ def check_labels(labels: Array, classes: int | None = None) -> None:
         classes: the number of classes; None: the highest label plus one.
     """
     if labels.dtype.kind not in "iu":
-        remedy = "cast them to int64, as with lod cast"
-        finite = labels[np.isfinite(labels)] if labels.dtype.kind == "f" else labels[:0]
-        if (finite != np.trunc(finite)).any():
-            remedy = (
-                "they number the classes; a model that predicts other numbers has targets.mean, as "
-                "lod train makes from floating-point labels"
-            )
-        raise InvalidDataError(f"labels: expected whole numbers, found {labels.dtype}; {remedy}")
+        raise InvalidDataError(
+            f"labels: expected whole numbers, found {labels.dtype}{_remedy(labels)}"
+        )
     if classes is None:
         classes = int(labels.max(initial=0)) + 1
     outside = np.flatnonzero((labels < 0) | (labels >= classes))
@@ -113,3 +109,21 @@ def check_labels(labels: Array, classes: int | None = None) -> None:
         raise InvalidDataError(
             f"labels, position {position}: expected 0 to {classes - 1}, found {labels[position]}"
         )
+
+
+def _remedy(labels: Array) -> str:
+    """Return the remedy for labels that are no whole numbers, as "; .."; "" if there is none."""
+    kind = labels.dtype.kind
+    if kind in "US":
+        return "; number the words, as np.unique(labels, return_inverse=True) does"
+    if kind in "mM":
+        return "; subtract times, and divide by np.timedelta64(1, 's'), to predict numbers"
+    if not (kind == "b" or is_float(labels.dtype)):
+        return ""
+    finite = labels[np.isfinite(labels)]
+    if (finite == np.trunc(finite)).all():
+        return "; cast them to int64, as with lod cast"
+    return (
+        "; they number the classes; a model that predicts other numbers has targets.mean, as lod "
+        "train makes from floating-point labels"
+    )

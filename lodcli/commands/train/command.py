@@ -205,6 +205,7 @@ def command(
       lod run-rnn more.ts --weights speakers.safetensors --emit last -o last.npz
     """
     from lodcli.commands.train import reading, saved_state, training
+    from lodcli.commands.train.labels import cast_to_predict
     from lodcli.kernels.rnn.training.train import Recipe, evaluate, prediction_errors, train
     from lodcli.shell.device import computing_on, rounding_to
     from lodcli.shell.progress import progress_line
@@ -271,6 +272,11 @@ def command(
         output.note(
             f"{examples.label}: {labels}: floating-point numbers are predicted as values; lod cast "
             f"{labels}=int64 makes class numbers"
+        )
+    elif saved is None and not examples.names and model.classes > len(examples.labelled.labels):
+        output.note(
+            f"{examples.label}: {labels}: whole numbers are classes, {model.classes} for "
+            f"{len(examples.labelled.labels)} sequences; {cast_to_predict(labels)}"
         )
     elif model.classes == 1 and not of_values:
         output.note(f"{examples.label}: all labels are 0: one class leaves nothing to learn")

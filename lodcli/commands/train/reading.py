@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lodcli.commands.train.labels import numbered, of_sequences
 from lodcli.expressions.decimals import without_decimals
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.io import one_tensor
@@ -21,7 +22,6 @@ from lodcli.kernels.rnn.stack.embedding import check_ids, id_of_code, ids_of, re
 from lodcli.kernels.rnn.stack.run import rows_as_vectors
 from lodcli.kernels.rnn.stack.standardization import Standardization
 from lodcli.kernels.rnn.training.train import Labelled
-from lodcli.kernels.tensor.casting import cast
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import VALUES, codes_of
 from lodcli.shell.opened import Opened, opened
@@ -38,6 +38,7 @@ class Examples:
         label: the file, for messages.
         of_words: whether the labels are words, which another file may number in another order.
         name: of the sequences' tensor.
+        label_name: of the labels' tensor.
         whole: whether its rows are single whole numbers.
         vocabulary: the number of ids: of the categories, 256 for text, otherwise the largest plus
             one; 0 if the data are not read as ids.
@@ -49,6 +50,7 @@ class Examples:
     label: str
     of_words: bool
     name: str
+    label_name: str
     whole: bool
     vocabulary: int = 0
     words: tuple[str, ...] = ()
@@ -116,11 +118,10 @@ def read_examples(
         number = tensor.lod.level(-1 if level is None else level)
         offsets = tensor.lod.absolute(number)
         with naming(reference.label, labels):
-            numbers, label_words = _numbered(one_tensor(items[labels], "--labels"))
-            if of_values and not label_words:
-                numbers = numbers.astype(np.float64)
+            given = one_tensor(items[labels], "--labels")
+            numbers, label_words = numbered(given, labels, of_values=of_values)
             if is_float(numbers.dtype):
-                numbers, names = _targets(numbers), ()
+                names = ()
         with naming(reference.label, name):
             rows, vocabulary = tensor.data, 0
             if taker is None:
@@ -133,14 +134,9 @@ def read_examples(
         sequences = LoDTensor(rows, LoD([offsets]))
         if not len(sequences):
             raise InvalidDataError(f"{name}: no sequences")
-        if len(numbers) != len(sequences) or (numbers.ndim > 1 and not is_float(numbers.dtype)):
-            one = numbers if numbers.ndim == 1 or not is_float(numbers.dtype) else numbers[:, 0]
-            found = _fitting_level(tensor, number, one, reference, ids=taker is not None)
-            if found is not None:
-                raise ShapeMismatchError(
-                    f"{labels}: expected {len(sequences)} labels, one for each sequence of level "
-                    f"{number}, found {found}"
-                )
+        numbers = of_sequences(
+            given, numbers, tensor, number, labels, reference, ids=taker is not None
+        )
         labelled = Labelled(sequences, numbers)
         whole = tensor.dtype.kind in "iu" and tensor.data[:1].size == 1
         return Examples(
@@ -149,39 +145,11 @@ def read_examples(
             reference.label,
             bool(label_words),
             name,
+            labels,
             whole,
             vocabulary,
             words,
         )
-
-
-def _fitting_level(
-    tensor: LoDTensor, number: int, labels: Array, reference: Reference, *, ids: bool
-) -> str | None:
-    """Return what has as many items as there are labels, and advice; None if nothing has.
-
-    Args:
-        tensor: the data.
-        number: the level whose sequences need labels.
-        labels: (K,) numbers.
-        reference: the file.
-        ids: whether the data are ids, which are not parts of a row.
-    """
-    if labels.shape == (tensor.rows,):
-        return (
-            "one for each row; lod train classifies sequences: to classify rows, train a module of "
-            "torch with the layers of lodcli.torch"
-        )
-    for other in range(tensor.lod.n_levels):
-        if labels.shape == (tensor.lod.count(other),):
-            remedy = f"{len(labels)}; --level {other} has as many sequences"
-            lengths = tensor.lod.lengths(-1)
-            alike = bool((lengths == max(lengths[0], 2)).all())
-            if not ids and tensor.lod.n_levels == other + 2 and alike:
-                command = reference.as_rows(tensor.lod.names[:number])
-                remedy += f"; if the {lengths[0]} rows of each are one: {command}"
-            return remedy
-    return None
 
 
 def _as_ids(tensor: LoDTensor, words: tuple[str, ...]) -> tuple[Array, int, tuple[str, ...]]:
@@ -206,45 +174,6 @@ def _require_finite(rows: Array, offsets: Offsets) -> None:
             f"row {row} (of sequence {sequence}): expected finite values, found "
             f"{rows[(row, *place)]}; replace it, or leave the sequence out"
         )
-
-
-def _numbered(labels: LoDTensor) -> tuple[Array, tuple[str, ...]]:
-    """Return the number of each label, and the words of all numbers; () for plain numbers."""
-    if labels.marks.kind == "bytes":
-        raise InvalidDataError("expected whole numbers or words, found bytes")
-    if labels.marks.is_text:
-        if labels.lod.n_levels != 1:
-            raise InvalidDataError("expected one text for each sequence, found lists of texts")
-        labels.data  # noqa: B018 - raises an error about nulls
-        words, numbers = np.unique(labels.to_list(), return_inverse=True)
-        return numbers, tuple(map(str, words))
-    known = labels.marks.categories
-    if labels.marks.kind == "decimal":
-        values = without_decimals(labels, exact=False).data
-        numbers, whole = cast(values, np.dtype(np.int64))
-        if not whole.all():
-            place = int(np.argmin(whole))
-            raise InvalidDataError(
-                f"position {place}: expected whole numbers, found {values.flat[place]}; lod cast "
-                "to float64 makes numbers to predict"
-            )
-        return numbers, ()
-    if labels.dtype == bool:
-        return labels.data.astype(np.int64), ()
-    return labels.data, () if known is None else known.words
-
-
-def _targets(numbers: Array) -> Array:
-    """Return targets in float64, (S,) or (S, C). Raises InvalidDataError: one is not finite."""
-    finite = np.isfinite(numbers)
-    if not finite.all():
-        place = int(np.argmin(finite.reshape(len(numbers), -1).all(axis=1)))
-        found = numbers[place][~finite[place]].flat[0]
-        raise InvalidDataError(f"position {place}: expected a finite value, found {found}")
-    if 0 in numbers.shape[1:]:
-        raise InvalidDataError(f"expected rows of values, found shape {numbers.shape}")
-    rows = numbers.astype(np.float64)
-    return rows if rows.ndim == 1 else rows.reshape(len(rows), -1)
 
 
 def numbered_as(examples: Examples, classes: tuple[str, ...], where: str) -> Examples:
@@ -292,6 +221,13 @@ def _class_names(file: Opened, labels: str) -> tuple[str, ...]:
     return tuple(bytes(part.data).decode(errors="replace") for part in item)
 
 
+def remedy_for_kind(examples: Examples) -> str:
+    """Return how to make classes of floating-point labels, as "; .."; "" for other labels."""
+    if not examples.labelled.of_values:
+        return ""
+    return f"; lod cast {examples.label_name}=int64 makes class numbers of whole numbers"
+
+
 def check_test(examples: Examples, test: Examples) -> None:
     """Check that a test set fits the training set.
 
@@ -322,6 +258,7 @@ def check_test(examples: Examples, test: Examples) -> None:
             f"{test.label}: labels: expected "
             f"{'numbers' if examples.labelled.of_values else 'classes'} as in {examples.label}, "
             f"found {test.labelled.labels.dtype if not test.of_words else 'words'}"
+            f"{remedy_for_kind(test)}"
         )
     if test.labelled.of_values and test.labelled.classes != examples.classes:
         raise ShapeMismatchError(

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lodcli.commands.train.reading import Examples
+from lodcli.commands.train.labels import cast_to_predict
+from lodcli.commands.train.reading import Examples, remedy_for_kind
 from lodcli.formats.arrays.budget import require_fits
 from lodcli.formats.core.errors import naming
 from lodcli.formats.storage import interrupts
@@ -166,6 +167,7 @@ def starting_model(
                 f"predicts {'values' if saved.of_values else 'classes'}, the labels of "
                 f"{examples.label} are "
                 f"{'floating-point numbers' if examples.labelled.of_values else 'classes'}"
+                f"{remedy_for_kind(examples)}"
             )
         if saved.of_values and made.classes != examples.classes:
             raise ShapeMismatchError(
@@ -219,9 +221,10 @@ def _refuse_far_labels(examples: Examples, hidden: int) -> None:
     # With more units than classes, the RNN's own weights exceed it: that error names the units.
     if hidden < examples.classes:
         position = int(numbers.argmax())
+        remedy = "" if examples.names else f"; {cast_to_predict(examples.label_name)}"
         _require_trainable(
             f"{examples.label}: labels, position {position}: {numbers[position]} makes "
-            f"{examples.classes} classes (numbered from 0)",
+            f"{examples.classes} classes (numbered from 0{remedy})",
             hidden * examples.classes,
         )
 

@@ -76,8 +76,14 @@ def test_decimals_are_trained_on_with_their_values(lod: Lod, signs: Path) -> Non
     assert Path("c").read_bytes() == Path("e").read_bytes()
     done = lod("train", "d.lod.h5", "-o", "d", "--epochs", "1")
     said = "lod train: d.lod.h5: label: position 3: expected whole numbers, found 1.5; lod cast "
-    said += "to float64 makes numbers to predict\n"
+    said += "label=float64 --dtype-unsafe makes numbers to predict\n"
     assert (done.code, done.stderr) == (1, said)
+    cast = "label=float64", "--dtype-unsafe", "-o", "f.lod.h5"
+    assert lod("cast", "d.lod.h5", *cast).code == 0
+    assert lod("train", "f.lod.h5", "-o", "f", "--epochs", "1").code == 0
+    # Where other labels are floating-point numbers, decimals are as well.
+    done = lod("train", "d.lod.h5", "--weights", "f", "--epochs", "0", "--json")
+    assert json.loads(done.stdout)["values"] == 1
 
 
 def torch_model(path: str, torch: Any, **rnn: Any) -> Any:
@@ -363,7 +369,8 @@ def test_progress_is_shown_on_a_terminal(signs: Path) -> None:
         (LoDTensor.from_lists([b"a", b"b"] * 20), "label: expected whole numbers or words, found"),
         (
             LoDTensor(np.linspace(0, 1e12, 40).astype(int)),
-            "labels, position 39: 1000000000000 makes",
+            "labels, position 39: 1000000000000 makes 1000000000001 classes (numbered from 0; lod "
+            "cast label=float64 makes numbers to predict)",
         ),
     ],
 )

@@ -181,7 +181,8 @@ def test_what_does_not_fit_is_refused(lod: Lod, trips: Path) -> None:
         ),
         (
             [source, *evaluating, "--weights", "classes"],
-            "classes: predicts classes, the labels of trips.lod.h5 are floating-point numbers",
+            "classes: predicts classes, the labels of trips.lod.h5 are floating-point numbers; lod "
+            "cast label=int64 makes class numbers of whole numbers",
         ),
         (
             ["texts.lod.h5::data", *evaluating, "--weights", "values"],

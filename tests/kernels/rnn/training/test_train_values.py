@@ -158,6 +158,15 @@ def test_what_does_not_fit_is_refused() -> None:
     for labels in (given.labels[:9], given.labels[:, :, None]):
         with pytest.raises(ShapeMismatchError, match="labels: expected 10, one per sequence"):
             Labelled(sequences, labels)
+    for labels, said in (
+        (np.full(10, 1j), "whole numbers, found complex128$"),
+        (np.array(["a"] * 10), "found <U1; number the words, as np.unique"),
+        (np.zeros(10, "m8[s]"), r"found timedelta64\[s\]; subtract times, and divide by"),
+        (np.zeros(10, "M8[s]"), r"found datetime64\[s\]; subtract times, and divide by"),
+        (np.zeros(10, bool), "found bool; cast them to int64"),
+    ):
+        with pytest.raises(InvalidDataError, match=said):
+            Labelled(sequences, labels)
     with pytest.raises(ShapeMismatchError, match=r"targets.mean: expected \(2,\), as out.bias"):
         replace(made, targets=Standardization(np.ones(3), np.ones(3)))
     with pytest.raises(ShapeMismatchError, match=r"targets: expected shape \(2, 3\)"):
