@@ -76,7 +76,10 @@ class RecordSource(Source):
         self._names: dict[str, tuple[str | None, ...]] = {}
         self._same: dict[str, str] = {}
         self._counts: dict[str, int] = {}
+        # What `_look_ahead` began to read, how many records, and the bytes of each column in them.
         self._begun: Pieces | None = None
+        self._begun_records = 0
+        self._begun_bytes: dict[str, int] = {}
         # Tensors with marks that the column readers do not set; `_pieces` adds them.
         self._settled: set[str] = set()
         # Tensors with nulls, if all records were read; else None.
@@ -216,7 +219,11 @@ class RecordSource(Source):
             same = self._compared(tensors, same)
             varied |= self._varied(tensors)
             records += len(next(iter(tensors.values())))
+            for name, tensor in tensors.items():
+                column, own = self._owners[name], tensor.nbytes + 8 * len(tensor)
+                self._begun_bytes[column] = self._begun_bytes.get(column, 0) + own
             size += sum(tensor.nbytes for tensor in tensors.values())
+            self._begun_records = records
             if records >= TELLING_RECORDS or size >= BATCH_BYTES:
                 break
         else:
@@ -350,13 +357,24 @@ class RecordSource(Source):
                 raise
             return {}
 
+    def _reads_less(self, names: Iterable[str]) -> bool:
+        """Return whether it is less work to read these tensors from the start than to go on.
+
+        What was begun reads all columns, but has read some records, and as many in a thread.
+        """
+        count = self._records.count
+        if not self.rereadable or count is None:
+            return False
+        columns = {self._owners[name] for name in names}
+        wanted = sum(self._begun_bytes.get(column, 0) for column in columns)
+        left = max(0, count - 2 * self._begun_records)
+        return wanted * count < sum(self._begun_bytes.values()) * left
+
     def _pieces(self, wanted: Wanted) -> Pieces:
         """Yield pieces with one index for all tensors that share their levels."""
         names = wanted.names
         begun, self._begun = self._begun, None
-        # What was begun reads all columns.
-        some = self.rereadable and len(set(names)) < len(self._places)
-        if begun is None or wanted.start or some:
+        if begun is None or wanted.start or self._reads_less(names):
             begun = self._tensors(wanted)
         # Not the whole schema: lod inspect reads the tensors one by one.
         schema = tuple(self.schema[rank] for rank in sorted(self._ranks[name] for name in names))

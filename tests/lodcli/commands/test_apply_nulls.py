@@ -14,6 +14,7 @@ import pytest
 
 import lodcli
 from lodcli.commands.apply import results
+from lodcli.formats.arrow import files
 from lodcli.formats.arrow.source import RecordSource
 from lodcli.formats.core import io
 from lodcli.kernels.dtypes import dtype_of_rows
@@ -77,7 +78,7 @@ def test_what_is_computed_from_nulls_is_that_of_sql(text: str, lod: Lod) -> None
     assert found.to_list() == [value for (value,) in wanted]
 
 
-@pytest.mark.usefixtures("flat")
+@pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
     ("line", "columns"),
     [
@@ -88,21 +89,49 @@ def test_what_is_computed_from_nulls_is_that_of_sql(text: str, lod: Lod) -> None
         (["select", "t.parquet", "b"], {"b"}),
     ],
 )
+@pytest.mark.parametrize("large", [True, False])
 def test_only_columns_that_are_needed_are_read(
-    line: list[str], columns: set[str], lod: Lod, monkeypatch: pytest.MonkeyPatch
+    line: list[str], columns: set[str], large: bool, lod: Lod, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Besides the first records, which tell the schema."""
-    found: list[str] = []
+    """Besides the first records, which tell the schema: all of a small file."""
+    groups = 5 if large else 1
+    pq.write_table(pa.Table.from_pylist(ROWS * 800 * groups), "t.parquet", row_group_size=4000)
+    found: list[tuple[str, int]] = []
     whole = RecordSource._read
 
     def read(self: RecordSource, column: str, batch: Any, first: int) -> Any:
-        found.append(column)
+        found.append((column, first))
         return whole(self, column, batch, first)
 
     monkeypatch.setattr(RecordSource, "_read", read)
+    monkeypatch.setattr(files, "_JOINED_BYTES", 0)
     done = lod(*line, "-q", "-o", "out.lods")
     assert (done.code, done.stderr) == (0, "")
-    assert {*found[len(ROWS[0]) :]} == columns
+    again = found[len(ROWS[0]) :]
+    if large and columns:
+        assert {column for column, _ in again} == columns
+    else:
+        assert not any(first == 0 for _, first in again)
+
+
+@pytest.mark.parametrize("names", [["s.a"], ["s.a", "s.b"]])
+def test_a_struct_that_is_the_only_column_is_not_read_again(
+    names: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = [{"s": {"a": n, "b": n, "c": n}} for n in range(5000)]
+    pq.write_table(pa.Table.from_pylist(records), folder / "s.parquet", row_group_size=1000)
+    found: list[int] = []
+    whole = RecordSource._read
+
+    def read(self: RecordSource, column: str, batch: Any, first: int) -> Any:
+        found.append(first)
+        return whole(self, column, batch, first)
+
+    monkeypatch.setattr(RecordSource, "_read", read)
+    monkeypatch.setattr(files, "_JOINED_BYTES", 0)
+    with lodcli.open(folder / "s.parquet") as file:
+        list(file.batches_of(names))
+    assert found == [0, 1000, 2000, 3000, 4000]
 
 
 LISTS: dict[str, list[Any]] = {
