@@ -9,7 +9,7 @@ from typing import TypeVar
 from lodcli.formats.core.batching import groups
 from lodcli.formats.core.errors import naming_file, naming_os
 from lodcli.formats.core.names import listing
-from lodcli.formats.core.schema import Schema
+from lodcli.formats.core.schema import Schema, find_all
 from lodcli.formats.items.indexed_copy import in_place, indexed
 from lodcli.formats.items.items import Items
 from lodcli.formats.items.sharing import Shared, sharing
@@ -57,11 +57,12 @@ def items_or_batches(
 ) -> Iterator[tuple[Shared, Items | None, Batches]]:
     """Yield the items of a level of an open file; see `items_or_stream`."""
     schema, reference = file.source.schema, file.reference
+    names = _names(schema, used, only=only)
     # Only at the end of a stream is it known whether tensors without a common level have as many
     # items.
     records = file.source.records
-    apart = len(groups(schema)) > 1 and not records
-    if apart or in_place(file.source, [spec.name for spec in schema]) is not None:
+    apart = len(groups(find_all(schema, names))) > 1 and not records
+    if apart or in_place(file.source, names) is not None:
         with _items(file, level, used, only=only) as (shared, items):
             yield shared, items, named(reference, items.range(0, items.count))
     else:
@@ -73,9 +74,14 @@ def items_or_batches(
 def _items(
     file: Opened, level: int | str | None, used: Sequence[str], *, only: bool = False
 ) -> Iterator[tuple[Shared, Items]]:
-    with indexed(file.source, [spec.name for spec in file.source.schema]) as source:
+    with indexed(file.source, _names(file.source.schema, used, only=only)) as source:
         shared = _shared(source.schema, file.reference, level, used, only=only)
         yield shared, Items(source, shared)
+
+
+def _names(schema: Schema, used: Sequence[str], *, only: bool) -> list[str]:
+    """Return the names of the tensors that are read."""
+    return list(used) if only else [spec.name for spec in schema]
 
 
 def _shared(

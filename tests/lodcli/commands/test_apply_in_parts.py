@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +14,8 @@ import pytest
 import lodcli
 from lodcli.commands.apply import in_step, steps
 from lodcli.formats.core import io
-from lodcli.formats.core.schema import DEFAULT_NAME
-from lodcli.formats.items import reordering
+from lodcli.formats.core.schema import DEFAULT_NAME, Schema
+from lodcli.formats.items import indexed_copy, reordering
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.lodcli.conftest import Lod
@@ -168,3 +169,31 @@ def test_memory_holds_a_few_batches(line: str, most_megabytes: int, tmp_path: Pa
     code, peak = map(int, done.stdout.split())
     assert code == 0
     assert peak < most_megabytes * 10**6
+
+
+def test_of_a_file_that_is_copied_only_the_tensors_of_the_expression_are_copied(
+    folder: Path, lod: Lod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tensors = {
+        "a": LoDTensor([1, 2, 3], [[1, 2]]),
+        "n": LoDTensor([10, 20]),
+        "other": LoDTensor([1, 2, 3], [[2, 1]]),
+        "more": LoDTensor([1, 2, 3], [[3]]),
+    }
+    io.write(folder / "x.lods", tensors)
+    copied: list[list[str]] = []
+    whole = indexed_copy.copied
+
+    def copy(schema: Schema, batches: Any) -> Any:
+        copied.append([spec.name for spec in schema])
+        return whole(schema, batches)
+
+    monkeypatch.setattr(indexed_copy, "copied", copy)
+    assert lod("apply", "a + n", "x.lods", "-qo", "y.lod.h5").code == 0
+    assert copied == [["a", "n"]]
+    (found,) = lodcli.read_all("y.lod.h5").values()
+    assert isinstance(found, LoDTensor)
+    assert found.to_list() == [[11], [22, 23]]
+    done = lod("apply", "a + n", "x.lods", "--into", "r", "-qo", "z.lod.h5")
+    assert done.code == 0
+    assert copied[1:] == [["a", "n", "other", "more"]]
