@@ -14,7 +14,7 @@ from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.casting import cast
-from lodcli.kernels.tensor.exchange.time_texts import NANOSECONDS, number_of
+from lodcli.kernels.tensor.exchange.time_texts import NANOSECONDS, nanoseconds_of
 from lodcli.kernels.tensor.exchange.units import texts
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Times
@@ -68,7 +68,7 @@ class AsTimes(Change):
 
     def of(self, spec: TensorSpec, tensor: LoDTensor, before: int) -> LoDTensor:
         if spec.marks.is_text:
-            return _parsed(tensor, self._times, before)
+            return self._parsed(tensor, before)
         unit, values = spec.marks.unit, tensor.values
         if isinstance(unit, Times):
             numbers, fits, whole = _in_unit(values, unit, self._times)
@@ -82,11 +82,65 @@ class AsTimes(Change):
             text = texts(np.array([value]), unit)[0] if unit else str(value)
             what = f"{text} is beyond 64 bits"
             if fits[(row, *column)]:
-                step = "D" if self._times.kind == "date" else self._times.unit
-                what = f"{text} is not a whole number of the unit {step}"
-                what += f"; {self._flag} makes it the time before it"
+                what = self._between(text)
             raise InvalidDataError(f"{place(tensor.lod, row, before, column)}: {what}")
+        if unit is None and self._times.kind == "time":
+            self._require_in_a_day(tensor, before)
         return LoDTensor(numbers, tensor.lod, self.spec(spec).marks, tensor.nulls)
+
+    def _require_in_a_day(self, tensor: LoDTensor, before: int) -> None:
+        day = NANOSECONDS["D"] // NANOSECONDS[self._times.unit]
+        wrong = (tensor.values < 0) | (tensor.values >= day)
+        if tensor.nulls.rows is not None:
+            wrong[~tensor.nulls.rows] = False
+        if wrong.any():
+            row, *column = map(int, np.unravel_index(np.argmax(wrong), wrong.shape))
+            where, value = place(tensor.lod, row, before, column), tensor.values[(row, *column)]
+            raise InvalidDataError(
+                f"{where}: expected {self._times} from 0 to {day - 1}, found {value}"
+            )
+
+    def _between(self, text: str) -> str:
+        """Return what is wrong with a time between two of the unit."""
+        step = "D" if self._times.kind == "date" else self._times.unit
+        hint = f"{self._flag} makes it the time before it"
+        return f"{text} is not a whole number of the unit {step}; {hint}"
+
+    def _parsed(self, tensor: LoDTensor, before: int) -> LoDTensor:
+        """Return times of a tensor of texts, which follows `before` outermost items."""
+        lod = LoD._trusted(tensor.lod.levels[:-1], tensor.lod.names[:-1])
+        offsets = tensor.lod.levels[-1]
+        masks = tensor.nulls.masks[:-1] if tensor.nulls else [None] * tensor.lod.n_levels
+        valid = offsets[1:] > offsets[:-1]
+        if masks[-1] is not None:
+            valid &= masks[-1]
+        raw = np.ascontiguousarray(tensor.values).tobytes()
+        places = np.flatnonzero(valid).tolist()
+        bounds = offsets.tolist()
+        found = [raw[bounds[n] : bounds[n + 1]].decode() for n in places]
+        numbers = np.zeros(valid.size, np.int64)
+        fast = _fast(found, self._times)
+        if fast is not None:
+            numbers[valid] = fast
+        else:
+            for row, text in zip(places, found, strict=True):
+                try:
+                    numbers[row] = self._number(text)
+                except (InvalidDataError, OverflowError) as error:
+                    known = isinstance(error, InvalidDataError)
+                    what = error if known else f"{text} is beyond 64 bits"
+                    raise InvalidDataError(f"{place(lod, row, before)}: {what}") from error
+        nulls = Nulls.of([*masks[:-1], None if valid.all() else valid])
+        marks = replace(tensor.marks, values=None, unit=self._times)
+        return LoDTensor(numbers, lod, marks, nulls)
+
+    def _number(self, text: str) -> int:
+        unit = NANOSECONDS[self._times.unit]
+        step = NANOSECONDS["D"] if self._times.kind == "date" else unit  # also in milliseconds
+        count, rest = divmod(nanoseconds_of(text, self._times), step)
+        if rest and not self._rounded:
+            raise InvalidDataError(self._between(repr(text)))
+        return count * (step // unit)
 
 
 def _in_unit(values: Array, unit: Times, other: Times) -> tuple[Array, Mask, Mask]:
@@ -103,33 +157,6 @@ def _in_unit(values: Array, unit: Times, other: Times) -> tuple[Array, Mask, Mas
         whole, own = rest == 0, day
     most = (2**63 - 1) // (own // step)
     return values * (own // step), np.asarray((values <= most) & (values >= -most)), whole
-
-
-def _parsed(tensor: LoDTensor, times: Times, before: int) -> LoDTensor:
-    """Return times of a tensor of texts, which follows `before` outermost items."""
-    lod = LoD._trusted(tensor.lod.levels[:-1], tensor.lod.names[:-1])
-    offsets = tensor.lod.levels[-1]
-    masks = tensor.nulls.masks[:-1] if tensor.nulls else [None] * tensor.lod.n_levels
-    valid = offsets[1:] > offsets[:-1]
-    if masks[-1] is not None:
-        valid &= masks[-1]
-    raw = np.ascontiguousarray(tensor.values).tobytes()
-    places = np.flatnonzero(valid).tolist()
-    bounds = offsets.tolist()
-    found = [raw[bounds[n] : bounds[n + 1]].decode() for n in places]
-    numbers = np.zeros(valid.size, np.int64)
-    fast = _fast(found, times)
-    if fast is not None:
-        numbers[valid] = fast
-    else:
-        for row, text in zip(places, found, strict=True):
-            try:
-                numbers[row] = number_of(text, times)
-            except (InvalidDataError, OverflowError) as error:
-                what = error if isinstance(error, InvalidDataError) else f"{text} is beyond 64 bits"
-                raise InvalidDataError(f"{place(lod, row, before)}: {what}") from error
-    nulls = Nulls.of([*masks[:-1], None if valid.all() else valid])
-    return LoDTensor(numbers, lod, replace(tensor.marks, values=None, unit=times), nulls)
 
 
 def _fast(texts: list[str], times: Times) -> Array | None:

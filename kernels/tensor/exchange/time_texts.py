@@ -32,11 +32,22 @@ def number_of(text: str, times: Times) -> int:
     >>> number_of("-PT1M30.5S", Times("duration", "ms"))
     -90500
     """
-    nanoseconds = _duration(text) if times.kind == "duration" else _moment(text, times)
-    number, rest = divmod(nanoseconds, NANOSECONDS[times.unit])
+    number, rest = divmod(nanoseconds_of(text, times), NANOSECONDS[times.unit])
     if rest:
         raise InvalidDataError(f"{text!r} is not a whole number of the unit {times.unit}")
     return number
+
+
+def nanoseconds_of(text: str, times: Times) -> int:
+    """Return the nanoseconds of a time or duration of ISO 8601; UTC if it has no zone.
+
+    Raises:
+        InvalidDataError: it is no such time.
+
+    >>> nanoseconds_of("00:00:01.5", Times("time", "s"))
+    1500000000
+    """
+    return _duration(text) if times.kind == "duration" else _moment(text, times)
 
 
 def _duration(text: str) -> int:

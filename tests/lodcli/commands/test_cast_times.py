@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from lodcli.formats.core import io
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.lodcli.conftest import Lod
 
 STAMPS = [
@@ -79,7 +81,12 @@ def test_times_and_dtypes_together_name_the_wrong_text(lod: Lod, folder: Path) -
         ("time=date[s]", 2, "date: expected unit D, ms, found 's'"),
         ("time=date[D, UTC]", 2, "a date has no zone, found 'UTC'"),
         ("m=date", 2, "no tensor named 'm'"),
-        ("time=timestamp[s]", 1, "'2400-01-01T00:00:00.5' is not a whole number of the unit s"),
+        (
+            "time=timestamp[s]",
+            1,
+            "'2400-01-01T00:00:00.5' is not a whole number of the unit s; --dtype-unsafe makes it",
+        ),
+        ("time=date[ms]", 1, "row 0: '2400-01-01T00:00:00.5' is not a whole number of the unit D;"),
         ("time=timestamp[ns]", 1, "row 0: 2400-01-01T00:00:00.5 is beyond 64 bits"),
     ],
 )
@@ -93,6 +100,43 @@ def test_a_time_that_cannot_be_is_an_error(
     assert not Path("a.lod.h5").exists()
     done = lod("cast", "-q", "a.csv", "time=date", "time=date", "-o", "a.lod.h5")
     assert "several dtypes for time" in done.stderr
+
+
+def test_a_text_between_two_of_the_unit_becomes_the_time_before_it(lod: Lod, folder: Path) -> None:
+    Path("a.jsonl").write_text(
+        '{"t":"2024-05-01T10:00:00.5","d":"1969-12-31T23:59:59","m":"2024-05-01 12:00",'
+        '"o":"12:30:05.25","w":"-PT1.5S"}\n'
+    )
+    types = ["t=timestamp[s]", "d=date", "m=date[ms]", "o=time[s]", "w=duration[s]"]
+    done = lod("cast", "a.jsonl", *types, "--dtype-unsafe", "-qo", "b.jsonl")
+    assert (done.code, done.stderr) == (0, "")
+    assert Path("b.jsonl").read_text() == (
+        '{"t":"2024-05-01T10:00:00","d":"1969-12-31","m":"2024-05-01","o":"12:30:05","w":"-PT2S"}\n'
+    )
+    done = lod("cast", "a.jsonl", "o=time[s]", "-o", "no.lod.h5")
+    assert done.code == 1
+    assert "o: row 0: '12:30:05.25' is not a whole number of the unit s; --dtype-uns" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "error"),
+    [
+        ("time[s]", [0, 90000, -5], "n: row 1: expected time[s] from 0 to 86399, found 90000"),
+        ("time[s]", [None, 86399, -5], "n: row 2: expected time[s] from 0 to 86399, found -5"),
+        ("time[ms]", [86_400_000], "n: row 0: expected time[ms] from 0 to 86399999, found 864"),
+        ("time[ms]", [86_399_999, None, 0], ""),
+        ("duration[s]", [-5, 90000], ""),
+    ],
+)
+def test_a_time_of_day_is_within_a_day(
+    lod: Lod, folder: Path, kind: str, values: list[int | None], error: str
+) -> None:
+    io.write("n.lod.h5", {"n": LoDTensor.from_lists(values)})
+    for flags in ([], ["--dtype-unsafe"]):
+        done = lod("cast", "n.lod.h5", f"n={kind}", *flags, "-fo", "o.lod.h5")
+        assert done.code == bool(error)
+        assert error in done.stderr
+        assert Path("o.lod.h5").exists() == (not error)
 
 
 def test_concat_of_times_and_text_or_another_zone_names_the_remedy(lod: Lod, folder: Path) -> None:
