@@ -54,7 +54,10 @@ GROUPS = {
             "lodcli.commands.run_rnn.command",
             "Run an RNN over every sequence, without padding.",
         ),
-        "train": ("lodcli.commands.train.command", "Train an RNN classifier of sequences."),
+        "train": (
+            "lodcli.commands.train.command",
+            "Train an RNN to classify sequences, or to predict numbers.",
+        ),
         "plan": (
             "lodcli.commands.plan.command",
             "Show what batches cost, padded or packed; write packed ones.",

@@ -155,8 +155,8 @@ class Epoch(Summarized):
         number: from 1.
         model: the classifier after the epoch, in main memory.
         loss: the mean over the sequences, each computed before its training step.
-        accuracy: the share of sequences classified correctly, before their training steps; 0 for
-            targets.
+        accuracy: the share of sequences classified correctly, before their training steps; nan
+            for targets.
         adam: the state of the optimizer after the epoch, in main memory.
     """
 
@@ -264,7 +264,8 @@ def _epochs(
         for name, array in here.arrays().items():
             if not np.isfinite(array).all():
                 raise _diverged(number, f"{name} has values that are not finite")
-        yield Epoch(number, here, total / count, right / count, _moved(adam.state(), "cpu"))
+        share = math.nan if examples.of_values else right / count
+        yield Epoch(number, here, total / count, share, _moved(adam.state(), "cpu"))
 
 
 def _moved(state: AdamState, device: str) -> AdamState:

@@ -173,8 +173,10 @@ def command(
     on --validation, or else on SOURCE. It is complete at any time: an interrupt leaves the best
     model so far. The same seed gives the same model.
 
-    Floating-point labels, one number or one row for each sequence, are predicted: the loss is the
-    mean squared error of standardized labels, so 1 for a model that always predicts their mean.
+    Floating-point labels, one number or one row for each sequence, are predicted. MODEL keeps the
+    mean and standard deviation of the labels that it was first trained on. The loss is the mean
+    squared error of labels standardized by these, so about 1 for a model that always predicts the
+    mean in MODEL. The root mean squared errors of the first values are printed; --json has all.
 
     --embedding D is for ids: tokens, categories, or the bytes of text. Each id has D values, which
     are trained, too; lod run-rnn --weights MODEL looks them up. V is the number of ids that MODEL

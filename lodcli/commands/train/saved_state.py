@@ -6,6 +6,7 @@ It is not the model's file: torch's load_state_dict refuses arrays that the modu
 from __future__ import annotations
 
 import json
+import math
 import os
 import zlib
 from typing import TYPE_CHECKING, Any
@@ -78,7 +79,11 @@ def write_state(path: str, last: Epoch, best: Best, run: dict[str, Any]) -> None
         (_BEST, best.epoch.model.arrays()),
     ):
         arrays |= {prefix + name: array for name, array in part.items()}
-    epochs = [[epoch.number, epoch.loss, epoch.accuracy] for epoch in (last, best.epoch)]
+    epochs = [
+        # JSON has no nan, the accuracy of a model that predicts numbers.
+        [epoch.number, epoch.loss, None if math.isnan(epoch.accuracy) else epoch.accuracy]
+        for epoch in (last, best.epoch)
+    ]
     about = {"run": run, "epochs": epochs, "steps": last.adam.steps}
     if best.loss != best.epoch.loss:
         about["validation_loss"] = best.loss
@@ -104,7 +109,10 @@ def read_state(
         arrays = read_weights(path)
         about: Any = about_of(arrays).get(_KEY)
         try:
-            numbers = [(int(n), float(loss), float(share)) for n, loss, share in about["epochs"]]
+            numbers = [
+                (int(number), float(loss), math.nan if share is None else float(share))
+                for number, loss, share in about["epochs"]
+            ]
             (last, best), steps = numbers, int(about["steps"])
             lowest = float(about.get("validation_loss", numbers[1][1]))
             # Earlier versions did not write these.

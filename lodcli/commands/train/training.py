@@ -35,6 +35,8 @@ from lodcli.shell.output import note
 # Minimum interval between saves of a better model; the best one is also saved at the end.
 SAVING_SECONDS = 2.0
 BAR_CELLS = 20
+# Predicted values whose errors are printed.
+SHOWN_VALUES = 8
 # Copies of weights in memory while they are trained (measured): the model, its gradient, Adam's
 # moments, intermediate values, and the last and the best epoch.
 TRAINED_COPIES = 12
@@ -405,8 +407,14 @@ def summary(report: dict[str, Any]) -> str:
             parts.append(f"{name} accuracy {percent(found)} ({round(found * count)} of {count})")
         elif report[f"{name}_rmse"] is not None:
             rmse, baseline = (
-                ", ".join(f"{one:.4g}" for one in report[f"{name}_{key}"])
-                for key in ("rmse", "baseline_rmse")
+                _first_of(report[f"{name}_{key}"]) for key in ("rmse", "baseline_rmse")
             )
             parts.append(f"{name} RMSE {rmse} (of the mean: {baseline})")
     return ", ".join(parts)
+
+
+def _first_of(values: list[float]) -> str:
+    """Return values as text; only the first, and their number, if there are many."""
+    many = len(values) > SHOWN_VALUES
+    shown = ", ".join(f"{one:.4g}" for one in values[:SHOWN_VALUES])
+    return f"{shown}, .. {len(values)} values" if many else shown

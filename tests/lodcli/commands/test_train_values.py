@@ -67,6 +67,22 @@ def test_predicted_values_have_the_errors_of_the_report(lod: Lod, trips: Path, l
     assert again.stdout == f"training RMSE {shown} (of the mean: {mean})\n"
 
 
+def test_errors_of_many_values_are_not_all_printed(lod: Lod, trips: Path) -> None:
+    items = io.read_all(trips)
+    labels = LoDTensor(np.random.default_rng(0).normal(size=(len(LENGTHS), 30)))
+    io.write("thirty.lod.h5", {"data": items["data"], "label": labels})
+    done = lod("train", "thirty.lod.h5::data", "-o", "m", *FEW)
+    assert done.code == 0, done.stderr
+    _, errors, mean = done.stdout.replace(" (of the mean: ", " RMSE ").split(" RMSE ")
+    for shown in (errors, mean.rstrip(")\n")):
+        *first, count = shown.split(", ")
+        assert (len(first), count) == (8, ".. 30 values")
+    done = lod("train", "thirty.lod.h5::data", "--weights", "m", "--epochs", "0", "--json")
+    report = json.loads(done.stdout)
+    for name in ("rmse", "baseline_rmse"):
+        assert len(report[f"training_{name}"]) == 30
+
+
 def test_a_module_of_torch_predicts_the_same_values(lod: Lod, trips: Path) -> None:
     torch: Any = pytest.importorskip("torch")
     load_file: Any = pytest.importorskip("safetensors.torch").load_file
@@ -113,6 +129,7 @@ def test_a_training_in_two_parts_is_that_of_one(lod: Lod, trips: Path, options: 
     done = lod("train", *args, "-o", "part", "--state", "s", "--force")
     assert done.code == 0, done.stderr
     assert Path("part").read_bytes() == Path("whole").read_bytes()
+    assert b"NaN" not in Path("s").read_bytes()
 
 
 def test_ids_predict_values_too(lod: Lod, trips: Path) -> None:
