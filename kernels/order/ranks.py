@@ -13,10 +13,11 @@ from lodcli.kernels.runtime.dispatch import on
 _COUNT = np.uint64(255)
 # A text that goes on after its seven bytes in a key.
 _MORE = 8
-# Of a text as an object of Python, with its number.
+# Bytes that a text takes as an object of Python, with its number.
 _OBJECT_BYTES = 128
-# So few texts are compared one by one.
-_FEW = 500
+# So few texts are compared one by one, twice as many after each sixteen bytes that they share: a
+# long text takes more memory than its object, and each round compares only seven bytes.
+_FEW, _DOUBLING_BYTES = 500, 16
 
 
 def text_ranks(texts: Texts) -> Offsets:
@@ -58,7 +59,7 @@ def sorted_texts(texts: Texts) -> Offsets:
     # Places in `order` of texts that are equal to others so far, and the number of their run.
     places, runs = order.copy(), np.zeros_like(order)
     position = 0
-    while places.size > _FEW:
+    while places.size > _FEW << position // _DOUBLING_BYTES:
         # Seven bytes of each text, and how many of them there are.
         left = texts.taken(order[places])
         keys = left.words(position) & ~_COUNT
@@ -74,6 +75,7 @@ def sorted_texts(texts: Texts) -> Offsets:
         places, runs = places[tied], np.cumsum(first)[tied]
         position += _MORE - 1
     few, own = order[places], runs.tolist()
-    contents = [texts.bytes_of(number)[position:] for number in few.tolist()]
+    left = texts.taken(few).after(position)
+    contents = [left.bytes_of(number) for number in range(few.size)]
     order[places] = few[sorted(range(few.size), key=lambda n: (own[n], contents[n]))]
     return order

@@ -38,7 +38,8 @@ def _hash(data: Any, start: int, length: int, size: int) -> int:
         else:
             word = _end(data, place, size, stop - place)
         found = (found ^ word) * _FACTOR
-        found ^= found >> 32
+        # Numbers are signed: without the mask, n and ~n would become equal.
+        found ^= (found >> 32) & 0xFFFFFFFF
         place += _WORD
     return found * _FACTOR
 

@@ -68,6 +68,10 @@ class Texts(NamedTuple):
         """Return the texts of these numbers, (M,), or of a range; no bytes are copied."""
         return Texts(self.data, self.starts[numbers], self.lengths[numbers])
 
+    def after(self, position: int) -> Texts:
+        """Return the rest of each text; none is shorter than `position` bytes."""
+        return Texts(self.data, self.starts + position, self.lengths - position)
+
     def words(self, position: int) -> Array:
         """Return eight bytes of each text as numbers that sort like them, (K,) uint64.
 

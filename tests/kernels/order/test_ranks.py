@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product as product_of
 
 import numpy as np
 import pytest
@@ -87,6 +88,22 @@ def test_texts_that_differ_in_one_byte_seldom_collide(monkeypatch: pytest.Monkey
     check_numbers(compiled(), [number.to_bytes(8, "big") for number in range(50_000)])
 
 
+def test_texts_do_not_collide_because_numbers_have_a_sign(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two words at each of ten places after which the hash would be the same."""
+    monkeypatch.setattr(ranks_native, "_PROBES", 2)
+    monkeypatch.setattr(ranks_native, "_ALL_PROBES", 0)
+    monkeypatch.setattr(ranks, "numbered", None)
+    mask, factor, words = 2**64 - 1, 0x9E3779B97F4A7C15, 10
+    hashed, pairs = 8 * words, []
+    for _ in range(words):
+        product = hashed * factor & mask
+        other = hashed ^ ((product ^ mask) * pow(factor, -1, 2**64) & mask)
+        pairs.append([word.to_bytes(8, "little") for word in (0, other)])
+        sign = mask ^ 0xFFFFFFFF if product >> 63 else 0
+        hashed = product ^ (product >> 32 | sign)
+    check_numbers(compiled(), [b"".join(text) for text in product_of(*pairs)])
+
+
 @pytest.mark.parametrize("few", [0, 3, 500])
 @given(st.lists(TEXT, max_size=40))
 def test_texts_are_sorted_and_ranked_by_their_bytes(few: int, contents: list[bytes]) -> None:
@@ -97,6 +114,24 @@ def test_texts_are_sorted_and_ranked_by_their_bytes(few: int, contents: list[byt
             assert [each[number] for number in sorted_texts(texts).tolist()] == sorted(each)
             wanted = sorted(set(each))
             assert text_ranks(texts).tolist() == [wanted.index(text) for text in each]
+
+
+@pytest.mark.parametrize("count", [600, 5000])
+def test_texts_that_begin_alike_are_sorted_in_few_rounds(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds = 0
+    words = Texts.words
+
+    def counted(texts: Texts, position: int) -> np.ndarray:
+        nonlocal rounds
+        rounds += 1
+        return words(texts, position)
+
+    monkeypatch.setattr(Texts, "words", counted)
+    contents = [b"x" * 3000 + b"%d" % number for number in range(count)]
+    assert [contents[n] for n in sorted_texts(texts_of(contents))] == sorted(contents)
+    assert rounds < 20
 
 
 def test_many_texts_are_ranked(monkeypatch: pytest.MonkeyPatch) -> None:
