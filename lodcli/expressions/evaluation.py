@@ -574,14 +574,14 @@ class Evaluation(ABC, Generic[V]):
         found = self.of(left)
         if not self.data(found).ndim:
             self.fail(left, f"{COALESCE} takes a tensor first, this is one number")
-        for count, right in enumerate(others, 1):
+        for right in others:
             values = self._alike(node, left, right, ast.Eq(), found)
             try:
                 found = self.coalesced(*values)
             except LodError as error:
                 self.fail(node, str(error))
             # coalesce(x, y, 0) is coalesce(coalesce(x, y), 0)
-            left = ast.copy_location(ast.Call(node.func, node.args[: count + 1], []), node)
+            left = ast.copy_location(ast.Call(node.func, [left, right], []), node)
         return found
 
     def _function(self, node: ast.expr, function: np.ufunc, values: V) -> V:

@@ -78,7 +78,10 @@ class Parsed:
         ]
         self.tensors = tuple(dict.fromkeys(name for _, name in sorted(names)))
         self.counts = any(isinstance(n, ast.Call) and function_name(n) == INDEX for n in nodes)
+        # By part, so that nested and long ones take linear time. Keys keep parts alive.
         self._times: dict[ast.BinOp, Times | None] = {}
+        self._known_marks: dict[ast.Call, tuple[str, Marks]] = {}
+        self._known_texts: dict[ast.Call, list[ast.expr]] = {}
         # The units of both sides; of a text such as "PT1H", in which it is added.
         self.sides: dict[ast.BinOp, tuple[Unit | None, Unit | None]] = {}
 
@@ -91,7 +94,8 @@ class Parsed:
     def know(self, schema: Schema) -> None:
         """Set the marks of the tensors that it may name."""
         self.marks = {spec.name: spec.marks for spec in schema}
-        self._times.clear()
+        for known in (self._times, self._known_marks, self._known_texts):
+            known.clear()
         for node in reversed(list(ast.walk(self.tree))):  # inner ones first: a sum may be long
             if isinstance(node, ast.BinOp):
                 self.time_of(node)
@@ -109,6 +113,8 @@ class Parsed:
         function = function_name(node) if isinstance(node, ast.Call) and node.args else ""
         kept = self.picks(function)
         if isinstance(node, ast.Call) and (kept or function in OF_TIMES):
+            if node in self._known_marks:
+                return self._known_marks[node]
             count = 2 if function in TWO else len(node.args) if function == COALESCE else 1
             known = [self.marks_of(one) for one in node.args[:count]]
             given = next((one for one, marks in known if marks.unit is not None), known[0][0])
@@ -120,7 +126,9 @@ class Parsed:
                 unit = Times("duration", unit.unit)
             if isinstance(unit, Times):  # a sum of moments is none
                 kept = kept or function == "mean" or is_duration(unit)
-            return given, Marks(unit=unit if kept else None)  # a byte of a text is no text
+            # A byte of a text is no text.
+            self._known_marks[node] = given, Marks(unit=unit if kept else None)
+            return self._known_marks[node]
         while isinstance(node, ast.Subscript):
             node = node.value
         name = self.named(node)
@@ -142,9 +150,10 @@ class Parsed:
         """Return the arguments of coalesce of texts; [] of another part."""
         if not isinstance(node, ast.Call) or function_name(node) != COALESCE or len(node.args) < 2:
             return []
-        if not self.is_text(node.args[0]):
-            return []
-        return [part for one in node.args for part in self.texts_of(one) or [one]]
+        if node not in self._known_texts:
+            parts = [part for one in node.args for part in self.texts_of(one) or [one]]
+            self._known_texts[node] = parts if self.is_text(node.args[0]) else []
+        return self._known_texts[node]
 
     def is_of_words(self, node: ast.expr) -> bool:
         """Return whether a part is texts or categories."""

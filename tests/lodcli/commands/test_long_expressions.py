@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from lodcli.expressions import parsing
+from lodcli.expressions.units import joint_unit
 from lodcli.formats.core import io
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Unit
 from tests.lodcli.conftest import Lod, tensor
 
 
@@ -46,6 +50,37 @@ def test_coalesce_takes_many_arguments(lod: Lod, folder: Path) -> None:
     assert tensor("out.lod.h5").to_list() == list(range(300))
     done = lod("filter", "c.lod.h5", f"{text} >= 298", "-o", "kept.lod.h5")
     assert (done.code, done.stderr) == (0, "")
+
+
+def test_coalesce_joins_each_unit_once(
+    lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def counted(one: Unit | None, other: Unit | None) -> Unit | None:
+        calls.append(one)
+        return joint_unit(one, other)
+
+    monkeypatch.setattr(parsing, "joint_unit", counted)
+    day = [date(2024, 5, 1), None]
+    io.write("d.lod.h5", {"d": LoDTensor.from_lists(day), "n": LoDTensor.from_lists([1, None])})
+    for name, values in {"d": [*day[:1], date(1970, 1, 1)], "n": [1, 0]}.items():
+        last = "'1970-01-01'" if name == "d" else "0"
+        text = f"coalesce({f'{name}, ' * 400}{last})"
+        assert lod("apply", text, "d.lod.h5", "-fo", "out.lod.h5").code == 0
+        assert tensor("out.lod.h5").to_list() == values
+    assert len(calls) < 10 * 400
+
+
+def test_nested_choices_of_texts_take_linear_time(lod: Lod, folder: Path) -> None:
+    io.write("s.lod.h5", {"s": LoDTensor.from_lists(["b", None])})
+    text = "s"
+    for _ in range(60):  # without memory of the parts, 2 ** 60 steps
+        text = f"coalesce({text}, 'a')"
+    assert lod("apply", text, "s.lod.h5", "-o", "out.lod.h5").code == 0
+    assert tensor("out.lod.h5").to_list() == ["b", "a"]
+    assert lod("filter", "s.lod.h5", f"{text} == 'a'", "-o", "kept.lod.h5").code == 0
+    assert tensor("kept.lod.h5").to_list() == [None]
 
 
 BOOLS: dict[str, list[float]] = {
