@@ -32,7 +32,7 @@ PORTION = 1 << 18
 class Index:
     """An open .idx file, which was checked completely.
 
-    fairseq's has no documents; its sequences are one after another in the .bin file.
+    fairseq's has no documents; its sequences are one after another, and are the whole .bin file.
 
     Args:
         source: the .idx file.
@@ -63,10 +63,9 @@ class Index:
             )
         fields = HEADER.unpack(head.ljust(HEADER.size, b"\0"))
         magic, version, code, self.sequences, documents = fields
-        header_bytes = _FAIRSEQ_HEADER.size
-        self.has_documents = size != header_bytes + 12 * self.sequences
-        if self.has_documents:
-            header_bytes = HEADER.size
+        fairseq_bytes = _FAIRSEQ_HEADER.size + 12 * self.sequences
+        self.has_documents = size != fairseq_bytes
+        header_bytes = HEADER.size if self.has_documents else _FAIRSEQ_HEADER.size
         if size < header_bytes:
             raise DamagedFileError(f"is cut off: {size} bytes, its header has {header_bytes}")
         if magic != MAGIC:
@@ -85,8 +84,9 @@ class Index:
         expected = self._modes_at + self.sequences * self.has_modes
         if size != expected:
             raise DamagedFileError(
-                f"announces {self.sequences} sequences and a document index of {documents}: "
-                f"needs {expected} bytes, found {size}"
+                f"announces {self.sequences} sequences: needs {fairseq_bytes} bytes as an index of "
+                f"fairseq, or {expected} as one of Megatron with a document index of {documents}; "
+                f"found {size}"
             )
         self.documents = 0
         if with_documents and self.has_documents:
@@ -160,6 +160,11 @@ class Index:
             if not self.has_documents:
                 self._check_joined(start, pointers, tokens * self.dtype.itemsize, sizes)
             tokens += int(lengths.sum(dtype=np.int64))
+        if not self.has_documents and tokens * self.dtype.itemsize != bin_bytes:
+            raise DamagedFileError(
+                f"{tokens} tokens need {tokens * self.dtype.itemsize} bytes, the .bin file has "
+                f"{bin_bytes}; it belongs to another .idx"
+            )
         if tokens * self.dtype.itemsize > bin_bytes:
             raise DamagedFileError(
                 f"{tokens} tokens need {tokens * self.dtype.itemsize} bytes, the .bin file has "

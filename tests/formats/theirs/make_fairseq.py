@@ -25,7 +25,8 @@ def writer(wheel: str) -> Any:
         sys.modules[f"fairseq.{name}".rstrip(".")] = MagicMock()
     module = ModuleType("fairseq.data.indexed_dataset")
     module.__package__ = "fairseq.data"
-    sys.modules["fairseq.data"].FairseqDataset = object
+    data: Any = sys.modules["fairseq.data"]
+    data.FairseqDataset = object
     text = zipfile.ZipFile(wheel).read("fairseq/data/indexed_dataset.py")
     exec(compile(text, "indexed_dataset.py", "exec"), module.__dict__)
     return module
