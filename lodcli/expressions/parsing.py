@@ -69,6 +69,9 @@ class Parsed:
             if self.of_levels and isinstance(call, ast.Call) and is_length(call)
         }
         nodes = list(ast.walk(self.tree))
+        for node in nodes:
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                self._require_utf8(node, node.value)
         self._level_names |= {id(node.func) for node in nodes if isinstance(node, ast.Call)}
         self._level_names |= {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
         names = [
@@ -217,6 +220,13 @@ class Parsed:
             raise ExpressionError(what, self.text, error.start) from None
         except (ValueError, RecursionError, MemoryError):
             raise ExpressionError("is nested too deeply", self.text[:60], 0) from None
+
+    def _require_utf8(self, node: ast.expr, text: str) -> None:
+        r"""Fail if a text holds half of a character, as "\ud83d" does."""
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            self.fail(node, f"expected UTF-8, found {text[error.start]!a}")
 
     def refuse_call(self, call: ast.Call) -> NoReturn:
         """Raise an error about a call of what is no function, such as x.sum()."""

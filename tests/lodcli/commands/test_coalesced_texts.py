@@ -127,3 +127,20 @@ def test_lists_of_texts_of_other_lengths_are_an_error(lod: Lod, folder: Path) ->
     done = lod("apply", "coalesce(a, b)", "t.jsonl", "-q", "-o", "o.lods")
     assert done.code != 0
     assert "column 1: texts under indexes that differ" in done.stderr
+
+
+@pytest.mark.usefixtures("rows")
+@pytest.mark.parametrize(
+    "text", ["coalesce(a, '%s')", "a == '%s'", "a in ('x', '%s')", "'%s' < a", "n == '%s'"]
+)
+@pytest.mark.parametrize("command", ["apply", "filter"])
+def test_half_a_character_is_an_error(lod: Lod, command: str, text: str) -> None:
+    text %= r"\ud83d"
+    line = [text, "t.jsonl"] if command == "apply" else ["t.jsonl", text]
+    done = lod(command, *line, "-o", "no.lod.h5")
+    assert done.code == 2
+    found = (
+        rf"expression, column {text.index(chr(39) + chr(92)) + 1}: expected UTF-8, found '\ud83d'"
+    )
+    assert found in done.stderr
+    assert not Path("no.lod.h5").exists()
