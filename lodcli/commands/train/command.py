@@ -207,7 +207,6 @@ def command(
       lod run-rnn more.ts --weights speakers.safetensors --emit last -o last.npz
     """
     from lodcli.commands.train import reading, saved_state, training
-    from lodcli.commands.train.labels import cast_to_predict
     from lodcli.kernels.rnn.training.train import Recipe, evaluate, prediction_errors, train
     from lodcli.shell.device import computing_on, rounding_to
     from lodcli.shell.progress import progress_line
@@ -270,18 +269,7 @@ def command(
         )
     elif as_values:
         training.note_on_scales(examples)
-    if of_values and saved is None and not (examples.labelled.labels % 1).any():
-        output.note(
-            f"{examples.label}: {labels}: floating-point numbers are predicted as values; lod cast "
-            f"{labels}=int64 makes class numbers"
-        )
-    elif saved is None and not examples.names and model.classes > len(examples.labelled.labels):
-        output.note(
-            f"{examples.label}: {labels}: whole numbers are classes, {model.classes} for "
-            f"{len(examples.labelled.labels)} sequences; {cast_to_predict(labels)}"
-        )
-    elif model.classes == 1 and not of_values:
-        output.note(f"{examples.label}: all labels are 0: one class leaves nothing to learn")
+    training.note_on_labels(examples, model.classes, new=saved is None)
     remedy = "use --precision float32"
     context.with_resource(rounding_to(precision, model.weight.dtype, remedy))
     about = {"classes": list(examples.names)}

@@ -203,6 +203,30 @@ def note_on_scales(examples: Examples) -> None:
     )
 
 
+def note_on_labels(examples: Examples, classes: int, *, new: bool) -> None:
+    """Print a note if labels may be meant otherwise.
+
+    Args:
+        classes: of the model.
+        new: whether the labels decide what the model predicts.
+    """
+    name, labelled = f"{examples.label}: {examples.label_name}", examples.labelled
+    if labelled.of_values:
+        # Rows of several numbers cannot be classes.
+        if new and labelled.classes == 1 and not (labelled.labels % 1).any():
+            note(
+                f"{name}: floating-point numbers are predicted as values; lod cast "
+                f"{examples.label_name}=int64 makes class numbers"
+            )
+    elif classes == 1:
+        note(f"{examples.label}: all labels are 0: one class leaves nothing to learn")
+    elif new and not examples.names and classes > len(labelled.labels):
+        note(
+            f"{name}: whole numbers are classes, {classes} for {len(labelled.labels)} sequences; "
+            f"{cast_to_predict(examples.label_name)}"
+        )
+
+
 def _check_class_names(trained: list[str], examples: Examples) -> None:
     """Raise InvalidDataError if a label has different class names in the examples and the model."""
     for label, (before, now) in enumerate(zip(trained, examples.names, strict=False)):

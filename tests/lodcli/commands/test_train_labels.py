@@ -55,6 +55,10 @@ def test_lists_of_equal_length_are_several_numbers(lod: Lod, train: Any) -> None
     numbers = np.array([1.5, 2, 3, 4, 5, 6])
     assert json.loads(train(LoDTensor(numbers, [[2, 2, 2]])).stdout)["values"] == 2
     lists = Path("m").read_bytes()
+    # They cannot be classes, so no note names a cast to whole numbers.
+    assert train(LoDTensor(np.arange(6.0), [[2, 2, 2]])).stderr == ""
+    # Nor are more numbers than sequences too many classes.
+    assert train(LoDTensor(np.arange(12) / 8, [[4, 4, 4]])).stderr == ""
     assert json.loads(train(LoDTensor(numbers.reshape(3, 2))).stdout)["values"] == 2
     assert Path("m").read_bytes() == lists
     # JSON lines have such lists, those that lod run-rnn writes as well.
