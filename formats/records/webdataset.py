@@ -264,7 +264,8 @@ class _TarSource(Source):
 @lru_cache(maxsize=128)
 def _field(endings: str) -> tuple[str, str, bool]:
     """Return the name of a field, its extension, and whether it is packed with gzip."""
-    packed = endings.lower().endswith(".gz")
+    # Of a packed file there is another extension before this one.
+    packed = endings.lower().endswith(".gz") and endings[-4:-3] not in ("", ".")
     name, _, ending = endings[: -3 if packed else None].rpartition(".")
     return name_of(name or ending), ending.lower(), packed
 

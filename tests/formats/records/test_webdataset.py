@@ -298,6 +298,8 @@ def test_what_cannot_be_held_is_refused(
         ([("a.npy.gz", npy([1]))], r"a\.npy\.gz: gzip: is damaged"),
         ([("a.npy.gz", gzip.compress(npy([1]))[:-9])], r"a\.npy\.gz: gzip: is truncated"),
         ([("a.gz", gzip.compress(b"x"))], r"a\.gz: \.gz files hold no numbers"),
+        ([("a..gz", gzip.compress(b"x"))], r"a\.\.gz: \.gz files hold no numbers"),
+        ([("a.x..GZ", gzip.compress(b"x"))], r"a\.x\.\.GZ: \.gz files hold no numbers"),
         ([("a.id", b"1"), ("b.id", b"1"), ("b.x.id", b"1")], "has the field x, which the first"),
         ([("a.id", b"1"), ("a.id", b"1")], r"a\.id: a second field id of this sample"),
     ],
