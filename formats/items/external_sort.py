@@ -82,10 +82,15 @@ def size_bytes(batch: Tensors) -> int:
     return index + sum(tensor.nbytes for tensor in batch.values())
 
 
-def _sorted(parts: list[Tensors], names: Sequence[str]) -> Iterator[Tensors]:
-    """Yield the items of these parts in order, in batches; at least one. Empties the list."""
-    whole = joined_items(parts)
-    parts.clear()  # memory holds the items once, and a batch
+def _sorted(out: list[Tensors], names: Sequence[str]) -> Iterator[Tensors]:
+    """Yield the items of these parts in order, in batches; at least one.
+
+    Args:
+        out: the parts; the first request empties it, so that memory holds the items once.
+        names: of the keys.
+    """
+    whole = joined_items(out)
+    out.clear()
     order = keys.ordered(keys.columns([whole], names))
     if (order[1:] > order[:-1]).all():
         yield whole
