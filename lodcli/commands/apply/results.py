@@ -9,7 +9,12 @@ from itertools import chain, takewhile
 
 import click
 
-from lodcli.commands.choose.choosing import items_or_batches, items_or_stream, named
+from lodcli.commands.choose.choosing import (
+    items_or_batches,
+    items_or_stream,
+    named,
+    require_shared,
+)
 from lodcli.formats.core.batching import groups
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.schema import (
@@ -83,6 +88,7 @@ def write_results(
             else items_or_batches(file, 0, names, only=only)
         )
         with items as (shared, _, found):
+            require_shared(shared, names)
             check(shared.schema)
             chosen = find_all(shared.schema, names)
             writing = _Writing(chosen, compute, into, keeps=keeps, nulls=nulls)

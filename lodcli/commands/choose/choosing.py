@@ -14,6 +14,7 @@ from lodcli.formats.items.indexed_copy import in_place, indexed
 from lodcli.formats.items.items import Items
 from lodcli.formats.items.sharing import Shared, sharing
 from lodcli.formats.items.streaming import item_batches
+from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell.opened import Opened, opened
 from lodcli.shell.output import note
@@ -93,20 +94,41 @@ def _shared(
     records: bool = False,
     only: bool = False,
 ) -> Shared:
-    """Return the tensors of a file that share a level, and note which do not."""
+    """Return the tensors of a file that share a level, and note which do not.
+
+    Raises:
+        SelectionError: with `only`, a used tensor that does not share it.
+    """
     shared = sharing(schema, reference.name, level, used, records=records)
-    others = [name for name in shared.others if not only or name in used]
+    if only:
+        require_shared(shared, used)
+        return shared.only(*used)
+    if shared.others:
+        note_left_out(shared.others, shared.names[0], _level_of(shared))
+    return shared
+
+
+def require_shared(shared: Shared, names: Sequence[str]) -> None:
+    """Raise SelectionError if one of the tensors does not share the items."""
+    others = [name for name in shared.others if name in names]
     if others:
-        of = shared.level_name or f"level {shared.level}"
-        note_left_out(others, shared.names[0], of)
-    return shared.only(*used) if only else shared
+        why = _not_shared(others, shared.names[0], _level_of(shared))
+        raise SelectionError(f"{listing(others)} {why}")
+
+
+def _level_of(shared: Shared) -> str:
+    return shared.level_name or f"level {shared.level}"
+
+
+def _not_shared(others: Sequence[str], lead: str, level: str) -> str:
+    share = "do" if len(others) > 1 else "does"
+    return f"{share} not share the items of {lead} ({level})"
 
 
 def note_left_out(others: Sequence[str], lead: str, level: str) -> None:
     """Note which tensors do not share the items of a level of another."""
-    verb, share = ("are", "do") if len(others) > 1 else ("is", "does")
-    why = f"{share} not share the items of {lead} ({level})"
-    note(f"note: {listing(others)} {verb} left out: {why}")
+    verb = "are" if len(others) > 1 else "is"
+    note(f"note: {listing(others)} {verb} left out: {_not_shared(others, lead, level)}")
 
 
 def named(reference: Reference, batches: Iterable[B]) -> Iterator[B]:

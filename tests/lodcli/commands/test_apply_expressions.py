@@ -426,3 +426,20 @@ def test_batches_of_any_size_give_the_same(
         assert lod("apply", text, source, "--into", "y", "-fo", "parts.lod.h5").code == 0
         done = lod("diff", "whole.lod.h5", "parts.lod.h5", "--json")
         assert json.loads(done.stdout)["equal"]
+
+
+@pytest.mark.parametrize("levels", [True, False])
+@pytest.mark.parametrize("text", ["x + y", "x + z - y", "y + x"])
+@pytest.mark.parametrize("into", [[], ["--into", "sum"]])
+def test_a_tensor_of_other_items_is_named(
+    lod: Lod, folder: Path, text: str, into: list[str], levels: bool
+) -> None:
+    counts = {"x": 2, "y": 5, "z": 2}
+    made = {n: LoDTensor.from_lists([[1] if levels else 1] * counts[n]) for n in counts}
+    io.write("m.lod.h5", made)
+    done = lod("apply", text, "m.lod.h5", *into, "-o", "o.lod.h5")
+    assert done.code == 2
+    assert done.stderr.endswith("m.lod.h5: y does not share the items of x (level 0)\n")
+    assert ("left out" in done.stderr) == bool(into)
+    assert not Path("o.lod.h5").exists()
+    assert lod("apply", "x + z", "m.lod.h5", "-o", "o.lod.h5").code == 0
