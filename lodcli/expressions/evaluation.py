@@ -269,6 +269,10 @@ class Evaluation(ABC, Generic[V]):
         if left is None:
             left = self.of(self._counted(node.left, "", one))
         right = self.of(self._counted(node.right, "", two))
+        if unit is not None and isinstance(node.op, ast.Add | ast.Sub):
+            for side, value in ((node.left, left), (node.right, right)):
+                if self.data(value).dtype.kind == "b":
+                    self.fail(side, f"{function.__name__} is not defined for booleans and {unit}")
         values = self._in_one_unit(node, (left, right), (one, two))
         return self.both(node, function, *values, unit)
 
