@@ -48,6 +48,8 @@ from lodcli.kernels.tensor.nulls import Nulls
 # Besides the ops, such as sum, and the functions of all expressions.
 _OWN = ("all", "any", "length", "stack")
 _NEVER_NAN = ("all", "any", "length", "isnan", "isfinite", INDEX)
+# Options that are values of the tensor.
+_OF_VALUES = {"pad_value", "tokens", "blank"}
 # The difference of two dates, and a unit for durations whose unit does not matter.
 _DAYS, _SECONDS = Times("duration", "D"), Times("duration", "s")
 
@@ -366,8 +368,12 @@ class _Tensors(Evaluation[Values]):
 
     def _op(self, node: ast.Call, entry: OpEntry) -> Values:
         own = described(entry)
-        if not 1 <= len(node.args) <= 1 + sum(one.positional for one in own.options):
-            self.fail(node, f"{entry.name} takes one tensor, and options by name, as level=0")
+        by_place = [one.name for one in own.options if one.positional]
+        if not 1 <= len(node.args) <= 1 + len(by_place):
+            others = f", {', '.join(by_place)} by position" if by_place else ""
+            self.fail(
+                node, f"{entry.name} takes one tensor{others}, and options by name, as level=0"
+            )
         tensor = self.of(node.args[0])
         if not isinstance(tensor, LoDTensor):
             self.fail(node.args[0], f"{entry.name} takes a tensor, this is one number")
@@ -377,6 +383,8 @@ class _Tensors(Evaluation[Values]):
             self._require_defined(node, entry.name)
         options = self._options(node, own.options)
         unit, made = (self.expression.marks_of(one)[1].unit for one in (node.args[0], node))
+        if isinstance(unit, Categories):
+            self._require_words(node, unit, options)
         try:
             if isinstance(unit, Times) and "pad_value" in options:
                 options["pad_value"] = in_unit(options["pad_value"], made or unit)
@@ -408,6 +416,17 @@ class _Tensors(Evaluation[Values]):
             self.fail(node, f"{entry.name}: {error}")
         assert isinstance(result, LoDTensor)
         return LoDTensor(result.values, result.lod, nulls=result.nulls)
+
+    def _require_words(
+        self, node: ast.Call, categories: Categories, options: Mapping[str, Any]
+    ) -> None:
+        """Fail if an option has codes of categories, which are compared with words only."""
+        example = f" such as {categories.words[0]!r}" if categories.words else ""
+        for name in _OF_VALUES & options.keys():
+            values = options[name]
+            for one in values if isinstance(values, list | tuple | set) else [values]:
+                if isinstance(one, bool | int | float):
+                    self.fail(node, f"{name}: expected a word in quotes{example}, found {one}")
 
     def _options(self, node: ast.Call, own: Sequence[Parameter]) -> dict[str, Any]:
         """Return the options of a call of an op, or fail."""

@@ -117,7 +117,12 @@ def test_shifted_decimals_stay_decimals(lod: Lod) -> None:
         (
             ["diff(n, 1, 2)", "in.parquet"],
             2,
-            "diff takes one tensor, and options by name, as level",
+            "diff takes one tensor, lag by position, and options by name, as level=0",
+        ),
+        (
+            ["reverse(n, 0)", "in.parquet"],
+            2,
+            "reverse takes one tensor, and options by name, as level=0",
         ),
         (["diff(n, 1, lag=2)", "in.parquet"], 2, "diff has the option lag twice"),
         (["shift(n, at)", "in.parquet"], 2, "column 10: expected a number, a text in quotes"),

@@ -200,7 +200,17 @@ def test_expressions_compare_the_words_of_two_dictionaries(lod: Lod) -> None:
         ("apply erase w.lod.h5::l --tokens hi,1", [["lo"], []]),
         ("apply erase w.lod.h5::l --tokens 2", "no category '2'"),
         ("apply ctc_align w.lod.h5::l --blank hi", [["1", "lo"], []]),
-        ("apply erase(l,tokens=['hi',0]) w.lod.h5", [["lo"], []]),
+        ("apply erase(l,tokens=['hi','1']) w.lod.h5", [["lo"], []]),
+        (
+            "apply erase(l,['hi',0]) w.lod.h5",
+            "tokens: expected a word in quotes such as '1', found 0",
+        ),
+        (
+            "apply ctc_align(l,blank=0) w.lod.h5",
+            "blank: expected a word in quotes such as '1', fou",
+        ),
+        ("apply shift(l,pad_value='lo') w.lod.h5", [["lo", "1", "hi", "hi"], []]),
+        ("apply shift(l,2,pad_value=1) w.lod.h5", "column 1: pad_value: expected a word in quotes"),
     ],
 )
 def test_options_take_words(line: str, found: list[object] | str, lod: Lod) -> None:
