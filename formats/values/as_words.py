@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import Source
-from lodcli.formats.core.schema import TensorSpec, find
+from lodcli.formats.core.schema import Item, TensorSpec, find
 from lodcli.formats.values.changed import Change
 from lodcli.formats.values.in_words import worded
 from lodcli.formats.values.texts_arrow import encoded
@@ -27,8 +28,7 @@ class AsText(Change):
     def spec(self, spec: TensorSpec) -> TensorSpec:
         if spec.marks.is_text:
             return spec
-        known = spec.marks.unit is not None or (spec.marks.kind is None and spec.dtype.kind in "iu")
-        if not known or (spec.row_shape and spec.marks.categories is None):
+        if not _has_text(spec):
             raise UnsupportedError(
                 f"{spec.name}: only categories, times, decimals and whole numbers, one in a row, "
                 f"can be text, this is {_kind(spec)}"
@@ -67,7 +67,10 @@ class AsCategories(Change):
 
     def spec(self, spec: TensorSpec) -> TensorSpec:
         if not spec.marks.is_text:
-            raise UnsupportedError(f"{spec.name}: only text can be category, this is {_kind(spec)}")
+            hint = "; cast it to text first" if _has_text(spec) else ""
+            raise UnsupportedError(
+                f"{spec.name}: only text can be category, this is {_kind(spec)}{hint}"
+            )
         return replace(
             spec,
             dtype=dtype_of_codes(np.dtype(np.int8), self._words),
@@ -88,38 +91,52 @@ class AsCategories(Change):
         return LoDTensor(codes, lod, made.marks, Nulls.of(tensor.nulls.masks[:-1]))
 
 
-def words_of(source: Source, name: str) -> Categories:
-    """Return the texts of a tensor as the words of categories, sorted; none of other tensors.
+def words_of(source: Source, names: Iterable[str]) -> dict[str, Categories]:
+    """Return the texts of tensors as the words of categories, sorted; none of other tensors.
 
     Args:
-        source: can be read again.
-        name: of the tensor.
+        source: can be read again; its batches are read once.
+        names: of the tensors.
 
     Raises:
         UnsupportedError: more different texts than categories may have words.
     """
-    found = set[str]()
-    if not find(source.schema, name).marks.is_text:
-        return Categories(())
-    for batch in source.batches_of([name]):
-        tensor = batch[name]
-        assert isinstance(tensor, LoDTensor)
-        words, numbers = encoded(tensor.values, tensor.lod.levels[-1])
-        valid = _valid(tensor)
-        if valid is not None:
-            words = [words[number] for number in np.unique(numbers[valid])]
-        found.update(words)
-        if len(found) > MOST_WORDS:
-            raise UnsupportedError(
-                f"{name}: more than {MOST_WORDS:,} different texts, which categories cannot have"
-            )
-    with naming(name):
-        return Categories(tuple(sorted(found)))
+    found: dict[str, set[str]] = {name: set() for name in names}
+    texts = [name for name in found if find(source.schema, name).marks.is_text]
+    for batch in source.batches_of(texts) if texts else ():
+        for name in texts:
+            if name in batch:
+                found[name] |= _words_in(batch[name])
+            if len(found[name]) > MOST_WORDS:
+                raise UnsupportedError(
+                    f"{name}: more than {MOST_WORDS:,} different texts, which categories cannot "
+                    "have"
+                )
+    categories = {}
+    for name, words in found.items():
+        with naming(name):
+            categories[name] = Categories(tuple(sorted(words)))
+    return categories
+
+
+def _words_in(tensor: Item) -> set[str]:
+    assert isinstance(tensor, LoDTensor)
+    words, numbers = encoded(tensor.values, tensor.lod.levels[-1])
+    valid = _valid(tensor)
+    if valid is None:
+        return set(words)
+    return {words[number] for number in np.unique(numbers[valid]).tolist()}
 
 
 def _valid(tensor: LoDTensor) -> Mask | None:
     """Return which texts of a tensor are not null; None if none is."""
     return tensor.nulls.masks[-2] if tensor.nulls else None
+
+
+def _has_text(spec: TensorSpec) -> bool:
+    """Return whether the values of a tensor can be text."""
+    known = spec.marks.unit is not None or (spec.marks.kind is None and spec.dtype.kind in "iu")
+    return known and (not spec.row_shape or spec.marks.categories is not None)
 
 
 def _kind(spec: TensorSpec) -> str:

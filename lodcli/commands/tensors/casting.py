@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zoneinfo
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -21,7 +22,7 @@ from lodcli.formats.values.as_times import AsTimes
 from lodcli.formats.values.as_words import AsCategories, AsText, words_of
 from lodcli.formats.values.casting import Cast, numbers_as
 from lodcli.formats.values.changed import Change, Changed
-from lodcli.kernels.errors import OptionError, SelectionError
+from lodcli.kernels.errors import OptionError, SelectionError, UnsupportedError
 from lodcli.kernels.tensor.marks import TIME_UNITS, TimeKind, Times
 from lodcli.shell.opened import opened
 from lodcli.shell.references import Reference
@@ -56,12 +57,13 @@ def write_cast(source: Reference, dtypes: Sequence[str], target: Target, *, roun
         inner: Source = file.source
         if "category" in named.values():  # read twice
             inner = stack.enter_context(indexed(inner, [spec.name for spec in file.schema]))
+        words = words_of(inner, [name for name, kind in named.items() if kind == "category"])
         changes: dict[str, Change] = {}
         for name, kind in named.items():
             if isinstance(kind, Times):
                 changes[name] = AsTimes(kind, rounded=rounded, flag=_FLAG)
             else:
-                changes[name] = AsText() if kind == "text" else AsCategories(words_of(inner, name))
+                changes[name] = AsText() if kind == "text" else AsCategories(words[name])
         for name, dtype in made.items():
             if find(file.schema, name).marks.is_text and dtype.kind != "c":
                 changes[name] = AsNumbers(dtype, rounded=rounded, flag=_FLAG)
@@ -91,7 +93,19 @@ def _kind(text: str) -> tuple[str, Times | str] | None:
     if wrong or name is None:
         example = f"{name or 'TENSOR'}={'date' if kind == 'date' else f'{kind}[us]'}"
         raise click.UsageError(f"{text}: {wrong or 'names no tensor'}; write for example {example}")
+    if zone is not None and not _is_zone(zone):
+        raise click.UsageError(
+            f"{text}: no time zone {zone!r}; write for example UTC, Europe/Oslo or +02:00"
+        )
     return name, times
+
+
+def _is_zone(zone: str) -> bool:
+    """Return whether a zone is an offset, or of the system's database, if there is one."""
+    if re.fullmatch(r"[+-][0-9]{2}:?[0-9]{2}", zone, re.ASCII):
+        return True
+    known = zoneinfo.available_timezones()
+    return zone in known or not known
 
 
 def _dtypes(schema: Schema, texts: Sequence[str]) -> dict[str, np.dtype[Any]]:
@@ -108,7 +122,13 @@ def _dtypes(schema: Schema, texts: Sequence[str]) -> dict[str, np.dtype[Any]]:
         if mark:
             found[find(schema, name).name] = dtype
         else:
-            found = numbers_as(schema, dtype)
+            try:
+                found = numbers_as(schema, dtype)
+            except UnsupportedError as error:
+                if not any(spec.marks.is_text for spec in schema):
+                    raise
+                remedy = f"TENSOR={dtype.name} makes numbers of texts"
+                raise UnsupportedError(f"{error}; {remedy}") from None
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -11,9 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lodcli.commands.tensors import casting
 from lodcli.formats.core import format as base
 from lodcli.formats.core import io
+from lodcli.formats.core.format import Source
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Categories
 from tests.lodcli.conftest import Lod, tensor
 
 WORDS = ["yes", None, "", "é", "no", "yes", "😀", None, "no"]
@@ -171,8 +175,16 @@ def test_times_are_those_that_arrow_casts(
             4,
             "price: only text and whole numbers can be date[D], this is decimal(4, 2)",
         ),
-        ("id=category", 4, "id: only text can be category, this is int64"),
-        ("t=category", 4, "t: only text can be category, this is timestamp[us]"),
+        ("id=category", 4, "id: only text can be category, this is int64; cast it to text first"),
+        ("t=category", 4, "t: only text can be category, this is timestamp[us]; cast it to text"),
+        ("x=category", 4, "x: only text can be category, this is float64\n"),
+        (
+            "t=timestamp[us, Nowhere/X]",
+            2,
+            "no time zone 'Nowhere/X'; write for example UTC, Europe/Oslo or +02:00",
+        ),
+        ("t=timestamp[us, -0330]", 0, ""),
+        ("t=timestamp[us, America/New_York]", 0, ""),
         ("m=text", 2, "no tensor named 'm'"),
         ("text", 2, "text: names no tensor; write for example TENSOR=text"),
         ("category", 2, "category: names no tensor; write for example TENSOR=category"),
@@ -277,6 +289,42 @@ def test_rounded_texts_are_the_nearest_numbers_but_not_infinite(lod: Lod, folder
         assert done.code == 1
         assert f"x: row 1: {text} does not fit {dtype}" in done.stderr
         assert not Path("no.lod.h5").exists()
+
+
+def test_a_dtype_for_texts_alone_names_the_remedy(lod: Lod, folder: Path) -> None:
+    Path("b.jsonl").write_text('{"x":"1","y":"2"}\n')
+    done = lod("cast", "b.jsonl", "float32", "-o", "o.lod.h5")
+    assert done.code == 4
+    assert (
+        "cannot cast numbers to float32; there are: x, y; TENSOR=float32 makes numbers of texts"
+        in (done.stderr)
+    )
+
+
+def test_the_words_of_several_tensors_are_read_once(
+    lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lodcli.formats.values import as_words
+
+    passes: list[tuple[Any, ...]] = []
+
+    def counted(source: Source, names: Iterable[str]) -> dict[str, Categories]:
+        read = source.batches_of
+
+        def once(*given: Any) -> Any:
+            passes.append(given)
+            return read(*given)
+
+        monkeypatch.setattr(source, "batches_of", once)
+        return words_of(source, names)
+
+    words_of = as_words.words_of
+    monkeypatch.setattr(casting, "words_of", counted)
+    io.write("w.lod.h5", {n: LoDTensor.from_lists([n, None, "z"]) for n in "abc"})
+    types = [f"{n}=category" for n in "abc"]
+    assert lod("cast", "w.lod.h5", *types, "-o", "o.lod.h5").code == 0
+    assert {n: tensor("o.lod.h5", n).to_list() for n in "abc"} == {n: [n, None, "z"] for n in "abc"}
+    assert passes[0] == (["a", "b", "c"],)
 
 
 def test_decimals_become_whole_numbers_as_python_rounds_them(lod: Lod, folder: Path) -> None:
