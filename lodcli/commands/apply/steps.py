@@ -364,12 +364,16 @@ def _run(
         device: where the ops compute; their results stay there until the last.
     """
     items = {name: values[0]}
+    padder = ""
     for step in steps:
         given = list(values)
         if step.chained:
             (before,) = items.values()
             given = [before, *(_read(one, "tensor")[1] for one in step.files)]
-        items = _named(_call(step, given, device, name), step, name)
+        items = _named(_call(step, given, device, name, padder), step, name)
+        pads = "pad_value" in (one.name for one in step.described.options)
+        made = any(one.nulls for one in items.values()) and not any(one.nulls for one in given)
+        padder = step.name if made and pads else padder
     return {key: tensor.to_device("cpu") for key, tensor in items.items()}
 
 
@@ -443,7 +447,14 @@ def _under(lod: LoD, tensor: LoDTensor) -> LoDTensor:
     return LoDTensor(tensor.values, lod, tensor.marks, nulls)
 
 
-def _call(step: Step, tensors: Sequence[LoDTensor], device: str, name: str) -> Any:
+def _call(
+    step: Step, tensors: Sequence[LoDTensor], device: str, name: str, padder: str = ""
+) -> Any:
+    """Return the result of an op.
+
+    Args:
+        padder: the op before it that made the nulls of the first tensor, for messages.
+    """
     if not step.entry.marks:
         tensors = [without_decimals(tensor) for tensor in tensors]
     found = _of_units(step, tensors, device, name)
@@ -480,6 +491,11 @@ def _call(step: Step, tensors: Sequence[LoDTensor], device: str, name: str) -> A
         knows = f"lod apply {quote(f'{step.name}({as_written(name)})')} computes with them"
         remedy = knows if step.name in SKIPPING and not step.chained else ""
         said = refusal(step.name, tensors[place], remedy)
+        if padder and not place:
+            where = tensors[0].nulls.first(tensors[0].lod)
+            said = (
+                f"{where} after {padder}, and {step.name} takes no nulls; give {padder} --pad-value"
+            )
         if len(tensors) > 1 and place >= step.chained:  # else there is one file, which is named
             file = step.files[place - step.chained]
             said = ": ".join([file.label, *([file.name] if file.name else []), said])

@@ -134,6 +134,16 @@ def test_shifted_decimals_stay_decimals(lod: Lod) -> None:
             1,
             "expected a duration such as 'PT90S'",
         ),
+        (
+            ["shift", "in.parquet::word", "--then", "reverse", "--then", "last"],
+            4,
+            "row <0,1> is null after shift, and last takes no nulls; give shift --pad-value\n",
+        ),
+        (
+            ["reverse", "in.parquet::gone", "--then", "last"],
+            4,
+            "is null, and last takes no nulls; use --nulls",
+        ),
         (["diff", "in.parquet::n", "--pad-value", "PT0S"], 1, "expected a number, found 'PT0S'"),
     ],
 )
