@@ -9,6 +9,7 @@ import ast
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from shlex import quote
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -574,7 +575,8 @@ class Evaluation(ABC, Generic[V]):
         left, *others = node.args
         if self.expression.is_text(left):
             what = self.expression.text_of(node)
-            self.fail(node, f'texts are only compared; write {what} == "word"')
+            makes = f"lod apply {quote(what)} .. --into NAME makes a tensor of them"
+            self.fail(node, f'texts are only compared, as in {what} == "word"; {makes}')
         found = self.of(left)
         if not self.data(found).ndim:
             self.fail(left, f"{COALESCE} takes a tensor first, this is one number")

@@ -159,7 +159,8 @@ class _Items(Evaluation[Values]):
         return Values(found, below(lod, depth), masks[depth], masks[0] if depth else None)
 
     def contained(self, node: ast.expr, values: ast.expr) -> Values:
-        name, marks = self.expression.marks_of(values)
+        texts = self.expression.texts_of(values)
+        name, marks = self.expression.marks_of(texts[0] if texts else values)
         if not isinstance(values, ast.Constant):
             depth = self._tensors[name][0].n_levels if marks.is_text else 1
             if depth == 1 and (marks.is_text or self.of(values).rows is None):

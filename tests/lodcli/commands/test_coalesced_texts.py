@@ -93,6 +93,16 @@ def test_texts_in_lists(lod: Lod, folder: Path) -> None:
     done = lod("filter", "t.jsonl", "any(coalesce(tags, more) == 'e')", "-q", "-o", "kept.lod.h5")
     assert (done.code, done.stderr) == (0, "")
     assert tensor("kept.lod.h5", "tags").to_list() == tags[3:]
+    for text, wanted in {
+        "'e' in coalesce(tags, more)": [False, False, None, True],
+        "'?' not in coalesce(tags, '?')": [False, True, None, False],
+    }.items():
+        assert lod("apply", text, "t.jsonl", "-q", "-fo", "out.lods").code == 0
+        assert tensor("out.lods").to_list() == wanted
+        done = lod("filter", "t.jsonl", text, "-q", "-fo", "kept.lod.h5")
+        assert (done.code, done.stderr) == (0, "")
+        kept = [one for one, keep in zip(tags, wanted, strict=True) if keep]
+        assert tensor("kept.lod.h5", "tags").to_list() == kept
 
 
 @pytest.mark.usefixtures("rows")
@@ -103,8 +113,14 @@ def test_texts_in_lists(lod: Lod, folder: Path) -> None:
         (["apply", "coalesce(a, 5)"], "column 13: expected a text in quotes, or a tensor of texts"),
         (
             ["filter", "coalesce(a, 'x')"],
-            "column 1: texts are only compared; write coalesce(a, 'x'",
+            "column 1: texts are only compared, as in coalesce(a, 'x') == \"word\"; lod apply",
         ),
+        (
+            ["apply", "length(coalesce(a, b)) + n"],
+            'column 8: texts are only compared, as in coalesce(a, b) == "word"; '
+            "lod apply 'coalesce(a, b)' .. --into NAME makes a tensor of them\n",
+        ),
+        (["filter", "'x' in coalesce(a, b)"], "column 8: a is one value for each item; compare it"),
         (["filter", "coalesce(a) == 'x'"], "coalesce takes a tensor and what replaces its nulls"),
         (["apply", "coalesce(a, b) + n"], "column 10: a is text; an expression computes with"),
         (["filter", "coalesce('x', a) == 'x'"], "column 10: expected a number, found 'x'"),
