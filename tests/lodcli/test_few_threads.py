@@ -10,9 +10,11 @@ import sys
 import threading
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+import lodcli
 from lodcli.formats.arrow.files import damage
 from lodcli.formats.sandbox.process import Child
 from lodcli.kernels.platform import machine, processes
@@ -57,7 +59,7 @@ def test_a_command_without_threads_works_and_can_be_interrupted(folder: Path) ->
 @pytest.mark.skipif(not processes.CAN_FORK, reason="needs fork")
 @pytest.mark.parametrize(
     ("words", "place"),
-    [("convert words.lod.h5 out.jsonl", ""), ("inspect plain.h5 --top 1", "plain.h5: ")],
+    [("convert large.lod.h5 out.jsonl", ""), ("inspect plain.h5 --top 1", "plain.h5: ")],
 )
 def test_a_thread_or_process_that_cannot_be_started_is_an_error(
     words: str, place: str, folder: Path
@@ -66,6 +68,8 @@ def test_a_thread_or_process_that_cannot_be_started_is_an_error(
 
     with h5py.File("plain.h5", "w") as file:
         file["data"] = [1.0, 2.0]
+    # Less than 1 MiB is read without a thread.
+    lodcli.write("large.lod.h5", lodcli.LoDTensor(np.zeros(1 << 18), [[1 << 18]]))
     before = {*os.listdir()}
     command, *rest = words.split()
     done = without_threads(command, *rest)

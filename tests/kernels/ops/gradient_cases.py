@@ -105,18 +105,18 @@ CASES: dict[str, Case] = {
         given=lambda s, x: {**one_tensor(s, x), "items": True},
     ),
     **{
-        f"shift {lag}": Case(
+        name: Case(
             op="shift",
             inputs=rows,
             given=partial(lambda lag, s, x: {**one_tensor(s, x), "lag": lag}, lag),
             torch=per_sequence(partial(of.shifted, lag)),
         )
-        for lag in (1, -2)
+        for name, lag in (("shift", 1), ("shift back", -2))
     },
+    "diff": of.differences(1, False),
     **{
         f"diff {lag}{' padded' * padded}": of.differences(lag, padded)
-        for lag in (1, -1, 3)
-        for padded in (False, True)
+        for lag, padded in ((1, True), (-1, False), (-1, True), (3, False), (3, True))
     },
     "reshape": Case(
         op="reshape",

@@ -325,7 +325,8 @@ def test_ops_reach_rows_only_where_nulls_are_refused() -> None:
     folders = ("ops", "rnn", "torch")
     files = [file for folder in folders for file in (KERNELS / folder).rglob("*.py")]
     assert len(files) > 100
-    assert not [file for file in files if pattern.search(file.read_text("utf-8"))]
+    found = [file.name for file in files if pattern.search(file.read_text("utf-8"))]
+    assert found == ["shift.py"]  # it moves nulls with their rows
 
 
 def test_values_are_found_beside_nulls() -> None:
