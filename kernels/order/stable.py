@@ -64,7 +64,7 @@ def _order(column: Array) -> Offsets:
     whole = column if column.dtype == np.uint64 else column.astype(np.int64, copy=False)
     least, bits = whole.min(), (count - 1).bit_length()
     if not (int(whole.max()) - int(least)) >> (64 - bits):
-        return _placed((whole - least).view(np.uint64), None, bits)
+        return _sorted_places((whole - least).view(np.uint64), None, bits)
     order = np.argsort(whole)  # not stable, so by vector instructions as well
     again = np.zeros(count, np.bool_)  # equal to the one before
     for first in range(0, count - 1, _BLOCK):
@@ -76,7 +76,7 @@ def _order(column: Array) -> Offsets:
         some = again[first:last]
         if some.any():  # by blocks that hold whole runs of equal ones: memory for few keys
             runs = np.cumsum(~some).view(np.uint64)
-            order[first:last] = _placed(runs, order[first:last], bits)
+            order[first:last] = _sorted_places(runs, order[first:last], bits)
         first = last
     return order
 
@@ -88,7 +88,7 @@ def _next_start(again: Array, place: int) -> int:
     return place + found if rest.size and not rest[found] else again.size
 
 
-def _placed(keys: Array, places: Offsets | None, bits: int) -> Offsets:
+def _sorted_places(keys: Array, places: Offsets | None, bits: int) -> Offsets:
     """Return the places of keys in order of both, in the memory of the keys.
 
     Args:
