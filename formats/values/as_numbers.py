@@ -15,7 +15,6 @@ from lodcli.formats.values.changed import Change, place
 from lodcli.formats.values.texts_arrow import encoded
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.casting import cast
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Nulls
@@ -56,7 +55,7 @@ class AsNumbers(Change):
         offsets = tensor.lod.levels[-1]
         words, numbers = encoded(tensor.values, offsets)
         values, wrong = self._parsed(words)
-        lod = LoD._trusted(tensor.lod.levels[:-1], tensor.lod.names[:-1])
+        lod = tensor.lod.without_finest()
         if wrong:
             row = int(np.argmax(np.isin(numbers, [*wrong])))
             raise InvalidDataError(f"{place(lod, row, before)}: {wrong[int(numbers[row])]}")

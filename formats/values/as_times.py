@@ -12,7 +12,6 @@ from lodcli.formats.values.changed import Change, place
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.casting import cast
 from lodcli.kernels.tensor.exchange.time_texts import NANOSECONDS, nanoseconds_of
 from lodcli.kernels.tensor.exchange.units import texts
@@ -108,7 +107,7 @@ class AsTimes(Change):
 
     def _parsed(self, tensor: LoDTensor, before: int) -> LoDTensor:
         """Return times of a tensor of texts, which follows `before` outermost items."""
-        lod = LoD._trusted(tensor.lod.levels[:-1], tensor.lod.names[:-1])
+        lod = tensor.lod.without_finest()
         offsets = tensor.lod.levels[-1]
         masks = tensor.nulls.masks[:-1] if tensor.nulls else [None] * tensor.lod.n_levels
         valid = offsets[1:] > offsets[:-1]

@@ -87,7 +87,7 @@ class AsCategories(Change):
         valid = _valid(tensor)
         if valid is not None:
             codes[~valid] = 0
-        lod = LoD._trusted(tensor.lod.levels[:-1], tensor.lod.names[:-1])
+        lod = tensor.lod.without_finest()
         return LoDTensor(codes, lod, made.marks, Nulls.of(tensor.nulls.masks[:-1]))
 
 
