@@ -27,13 +27,12 @@ from lodcli.kernels.runtime.threads import thread_count
 SHARED_BYTES = 1 << 22
 # Compiled code returns to a caller after this long, so that Python can handle interrupts.
 _PATIENCE_NANOSECONDS = 50_000_000
-_MOST_THREADS = 1 << 10
 # Maximum number of assignments for each thread: more pieces are assigned several at a time.
 _TURNS = 16
 
 # Constants of pool_numba.py, which cannot be imported without numba.
-_MOST_SHARES = 16
-_WORDS, _NOT_YET = 24 + 8 * (16 + 8 * _MOST_SHARES), -(1 << 62)
+_MOST_SHARES, _MOST_THREADS = 16, 1 << 10
+_WORDS, _NOT_YET = 24 + 8 * (16 + 8 * _MOST_SHARES) + 2 * _MOST_THREADS, -(1 << 62)
 _MODULE = "kernels.native.pool_numba"
 
 Arguments = Sequence[Any]
@@ -166,16 +165,16 @@ class _Pool:
         return min(wanted, self.count)
 
     def _grow(self, wanted: int) -> None:
-        arguments = (0, 1, address(self.words))
         while self.count < wanted:
-            thread = threading.Thread(
-                target=_own("serve").call, args=arguments, name="lod-worker", daemon=True
-            )
+            thread = threading.Thread(target=self._serve, name="lod-worker", daemon=True)
             try:
                 thread.start()
             except RuntimeError:  # no more threads, or the interpreter is about to end
                 return
             self.count += 1
+
+    def _serve(self) -> None:
+        _own("serve").call(0, 1, address(self.words), threading.get_native_id())
 
     def run(
         self, kernels: Kernel, arguments: Any, pieces: int, grain: int, helpers: int, shares: int

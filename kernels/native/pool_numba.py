@@ -26,27 +26,33 @@ from lodcli.kernels.native.system_numba import (
     add,
     at_least,
     call_3,
+    change_cpus,
     clock_gettime,
     current_cpu,
     exchange,
     futex,
-    leave_cpu,
     load,
     pause,
     stack_words,
     store,
 )
 
-# Words of a pool, one cache line each; then its slots. The first word is for teams.
-BELL, ASLEEP, ENDED, SLOTS_AT = 0, 8, 16, 24
+# Words of a pool, one cache line each; then its slots, the first of them for teams; then its
+# threads.
+BELL, ASLEEP, ENDED, COUNT, SLOTS_AT = 0, 8, 16, 17, 24
 SLOTS = 8
 # Words of a slot: state, owner and task; on separate cache lines the words that change often, the
 # next piece of each share.
-STATE, OWNER, CODE, BLOCK, PIECES, GRAIN, HELPERS, CPU = range(8)
+STATE, OWNER, CODE, BLOCK, PIECES, GRAIN, HELPERS = range(7)
 STATUS, SHARES, NEXT, LINE = 8, 9, 16, 8
 MOST_SHARES = 16
 SLOT_WORDS = NEXT + MOST_SHARES * LINE
-WORDS = SLOTS_AT + SLOTS * SLOT_WORDS
+THREADS_AT = SLOTS_AT + SLOTS * SLOT_WORDS
+# Words of a thread: its number in the system, and its state; a thread that sleeps and may not run
+# on processor n has state _NOT_ON + n.
+THREAD_WORDS, MOST_THREADS = 2, 1 << 10
+_AWAKE, _CHANGING, _SLEEPING, _NOT_ON = range(4)
+WORDS = THREADS_AT + THREAD_WORDS * MOST_THREADS
 
 # A state has 31 bits: futex compares 32.
 _USERS, _OPEN, _SLEEPS, _TURN, _ALL = (1 << 12) - 1, 1 << 12, 1 << 13, 1 << 14, (1 << 31) - 1
@@ -150,11 +156,6 @@ def _helped(slot: int) -> bool:
     state = load(slot)
     while state & _OPEN and state & _USERS < load(slot + 8 * HELPERS):
         if exchange(slot, state, state + 1):
-            # The system may wake a thread on the caller's processor although others are idle, and
-            # keep it there: the two would take turns.
-            cpu = load(slot + 8 * CPU)
-            if cpu == current_cpu():
-                leave_cpu(cpu)
             _work(slot, 1 + (state & _USERS), 0)
             before = add(slot, -1)
             if before & _SLEEPS and before & _USERS == 1:
@@ -164,9 +165,26 @@ def _helped(slot: int) -> bool:
     return False
 
 
+@function()
+def _awake(thread: int) -> None:
+    """Allow a thread that slept its processors again."""
+    state = load(thread + 8)
+    while state == _CHANGING or not exchange(thread + 8, state, _AWAKE):
+        pause()
+        state = load(thread + 8)
+    if state >= _NOT_ON:
+        change_cpus(0, -1, state - _NOT_ON)
+
+
 @kernel()
-def serve(pool: int) -> int:
-    """Process pieces of any caller that opens a slot, until the pool ends."""
+def serve(pool: int, number: int) -> int:
+    """Process pieces of any caller that opens a slot, until the pool ends.
+
+    Args:
+        number: the number of this thread in the system.
+    """
+    thread = pool + 8 * (THREADS_AT + THREAD_WORDS * add(pool + 8 * COUNT, 1))
+    store(thread, number)
     while not load(pool + 8 * ENDED):
         rung = load(pool + 8 * BELL)
         helped = False
@@ -177,8 +195,10 @@ def serve(pool: int) -> int:
             continue
         if _stays(pool + 8 * BELL, rung):
             add(pool + 8 * ASLEEP, 1)
+            store(thread + 8, _SLEEPING)
             # Not if the bell rang after the slots were checked.
             _wait(pool + 8 * BELL, rung & 0xFFFFFFFF, 0)
+            _awake(thread)
             add(pool + 8 * ASLEEP, -1)
     return 0
 
@@ -235,7 +255,6 @@ def _open(
     words = pointer(slot, SLOT_WORDS, np.int64)
     words[CODE], words[BLOCK] = code, block
     words[PIECES], words[GRAIN], words[HELPERS] = pieces, grain, helpers
-    words[CPU] = current_cpu()
     words[STATUS], words[SHARES] = 0, shares
     for share in range(shares):
         store(_next(slot, share), _end(words, share - 1) if share else first)
@@ -249,7 +268,26 @@ def _ring(pool: int, helpers: int) -> None:
     """Notify workers of an open slot: those awake, and up to this many sleeping ones."""
     add(pool + 8 * BELL, 1)
     if load(pool + 8 * ASLEEP):
+        _keep_off(pool, current_cpu())
         _wake(pool + 8 * BELL, helpers)
+
+
+@function()
+def _keep_off(pool: int, cpu: int) -> None:
+    """Let sleeping threads wake on other processors than that of the caller.
+
+    The system may wake a thread there although others are idle, and then it waits for the caller,
+    for milliseconds: docs/decisions/0022.
+    """
+    for number in range(load(pool + 8 * COUNT) if cpu >= 0 else 0):
+        thread = pool + 8 * (THREADS_AT + THREAD_WORDS * number)
+        state = load(thread + 8)
+        if state < _SLEEPING or state == _NOT_ON + cpu:
+            continue
+        if exchange(thread + 8, state, _CHANGING):
+            before = state - _NOT_ON if state >= _NOT_ON else -1
+            changed = change_cpus(load(thread), cpu, before)
+            store(thread + 8, _NOT_ON + cpu if changed else state)
 
 
 @kernel()

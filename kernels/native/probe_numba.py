@@ -8,8 +8,8 @@ from lodcli.kernels.native.declare import Pointer, T, kernel
 from lodcli.kernels.native.language_numba import address
 from lodcli.kernels.native.system_numba import (
     add,
+    change_cpus,
     current_cpu,
-    leave_cpu,
     load,
     sched_yield,
     sleep,
@@ -49,11 +49,18 @@ def sleep_each(done: Pointer[np.int64], nanoseconds: int, first: int, last: int)
 
 
 @kernel()
-def leave() -> int:
-    """Move this thread off its processor; return whether it now runs on another."""
-    cpu = current_cpu()
-    leave_cpu(cpu)
-    return 1 if current_cpu() != cpu else 0
+def change(without: int, more: int) -> int:
+    """Change the processors of this thread; return whether they were changed."""
+    return 1 if change_cpus(0, without, more) else 0
+
+
+@kernel()
+def processors(cpus: Pointer[np.int64], nanoseconds: int, first: int, last: int) -> int:
+    """Record the processor that each piece runs on, and sleep there."""
+    for piece in range(first, last):
+        cpus[piece] = current_cpu()
+        sleep(nanoseconds)
+    return 0
 
 
 @kernel()

@@ -135,20 +135,28 @@ def sleep(nanoseconds: int) -> None:
 
 
 @function()
-def leave_cpu(cpu: int) -> None:
-    """Move this thread to another processor, if its affinity allows; it may be moved back later."""
+def change_cpus(thread: int, without: int, more: int) -> bool:
+    """Remove a processor from the affinity mask of a thread and add another; -1 for none.
+
+    Returns:
+        Whether the mask was changed: not if it had no `without`, or would be empty.
+    """
     # For up to 1024 processors; does nothing beyond.
     allowed = stack_words(16)
-    if cpu < 0 or _getaffinity(0, 128, allowed):
-        return
-    word, others = allowed + cpu // 64 * 8, 0
-    before = load(word)
-    store(word, before & ~(1 << cpu % 64))
-    for place in range(16):
-        others |= load(allowed + 8 * place)
-    if others and not _setaffinity(0, 128, allowed):
-        store(word, before)
-        _setaffinity(0, 128, allowed)
+    if _getaffinity(thread, 128, allowed):
+        return False
+    if more >= 0:
+        word = allowed + more // 64 * 8
+        store(word, load(word) | 1 << more % 64)
+    if without >= 0:
+        word, others = allowed + without // 64 * 8, 0
+        before = load(word)
+        store(word, before & ~(1 << without % 64))
+        for place in range(16):
+            others |= load(allowed + 8 * place)
+        if not others or load(word) == before:
+            return False
+    return not _setaffinity(thread, 128, allowed)
 
 
 # Called from kernels without the typing context of their declaration.

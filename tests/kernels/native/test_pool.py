@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -53,23 +55,54 @@ def test_the_greatest_status_of_all_threads_is_returned() -> None:
         assert pool.run_shared(probe("status"), len(statuses), threads, statuses, grain=1) == 9
 
 
-def test_a_thread_leaves_its_processor_and_may_return() -> None:
-    allowed = os.sched_getaffinity(0)
-    # The system may put it back at once, though it seldom does.
-    left = [probe("leave").call(0, 1) for _ in range(20)]
-    assert any(left) == (len(allowed) > 1)
+@pytest.fixture
+def allowed() -> Iterator[set[int]]:
+    """The processors of this thread, which are restored."""
+    before = os.sched_getaffinity(0)
+    yield before
+    os.sched_setaffinity(0, before)
+
+
+def test_a_thread_loses_and_gets_processors(allowed: set[int]) -> None:
+    one, change = min(allowed), probe("change")
+    assert change.call(0, 1, one, -1) == (len(allowed) > 1)
+    assert os.sched_getaffinity(0) == (allowed - {one} or allowed)
+    assert change.call(0, 1, -1, one) == 1
     assert os.sched_getaffinity(0) == allowed
+    for other in allowed - {one}:
+        assert change.call(0, 1, one, -1) == 1
+        assert change.call(0, 1, one, -1) == 0  # it has been taken already
+        assert change.call(0, 1, other, one) == 1
+        assert os.sched_getaffinity(0) == allowed - {other}
+        assert change.call(0, 1, -1, other) == 1
 
 
-def test_a_thread_that_may_use_one_processor_stays() -> None:
-    allowed = os.sched_getaffinity(0)
+def test_a_thread_keeps_its_only_processor(allowed: set[int]) -> None:
     only = {min(allowed)}
     os.sched_setaffinity(0, only)
-    try:
-        assert probe("leave").call(0, 1) == 0
-        assert os.sched_getaffinity(0) == only
-    finally:
-        os.sched_setaffinity(0, allowed)
+    assert probe("change").call(0, 1, *only, -1) == 0
+    assert os.sched_getaffinity(0) == only
+
+
+def test_a_thread_that_slept_wakes_on_another_processor(allowed: set[int]) -> None:
+    if len(allowed) < 2:
+        pytest.skip("needs two processors")
+    same = 0
+    for _ in range(20):
+        # The system takes a processor for busy, though it is idle, after some milliseconds.
+        time.sleep(0.012)
+        cpus = np.full(2, -1, np.int64)
+        pool.run_shared(probe("processors"), 2, 2, cpus, 2_000_000)
+        same += cpus[0] == cpus[1]
+    assert same <= 5  # with other load threads may be moved at any time
+    workers = [each for each in threading.enumerate() if each.name == "lod-worker"]
+    assert workers
+    pool.run_shared(
+        probe("processors"), 1 + len(workers), 1 + len(workers), np.zeros(64, np.int64), 0
+    )
+    for each in workers:
+        assert each.native_id is not None
+        assert os.sched_getaffinity(each.native_id) == allowed
 
 
 def go_on() -> Any:
