@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -78,10 +79,23 @@ def suspend(process: subprocess.Popen[Any], *, resume: bool = False) -> None:
 
 def is_stopped(pid: int) -> bool:
     """Return whether a process is stopped by SIGSTOP; False if unknown."""
-    for line in lines_of(f"/proc/{pid}/stat"):
+    return _state(f"/proc/{pid}") == "T"
+
+
+def others_run() -> bool:
+    """Return whether other threads of this process run or are ready to; False if unknown."""
+    tasks, own = "/proc/self/task", str(threading.get_native_id())
+    if not os.path.isdir(tasks):
+        return False
+    return any(_state(f"{tasks}/{each}") == "R" for each in os.listdir(tasks) if each != own)
+
+
+def _state(process: str) -> str:
+    """Return the letter for the state of a process or thread, from its folder; "" if unknown."""
+    for line in lines_of(f"{process}/stat"):
         # The name, in parentheses, may hold anything.
-        return line.rpartition(")")[2].split()[:1] == ["T"]
-    return False
+        return "".join(line.rpartition(")")[2].split()[:1])
+    return ""
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lodcli.bench.measure.samples import Sample, drift
-from lodcli.kernels.platform.processes import usage
+from lodcli.kernels.platform.processes import others_run, usage
 
 Sampler = Callable[[int], Sample]
 # A timer makes a number of calls and returns the seconds that they took.
@@ -183,5 +183,7 @@ def settle() -> None:
     while time.monotonic() < until:
         busy = time.process_time()
         time.sleep(IDLE_SECONDS)
-        if time.process_time() - busy < 0.2 * IDLE_SECONDS:
+        # The processor time of running threads counts only after a tick of the system's timer,
+        # which is up to 10 ms long.
+        if time.process_time() - busy < 0.2 * IDLE_SECONDS and not others_run():
             return

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import mmap
 import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -71,6 +74,28 @@ def test_a_stopped_process_is_reported() -> None:
         finally:
             child.kill()
     assert not processes.is_stopped(child.pid)
+
+
+def test_other_threads_that_run_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    stop = threading.Event()
+
+    def spin() -> None:
+        while not stop.is_set():
+            hashlib.sha256(bytes(1 << 20))  # without the interpreter's lock
+
+    thread = threading.Thread(target=spin)
+    thread.start()
+    try:
+        can_say, found = any(processes.lines_of("/proc/self/stat")), False
+        for _ in range(20):
+            time.sleep(0.001)
+            found |= processes.others_run()
+        assert found == can_say
+        monkeypatch.setattr(processes, "lines_of", lambda path: [])
+        assert not processes.others_run()
+    finally:
+        stop.set()
+        thread.join()
 
 
 @pytest.mark.usefixtures("no_proc")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
+from lodcli.bench.measure import harness
 from lodcli.bench.measure.harness import (
     MOST_TRIES,
     Effort,
@@ -94,6 +96,15 @@ def test_disturbed_samples_are_taken_again_up_to_a_limit() -> None:
     effort = Effort(rounds=4, most_rounds=12, budget_seconds=1e9)
     taken = measure({"a": worker}, effort, rng=np.random.default_rng(0), clock=clock)
     assert len(taken["a"]) == 12
+
+
+def test_settling_ends_when_other_threads_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = iter([True, True, False, True])
+    monkeypatch.setattr(harness, "others_run", lambda: next(runs))
+    # The time of running threads is not counted yet.
+    monkeypatch.setattr(time, "process_time", lambda: 0.0)
+    harness.settle()
+    assert next(runs)
 
 
 def test_a_sample_of_this_process_counts_its_calls() -> None:
