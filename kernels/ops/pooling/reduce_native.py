@@ -21,7 +21,7 @@ BLOCK_BYTES, RUN = 256, 256
 CLOSE_BYTES = 256  # number of strided rows up to which the hardware prefetches
 PIECE_SEGMENTS = 1 << 10
 PIECE_BYTES = 1 << 18
-_AHEAD = 64  # prefetch distance in rows
+_AHEAD = 16  # prefetch distance in rows
 _LINE = 64
 
 _MODULE = "kernels.ops.pooling.reduce_numba"
