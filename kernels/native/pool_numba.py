@@ -52,6 +52,8 @@ THREADS_AT = SLOTS_AT + SLOTS * SLOT_WORDS
 # on processor n has state _NOT_ON + n.
 THREAD_WORDS, MOST_THREADS = 2, 1 << 10
 _AWAKE, _CHANGING, _SLEEPING, _NOT_ON = range(4)
+# How many threads a caller keeps off its processor, which takes it 1.2 us for each.
+_MOST_KEPT_OFF = 16
 WORDS = THREADS_AT + THREAD_WORDS * MOST_THREADS
 
 # A state has 31 bits: futex compares 32.
@@ -279,7 +281,8 @@ def _keep_off(pool: int, cpu: int) -> None:
     The system may wake a thread there although others are idle, and then it waits for the caller,
     for milliseconds: docs/decisions/0022.
     """
-    for number in range(load(pool + 8 * COUNT) if cpu >= 0 else 0):
+    count = min(load(pool + 8 * COUNT), _MOST_KEPT_OFF)
+    for number in range(count if cpu >= 0 else 0):
         thread = pool + 8 * (THREADS_AT + THREAD_WORDS * number)
         state = load(thread + 8)
         if state < _SLEEPING or state == _NOT_ON + cpu:
