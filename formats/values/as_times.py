@@ -47,7 +47,9 @@ class AsTimes(Change):
         unit, times, text = spec.marks.unit, self._times, spec.marks.is_text
         whole = spec.marks.kind is None and spec.dtype.kind in "iu"
         same = isinstance(unit, Times) and (
-            unit.kind == times.kind or {unit.kind, times.kind} == _DAYS
+            unit.kind == times.kind
+            or {unit.kind, times.kind} == _DAYS
+            or (unit.kind, times.kind) == ("timestamp", "time")
         )
         if not (text or whole or same):
             such = isinstance(unit, Times)
@@ -70,8 +72,11 @@ class AsTimes(Change):
             return self._parsed(tensor, before)
         unit, values = spec.marks.unit, tensor.values
         if isinstance(unit, Times):
-            numbers, fits, whole = _in_unit(values, unit, self._times)
-            whole |= self._rounded
+            given = values
+            if unit.kind != "time" == self._times.kind:  # the time of day
+                given = values % (NANOSECONDS["D"] // NANOSECONDS[unit.unit])
+            numbers, fits, whole = _in_unit(given, unit, self._times)
+            whole = whole & (given == values) | self._rounded
         else:
             numbers, fits = cast(values, np.dtype(np.int64))
             whole = fits
@@ -82,6 +87,8 @@ class AsTimes(Change):
             what = f"{text} is beyond 64 bits"
             if fits[(row, *column)]:
                 what = self._between(text)
+                if isinstance(unit, Times) and unit.kind != self._times.kind == "time":
+                    what = f"{text} has a date; {self._flag} keeps only the time of day"
             raise InvalidDataError(f"{place(tensor.lod, row, before, column)}: {what}")
         if unit is None and self._times.kind == "time":
             self._require_in_a_day(tensor, before)

@@ -144,6 +144,14 @@ def _decimals(marks: Marks) -> Decimals | None:
     return marks.unit if isinstance(marks.unit, Decimals) else None
 
 
+def nearest_quotient(values: Array, divisor: int) -> tuple[Array, Mask]:
+    """Return whole numbers divided by another, halves to even, and a mask of exact results."""
+    numbers, rest = np.divmod(values, divisor)
+    half = 2 * rest == divisor
+    nearest: Array = numbers + ((2 * rest > divisor) | (half & (numbers % 2 == 1)))
+    return nearest, np.asarray(rest == 0)
+
+
 def _converted(
     values: Array, decimals: Decimals | None, dtype: np.dtype[Any], *, rounded: bool
 ) -> tuple[Array, Mask]:
@@ -151,12 +159,9 @@ def _converted(
     if decimals is None:
         return cast(values, dtype, rounded=rounded)
     if dtype.kind in "iu":
-        unit = 10**decimals.scale
-        numbers, rest = np.divmod(values, unit)
-        half = 2 * rest == unit  # halves to even
-        nearest = numbers + ((2 * rest > unit) | (half & (numbers % 2 == 1)))
+        nearest, exact = nearest_quotient(values, 10**decimals.scale)
         made, fits = cast(nearest, dtype, rounded=rounded)
-        return made, fits if rounded else fits & (rest == 0)
+        return made, fits if rounded else fits & exact
     floats = scaled(values.astype(np.longdouble), decimals).astype(np.float64)
     made, fits = cast(floats, dtype, rounded=rounded)
     return made, fits if rounded else fits & exact_decimals(values, decimals)

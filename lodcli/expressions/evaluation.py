@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import ast
 import functools
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from shlex import quote
-from typing import Generic, TypeVar
 
 import numpy as np
 
+from lodcli.expressions.calendar import clock_of, date_of, floor_to
 from lodcli.expressions.functions import (
     BINARY,
+    CLOCK,
     COALESCE,
     COMPARISONS,
+    DATE,
+    FLOOR,
     GROWING,
     INDEX,
     MANY,
@@ -28,20 +30,28 @@ from lodcli.expressions.functions import (
     picked,
     rounded,
 )
-from lodcli.expressions.hints import CHOICE, name_hint
+from lodcli.expressions.hints import name_hint
+from lodcli.expressions.operations import Operations, V
 from lodcli.expressions.parsing import (
     LISTS,
-    MOMENTS,
     Parsed,
     dotted,
     function_name,
+    is_none,
+    is_words,
     words_of,
 )
-from lodcli.expressions.texts import pair_order, texts_among, word_order
-from lodcli.expressions.units import as_numbers, is_duration, joint_unit, undefined
+from lodcli.expressions.texts import Packed, packed, pair_order, texts_among, word_order
+from lodcli.expressions.units import (
+    MOMENTS,
+    as_numbers,
+    is_duration,
+    joint_unit,
+    undefined,
+)
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.order.texts import Texts, text_order
+from lodcli.kernels.order.texts import Texts
 from lodcli.kernels.tensor.casting import scaled
 from lodcli.kernels.tensor.exchange.time_texts import NANOSECONDS
 from lodcli.kernels.tensor.exchange.units import in_unit
@@ -49,11 +59,10 @@ from lodcli.kernels.tensor.marks import NO_MARKS, Categories, Decimals, Times, U
 
 _NULL = "compare with None as in x is None, x is not None"
 
-V = TypeVar("V")
 _Units = tuple[Unit | None, Unit | None]
 
 
-class Evaluation(ABC, Generic[V]):
+class Evaluation(Operations[V]):
     """The values of the parts of an expression.
 
     Args:
@@ -64,77 +73,16 @@ class Evaluation(ABC, Generic[V]):
         self.expression = expression
         self.fail = expression.fail
 
-    @abstractmethod
-    def constant(self, value: bool | int | float) -> V:
-        """Return a number."""
-
-    @abstractmethod
-    def tensor(self, node: ast.expr, name: str) -> V:
-        """Return the tensor of that name, or fail."""
-
-    @abstractmethod
-    def data(self, values: V) -> Array:
-        """Return the array of values; () for one number."""
-
-    @abstractmethod
-    def mapped(self, function: Callable[[Array], Array], values: V) -> V:
-        """Return an elementwise function of values."""
-
-    @abstractmethod
-    def combined(self, function: np.ufunc, left: V, right: V) -> V:
-        """Return an elementwise function of two values. Raises LodError if they do not fit."""
-
-    @abstractmethod
-    def paired(self, function: Callable[[Array, Array], Array], left: V, right: V) -> V:
-        """Return a function of the numbers of two values, in pairs. Raises LodError as `combined`.
-
-        Args:
-            function: returns a number for each pair, of two flat arrays.
-        """
-
-    @abstractmethod
-    def coalesced(self, left: V, right: V) -> V:
-        """Return values with others where they are null. Raises LodError as `combined`."""
-
-    def condition(self, values: V) -> V:
-        """Return values of which `and`, `or` and `not` ask whether they are true."""
-        return values
-
-    def timed(self, function: np.ufunc, left: V, right: V) -> V:
-        """Return `combined`, for times. Raises LodError also if one does not fit 64 bits."""
-        return self.combined(function, left, right)
-
-    @abstractmethod
-    def elementwise(self, function: np.ufunc, values: V) -> V:
-        """Return a function of one value. Raises LodError if it is not defined for the dtype."""
-
-    @abstractmethod
-    def of_texts(self, name: str, function: Callable[[Array, Offsets], Array]) -> V:
-        """Return a value for each text of a tensor: a function of its bytes and offsets."""
-
-    @abstractmethod
-    def index(self) -> V:
-        """Return the number of each item, from 0 in the first batch."""
-
-    @abstractmethod
-    def call(self, node: ast.Call, name: str) -> V:
-        """Return the result of a function, or fail."""
-
     def of(self, node: ast.expr) -> V:
         """Return the values of a part."""
         method = getattr(self, f"_{type(node).__name__.lower()}", None)
         if method is None:
-            choice = f"; {CHOICE}" if isinstance(node, ast.IfExp) else ""
-            self.fail(node, f"{_NAMES.get(type(node), 'this')} cannot be used here{choice}")
+            self.fail(node, f"{_NAMES.get(type(node), 'this')} cannot be used here")
         try:
             found: V = method(node)
         except RecursionError:
             self.fail(node, "is nested too deeply")
         return found
-
-    @abstractmethod
-    def floats(self, name: str, digits: Array, decimals: Decimals) -> Array:
-        """Return digits of decimals as floating numbers. Raises LodError if they lose some."""
 
     def numbers(self, name: str, values: V) -> V:
         """Return the values of the rows of a tensor: of decimals, floating numbers."""
@@ -153,17 +101,8 @@ class Evaluation(ABC, Generic[V]):
 
     def null(self, node: ast.expr) -> V:
         """Return where a part is null, or fail."""
-        if parts := self.expression.texts_of(node):
-            nulls = [self.constant(False) if words_of(one) else self.null(one) for one in parts]
-            return functools.reduce(functools.partial(self.combined, np.logical_and), nulls)
-        name, marks = self.expression.marks_of(node)
-        if marks.is_text and not isinstance(node, ast.Subscript):
-            return self.missing(self.of_texts(name, lambda data, offsets: offsets[:-1]))
-        return self.missing(self.of(node))
-
-    @abstractmethod
-    def missing(self, values: V) -> V:
-        """Return where values are null."""
+        text = self.expression.is_text(node)
+        return self.missing(self.numbered(node, []) if text else self.of(node))
 
     def both(
         self, node: ast.expr, function: np.ufunc, left: V, right: V, unit: Times | None = None
@@ -300,10 +239,6 @@ class Evaluation(ABC, Generic[V]):
                 self.fail(right, "compare with == and !=; is is only for None")
             null = self.null(left)
             return null if isinstance(op, ast.Is) else self.mapped(np.logical_not, null)
-        for side, other, mirrored in ((left, right, False), (right, left, True)):
-            in_them = mirrored and isinstance(op, ast.In | ast.NotIn)
-            if not in_them and (parts := self.expression.texts_of(side)):
-                return self._any_text(parts, op, other, mirrored=mirrored)
         compared = self._texts(left, op, right)
         if compared is not None:
             return compared
@@ -383,13 +318,12 @@ class Evaluation(ABC, Generic[V]):
             fits = isinstance(other, LISTS) == of_list and not (of_list and mirrored)
             if not self.expression.is_text(node) or words is None or not fits:
                 continue
-            name, _ = self.expression.marks_of(node)
             if isinstance(op, ast.Eq | ast.NotEq | ast.In | ast.NotIn):
-                found = self.of_texts(name, functools.partial(texts_among, words))
+                found = self._of_each_text(node, functools.partial(texts_among, words))
                 inverted = isinstance(op, ast.NotEq | ast.NotIn)
                 return self.mapped(np.logical_not, found) if inverted else found
             function = COMPARISONS[SWAPPED[type(op)] if mirrored else type(op)]
-            return self.of_texts(name, functools.partial(_ordered, function, words[0]))
+            return self._of_each_text(node, functools.partial(_ordered, function, words[0]))
         sides = left, right
         count = sum(map(self.expression.is_text, sides))
         if not count or not all(map(self.expression.is_of_words, sides)):
@@ -398,8 +332,9 @@ class Evaluation(ABC, Generic[V]):
             return None
         if count == 1 and type(op) in SWAPPED:
             self.fail(right, "a text and a category are compared with == or !=")
-        texts: list[Texts] = []
-        one, two = (self._numbered(node, texts) for node in sides)
+        pools: tuple[list[Packed], list[Packed]] = [], []
+        one, two = map(self.numbered, sides, pools)
+        texts = [Texts.joined([Texts.of(*each) for each in pool]) for pool in pools]
         order = functools.partial(pair_order, texts, equality=type(op) not in SWAPPED)
         try:
             found = self.paired(order, one, two)
@@ -407,87 +342,100 @@ class Evaluation(ABC, Generic[V]):
             self.fail(right, str(error))
         return self.mapped(lambda data: COMPARISONS[type(op)](data, 0), found)
 
-    def _any_text(
-        self, parts: list[ast.expr], op: ast.cmpop, other: ast.expr, *, mirrored: bool
-    ) -> V:
-        """Return a comparison of the first of several texts that is not null.
-
-        It is the first comparison that is not null: where `other` is null, all are.
+    def numbered(self, node: ast.expr, pool: list[Packed]) -> V:
+        """Return the numbers of the texts, or words of categories, of a part, in a pool of texts.
 
         Args:
-            parts: the texts.
-            op: the comparison.
-            other: what they are compared with.
-            mirrored: whether the texts are on the right side.
+            node: the part.
+            pool: texts are appended to it; a null has the number of any.
         """
-        found: V | None = None
-        for part in parts:
-            left, right = (other, part) if mirrored else (part, other)
-            words, others = words_of(left), words_of(right)
-            if words is None or others is None:
-                more = self._compared(left, op, right)
-            else:
-                more = self.constant(_words_compared(words[0], op, others))
-            found = more if found is None else self.coalesced(found, more)
-        assert found is not None
-        return found
-
-    def _numbered(self, node: ast.expr, texts: list[Texts]) -> V:
-        """Append the texts, or the words of the categories, of a part; return their numbers."""
+        first = sum(offsets.size - 1 for _, offsets in pool)
         name, marks = self.expression.marks_of(node)
+        if isinstance(node, ast.IfExp):
+            sides = (node.body, node.orelse)
+            left, right = (None if is_none(one) else self.numbered(one, pool) for one in sides)
+            return self._chosen(node, left, right)
+        if isinstance(node, ast.Call) and self.expression.texts_of(node):
+            return self._first_known(node, [self.numbered(one, pool) for one in node.args])
         if marks.categories is not None:
-            # A null has code 0, also without words.
-            texts.append(Texts.of_words([*marks.categories.words] or [""]))
-            return self.of(node)
+            pool.append(packed([*marks.categories.words] or [""]))
+            return self.mapped(lambda codes: codes.astype(np.int64) + first, self.of(node))
+        if words := words_of(node):
+            pool.append(packed(words))
+            return self.constant(first)
+        if not self.expression.is_text(node):
+            self.fail(node, "expected a text in quotes, or a tensor of texts")
 
-        def numbered(data: Array, offsets: Offsets) -> Array:
-            texts.append(Texts.of(data, offsets))
-            return np.arange(offsets.size - 1)
+        def numbers(data: Array, offsets: Offsets) -> Array:
+            pool.append((data, offsets))
+            return np.arange(first, first + offsets.size - 1)
 
-        return self.of_texts(name, numbered)
+        return self.of_texts(name, numbers)
 
-    def _beside(self, node: ast.expr, other: ast.expr, op: ast.cmpop, known: V | None = None) -> V:
-        """Return the values of a part that is compared with another, whose unit a text has.
+    def _of_each_text(self, node: ast.expr, function: Callable[[Array, Offsets], Array]) -> V:
+        """Return a function of each text of a part."""
+        if not self.expression.texts_of(node):
+            return self.of_texts(self.expression.marks_of(node)[0], function)
+        pool: list[Packed] = []
+        numbers = self.numbered(node, pool)
+        results = np.concatenate([function(*each) for each in pool])
+        return self.mapped(functools.partial(picked, results), numbers)
+
+    def text_lengths(self, node: ast.expr) -> V:
+        """Return the number of bytes of each text that a choice picks, 0 of a null."""
+        lengths = self._of_each_text(node, lambda data, offsets: np.diff(offsets))
+        return self.coalesced(lengths, self.constant(0))
+
+    def _beside(
+        self, node: ast.expr, other: ast.expr, op: ast.cmpop, joint: Unit | None = None
+    ) -> V:
+        """Return the values of a part that is beside another, whose unit a text has.
 
         Args:
             node, other: the parts.
             op: how they are compared.
-            known: the values, if they were evaluated already.
+            joint: the unit of both, if it is not that of the other.
         """
         name, marks = self.expression.marks_of(other)
-        of_words = marks.is_text or marks.categories is not None
-        if of_words and isinstance(node, ast.Name) and node.id not in self.expression.marks:
+        unit = marks.unit if joint is None else joint
+        words = unit if isinstance(unit, Categories) else None
+        of_words, tensors = marks.is_text or words is not None, self.expression.marks
+        if of_words and isinstance(node, ast.Name) and node.id not in tensors:
             self.expression.no_tensor(node, node.id, f'a text is written "{node.id}"')
-        words = marks.categories
-        if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+        if not is_words(node):
             if words is not None and self.expression.marks_of(node)[1].categories is None:
                 example = f" such as {words.words[0]!r}" if words.words else ""
                 expected = f"expected a word in quotes{example}, or categories"
                 self.fail(node, f"{name} is {words}; {expected}, beside it")
-            return self.of(node) if known is None else known
-        if isinstance(marks.unit, Times):
-            return self.of(self._counted(node, f"{name} is {marks.unit}: ", marks.unit))
-        if words is None and node.value in self.expression.marks:
-            self.fail(node, f"a name is written without quotes, or as tensor({node.value!r})")
+            return self.of(node)
+        if isinstance(unit, Times):
+            return self.of(self._counted(node, f"{name} is {unit}: ", unit))
         if words is None:
-            hint = name_hint(node.value, ()) or f"{name} is no text"
+            text = node.value if isinstance(node, ast.Constant) else None
+            if isinstance(text, str) and text in self.expression.marks:
+                self.fail(node, f"a name is written without quotes, or as tensor({text!r})")
+            hint = name_hint(str(text), ()) or f"{name} is no text"
             if marks.is_text:
                 hint = "text is compared with text only"
-            self.fail(node, f"expected a number, found {node.value!r}; {hint}")
+            found = repr(text) if isinstance(text, str) else "a text"
+            self.fail(node, f"expected a number, found {found}; {hint}")
         if type(op) in SWAPPED and not words.ordered:
             self.fail(node, f"the categories of {name} have no order; use ==, != or in")
         return self.of(self._counted(node, f"{name}: ", words))
 
     def _counted(self, node: ast.expr, prefix: str, unit: Unit | None) -> ast.expr:
         """Return a part; for a text beside times or categories, its number."""
-        text = node.value if isinstance(node, ast.Constant) else None
-        if not isinstance(text, str) or not isinstance(unit, Times | Categories):
+        of_words = is_words(node) and not isinstance(node, ast.Call)
+        if not isinstance(unit, Times | Categories) or not of_words:
             return node
+        if isinstance(node, ast.IfExp):
+            body, other = (self._counted(one, prefix, unit) for one in (node.body, node.orelse))
+            return ast.copy_location(ast.IfExp(node.test, body, other), node)
         try:
-            number: int = in_unit(text, unit)
-            return _replaced(node, number)
+            number: int = in_unit(getattr(node, "value", None), unit)
         except LodError as error:
             self.fail(node, f"{prefix}{error}")
+        return ast.copy_location(ast.Constant(number), node)
 
     def _member(
         self, left: V, left_node: ast.expr, node: ast.Tuple | ast.List | ast.Set, inverted: bool
@@ -527,6 +475,8 @@ class Evaluation(ABC, Generic[V]):
             if node.args or node.keywords:
                 self.fail(node, f"write {INDEX}() % 10 == 0; it is the number of the item, from 0")
             return self.index()
+        if name in (DATE, CLOCK) or (name == FLOOR and len(node.args) == 2):
+            return self._of_times(node, name)
         if name not in ONE and name not in TWO:
             return self.call(node, name)
         count = 1 if name in ONE else 2
@@ -536,59 +486,112 @@ class Evaluation(ABC, Generic[V]):
         if count == 1:
             self._require_defined(node, name)
             return self._function(node, ONE[name], self.of(node.args[0]))
-        left, right = node.args
-        return self.both(node, TWO[name], *self._alike(node, left, right, ast.Gt()))
+        left, right = self._alternatives(node, node.args, ast.Gt())
+        return self.both(node, TWO[name], left, right)
 
-    def _alike(
-        self,
-        node: ast.Call,
-        left: ast.expr,
-        right: ast.expr,
-        op: ast.cmpop,
-        known: V | None = None,
-    ) -> tuple[V, V]:
-        """Return two values of which one is picked, in one unit.
+    def _alternatives(self, node: ast.expr, parts: Sequence[ast.expr], op: ast.cmpop) -> list[V]:
+        """Return values of which one is picked, all in the unit of the result.
 
         Args:
-            node: the call of the function.
-            left, right: the parts.
-            op: a comparison that the words must have.
-            known: the left values, if they were evaluated already.
+            node: what picks one of them.
+            parts: the values.
+            op: a comparison that the words of categories must have.
         """
-        units = self._require_one_kind(node, left, right)
-        if type(op) in SWAPPED:
-            self._require_order(node, units)
-        values = self._beside(left, right, op, known), self._beside(right, left, op)
-        for side, value, other in ((left, values[0], right), (right, values[1], left)):
-            name, marks = self.expression.marks_of(other)
-            plain = not isinstance(self.expression.marks_of(side)[1].unit, Times)
-            if isinstance(marks.unit, Times) and plain and self.data(value).ndim:
+        marks_of = self.expression.marks_of
+        unit = marks_of(node)[1].unit
+        marked = (one for one in parts if isinstance(marks_of(one)[1].unit, Times | Categories))
+        given = next(marked, parts[0])
+        name, found = marks_of(given)[0], []
+        for part in parts:
+            own = self._require_one_kind(node, given, part)[1]
+            values = self.of(part) if part is given else self._beside(part, given, op, unit)
+            if isinstance(unit, Times) and not isinstance(own, Times) and self.data(values).ndim:
                 expected = "expected times, or one number"
-                self.fail(side, f"{name} is {marks.unit}; {expected}, beside it")
-        return self._in_one_unit(node, values, units)
+                self.fail(part, f"{name} is {unit}; {expected}, beside it")
+            try:
+                found.append(self._in_unit(values, own, unit))
+            except LodError as error:
+                self.fail(node, str(error))
+        if type(op) in SWAPPED:
+            self._require_order(node, (unit, unit))
+        return found
 
     def _coalesce(self, node: ast.Call) -> V:
         if len(node.args) < 2 or node.keywords:
             self.fail(
                 node, f"{COALESCE} takes a tensor and what replaces its nulls, as {COALESCE}(x, 0)"
             )
-        left, *others = node.args
-        if self.expression.is_text(left):
+        self._refuse_texts(node)
+        return self._first_known(node, self._alternatives(node, node.args, ast.Eq()))
+
+    def _first_known(self, node: ast.Call, values: list[V]) -> V:
+        """Return the first of the values of coalesce that is not null."""
+        found, *others = values
+        if not self.data(found).ndim:
+            kind = "text" if self.expression.texts_of(node) else "number"
+            self.fail(node.args[0], f"{COALESCE} takes a tensor first, this is one {kind}")
+        for other in others:
+            try:
+                found = self.coalesced(found, other)
+            except LodError as error:
+                self.fail(node, str(error))
+        return found
+
+    def _ifexp(self, node: ast.IfExp) -> V:
+        self._refuse_texts(node)
+        sides = (node.body, node.orelse)
+        given = [one for one in sides if not is_none(one)]
+        if not given:
+            self.fail(node, "both sides are None")
+        values = iter(self._alternatives(node, given, ast.Eq()))
+        left, right = (None if is_none(one) else next(values) for one in sides)
+        return self._chosen(node, left, right)
+
+    def _chosen(self, node: ast.IfExp, left: V | None, right: V | None) -> V:
+        if self.expression.is_text(node.test):
+            self.fail(node.test, 'expected a condition, found a text; compare it, as x == "word"')
+        self._require_numbers(node.test, "if", node.test)
+        condition = self.of(node.test)
+        try:
+            return self.chosen(condition, left, right)
+        except LodError as error:
+            self.fail(node, str(error))
+
+    def _refuse_texts(self, node: ast.expr) -> None:
+        """Fail if a choice is one of texts, which are no numbers."""
+        if self.expression.texts_of(node):
             what = self.expression.text_of(node)
             makes = f"lod apply {quote(what)} .. --into NAME makes a tensor of them"
             self.fail(node, f'texts are only compared, as in {what} == "word"; {makes}')
-        found = self.of(left)
-        if not self.data(found).ndim:
-            self.fail(left, f"{COALESCE} takes a tensor first, this is one number")
-        for right in others:
-            values = self._alike(node, left, right, ast.Eq(), found)
-            try:
-                found = self.coalesced(*values)
-            except LodError as error:
-                self.fail(node, str(error))
-            # coalesce(x, y, 0) is coalesce(coalesce(x, y), 0)
-            left = ast.copy_location(ast.Call(node.func, [left, right], []), node)
-        return found
+
+    def _of_times(self, node: ast.Call, name: str) -> V:
+        """Return the dates or the times of day of times, or times rounded down to a step."""
+        most = 2 if name == FLOOR else 1
+        if not 1 <= len(node.args) <= most or node.keywords:
+            example = "floor(time, 'PT1H')" if name == FLOOR else f"{name}(time)"
+            self.fail(node, f"{name} takes {most} argument{'s' * (most > 1)}, as in {example}")
+        part, *steps = node.args
+        unit, text = self.expression.marks_of(part)[1].unit, self.expression.text_of(part)
+        kinds = {DATE: MOMENTS, CLOCK: {"timestamp", "time"}}.get(name)
+        if not isinstance(unit, Times) or (kinds and unit.kind not in kinds):
+            what = f"{text} is {unit}" if unit else f"{text} is no time"
+            how = f"; write {text} // 10 * 10 for multiples of a number" if steps else ""
+            expected = {DATE: "a timestamp or date", CLOCK: "a timestamp"}.get(name, "times")
+            self.fail(part, f"{name} takes {expected}, {what}{how}")
+        values, step = self.of(part), self._step(steps[0]) if steps else ""
+        try:
+            if name == FLOOR:
+                function = floor_to(step, unit)
+            else:
+                function = date_of(unit) if name == DATE else clock_of(unit)
+            return self.mapped(function, values)
+        except LodError as error:
+            self.fail(steps[0] if steps else node, str(error))
+
+    def _step(self, node: ast.expr) -> str:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            return node.value
+        self.fail(node, "expected a duration in quotes, such as 'PT1H', 'P1D' or 'P1M'")
 
     def _function(self, node: ast.expr, function: np.ufunc, values: V) -> V:
         try:
@@ -597,21 +600,9 @@ class Evaluation(ABC, Generic[V]):
             self.fail(node, str(error))
 
 
-def _replaced(node: ast.expr, value: int) -> ast.Constant:
-    return ast.copy_location(ast.Constant(value), node)
-
-
 def _ordered(function: np.ufunc, word: str, data: Array, offsets: Offsets) -> Array:
     found: Array = function(word_order(word, data, offsets), 0)
     return found
-
-
-def _words_compared(word: str, op: ast.cmpop, others: list[str]) -> bool:
-    """Return the comparison of a word with a word, or with a list of words."""
-    if isinstance(op, ast.In | ast.NotIn):
-        return (word in others) == isinstance(op, ast.In)
-    texts = Texts.of_words([word]), Texts.of_words(others[:1])
-    return bool(COMPARISONS[type(op)](text_order(*texts), 0)[0])
 
 
 def _kind(part: ast.expr, unit: Unit | None) -> str:
@@ -625,7 +616,6 @@ _UNARY: dict[type[ast.unaryop], str] = {ast.Not: "not", ast.USub: "-", ast.UAdd:
 _QUOTIENTS = ast.Div | ast.FloorDiv
 _NAMES: dict[type[ast.expr], str] = {
     ast.Lambda: "lambda",
-    ast.IfExp: "if",
     ast.JoinedStr: "text",
     ast.Tuple: "a list",
     ast.List: "a list",

@@ -46,6 +46,8 @@ TWO: dict[str, np.ufunc] = {"maximum": np.maximum, "minimum": np.minimum}
 COALESCE = "coalesce"
 # The function of the numbers of the items.
 INDEX = "index"
+# Functions of times: with a step, `floor` is a function of times as well.
+DATE, CLOCK, FLOOR = "date", "time", "floor"
 # Functions and ops that need an order of the values.
 BY_ORDER = ("max", "min", *TWO, "max_index", "min_index", "topk")
 # Functions and ops of any values, also of times and categories, that return numbers.
@@ -54,7 +56,7 @@ OF_ANY = (
     *("max_sequence_len", "pad", "rank_table", "searchsorted", "unpad"),
 )
 # All functions of an expression that do not depend on the command.
-FUNCTIONS = (*ONE, *TWO, COALESCE, INDEX, "tensor")
+FUNCTIONS = (*ONE, *TWO, COALESCE, INDEX, DATE, CLOCK, "tensor")
 
 # Functions that need an order.
 ORDERING = (np.less, np.less_equal, np.greater, np.greater_equal, np.maximum, np.minimum)
@@ -86,13 +88,10 @@ def rounded(number: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def picked(table: Array, codes: Array) -> Array:
-    """Return the entries of a table at codes; nan at nan, as of the first of an empty sequence.
+    """Return the entries of a table at codes, where the codes are.
 
-    >>> picked(np.array([5, 7]), np.array([1.0, np.nan]))
-    array([ 7., nan])
+    >>> picked(np.array([5, 7]), np.array([1, 0, 1]))
+    array([7, 5, 7])
     """
-    table = np.asarray(table, like=codes)
-    if not is_float(codes.dtype):
-        return table[codes.astype(np.int64)]
-    missing = np.isnan(codes)
-    return np.where(missing, np.nan, table[np.where(missing, 0, codes).astype(np.int64)])
+    found: Array = np.asarray(table, like=codes)[codes]
+    return found

@@ -8,6 +8,8 @@ from keyword import iskeyword
 
 from lodcli.shell.remedies import did_you_mean
 
+# What stands for a choice between two values.
+CHOICE = "write a if x > 0 else b"
 # Of a text that is no expression, by what it has near the error or anywhere.
 _SYNTAX: tuple[tuple[str, str], ...] = (
     (r"\bis\s+(not\s+)?null\b", "write x is None, x is not None"),
@@ -17,7 +19,7 @@ _SYNTAX: tuple[tuple[str, str], ...] = (
     (r"[\u2018-\u201e\u00ab\u00bb]", "write \" or ' around a text"),
     (r"≥|≤|≠|=>|=<|<>", "write >=, <= and !="),
     (r"&&|\|\||!(?!=)|\b(AND|OR|NOT)\b", "write and, or, not"),
-    (r"\?", "there is no ? :"),
+    (r"\?|\bcase\b|(^|[-+*/(,=<>])\s*if\s*\(", CHOICE),
     (r"[0-9]{4}-[0-9]{2}-[0-9]{2}", "write a date in quotes"),
     (r"(?<![=<>!])=(?!=)|===", "equality is =="),
 )
@@ -27,8 +29,6 @@ _NAMES = {
     **dict.fromkeys(("inf", "infinity"), "infinity is 1e999"),
     **dict.fromkeys(("true", "false"), "write True or False"),
 }
-# What stands for a choice between two values.
-CHOICE = "a condition is 0 or 1: write (x > 0) * y"
 _FUNCTIONS = {
     **dict.fromkeys(("avg", "average"), "write mean(x)"),
     **dict.fromkeys(("count", "len", "size"), "write length(x)"),
@@ -49,12 +49,21 @@ _FUNCTIONS = {
     **dict.fromkeys(("median", "quantile", "percentile"), "there is none; lod apply sort sorts"),
     **dict.fromkeys(("argmax", "idxmax"), "lod apply max_index finds it"),
     **dict.fromkeys(("argmin", "idxmin"), "lod apply min_index finds it"),
+    "nullif": "write x if x != -1 else None",
     **dict.fromkeys(("ifnull", "nvl", "fillna", "fill_null", "fill_nulls"), "write coalesce(x, 0)"),
     **dict.fromkeys(("row_number", "row_index", "rowid", "rownum"), "write index()"),
     **dict.fromkeys(("col", "column"), "write the name, or tensor('NAME')"),
     **dict.fromkeys(("contains", "has"), "write 'a' in x"),
-    **dict.fromkeys(("date", "datetime", "timestamp"), "write time > '2024-05-01'"),
-    **dict.fromkeys(("year", "month"), "write '2024-01-01' <= time and time < '2025-01-01'"),
+    **dict.fromkeys(("datetime", "timestamp"), "write time > '2024-05-01'"),
+    **dict.fromkeys(
+        ("year", "month"),
+        "write '2024-01-01' <= time and time < '2025-01-01', or floor(time, 'P1Y')",
+    ),
+    **dict.fromkeys(
+        ("trunc", "truncate", "date_trunc", "time_bucket"),
+        "write floor(time, 'PT1H'), or 'P1D', 'P1W', 'P1M'",
+    ),
+    **dict.fromkeys(("time_of_day", "timeofday"), "write time(x)"),
     "hour": "write (time - '1970-01-01') // 'PT1H' % 24, in UTC",
     **dict.fromkeys(
         ("weekday", "dayofweek", "dow"), "write (day - '1970-01-05') // 'P1D' % 7, 0 on Mondays"

@@ -11,21 +11,19 @@ import warnings
 from collections.abc import Collection, Mapping
 from typing import ClassVar, NoReturn
 
-from lodcli.expressions.functions import COALESCE, INDEX, TWO
-from lodcli.expressions.hints import function_hint, name_hint, syntax_hint
-from lodcli.expressions.units import is_duration, joint_unit, unit_beside
+from lodcli.expressions.functions import CLOCK, COALESCE, DATE, FLOOR, INDEX, TWO
+from lodcli.expressions.hints import as_written, function_hint, name_hint, syntax_hint
+from lodcli.expressions.units import MOMENTS, is_duration, joint_unit, unit_beside
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema
 from lodcli.kernels.errors import LodError, OptionError
-from lodcli.kernels.tensor.marks import NO_MARKS, Decimals, Marks, Times, Unit
+from lodcli.kernels.tensor.marks import NO_MARKS, Categories, Decimals, Marks, Times, Unit
 
 LONGEST = 10_000
 # Functions that return some of their values; others that keep durations.
 _PICKS = ("first", "last", "max", "min", *TWO, COALESCE)
-OF_TIMES = ("mean", "sum", "cumsum", "abs", "ceil", "floor", "round", "diff")
+OF_TIMES = ("mean", "sum", "cumsum", "abs", "ceil", FLOOR, "round", "diff")
 LISTS = (ast.Tuple, ast.List, ast.Set)
-# Kinds of times that are compared with each other.
-MOMENTS = {"date", "timestamp"}
 
 
 class ExpressionError(OptionError):
@@ -45,6 +43,10 @@ class ExpressionError(OptionError):
 class Parsed:
     """An expression that was parsed.
 
+    Args:
+        text: as it was written; "" of a tree.
+        tree: its syntax tree, if it was not written.
+
     Attributes:
         text: as it was written.
         tree: its syntax tree.
@@ -60,9 +62,9 @@ class Parsed:
     of_levels: ClassVar[bool] = False
     marks: Mapping[str, Marks] = {}
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, tree: ast.expr | None = None) -> None:
         self.text = " ".join(text.split("\n")).strip()
-        self.tree = self._parsed()
+        self.tree = self._parsed() if tree is None else ast.fix_missing_locations(tree)
         self._level_names = {
             id(call.args[0])
             for call in ast.walk(self.tree)
@@ -83,8 +85,8 @@ class Parsed:
         self.counts = any(isinstance(n, ast.Call) and function_name(n) == INDEX for n in nodes)
         # By part, so that nested and long ones take linear time. Keys keep parts alive.
         self._times: dict[ast.BinOp, Times | None] = {}
-        self._known_marks: dict[ast.Call, tuple[str, Marks]] = {}
-        self._known_texts: dict[ast.Call, list[ast.expr]] = {}
+        self._known_marks: dict[ast.expr, tuple[str, Marks]] = {}
+        self._known_texts: dict[ast.expr, list[ast.expr]] = {}
         # The units of both sides; of a text such as "PT1H", in which it is added.
         self.sides: dict[ast.BinOp, tuple[Unit | None, Unit | None]] = {}
 
@@ -100,8 +102,8 @@ class Parsed:
         for known in (self._times, self._known_marks, self._known_texts):
             known.clear()
         for node in reversed(list(ast.walk(self.tree))):  # inner ones first: a sum may be long
-            if isinstance(node, ast.BinOp):
-                self.time_of(node)
+            if isinstance(node, ast.BinOp | ast.IfExp):
+                self.marks_of(node)
 
     def marks_of(self, node: ast.expr) -> tuple[str, Marks]:
         """Return the name and the marks of the values of a part; "this" and none of a computation.
@@ -113,49 +115,88 @@ class Parsed:
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
             unit = self.marks_of(node.operand)[1].unit
             return "this", Marks(unit=unit if is_duration(unit) else None)
-        function = function_name(node) if isinstance(node, ast.Call) and node.args else ""
-        kept = self.picks(function)
-        if isinstance(node, ast.Call) and (kept or function in OF_TIMES):
-            if node in self._known_marks:
-                return self._known_marks[node]
-            count = 2 if function in TWO else len(node.args) if function == COALESCE else 1
-            known = [self.marks_of(one) for one in node.args[:count]]
-            given = next((one for one, marks in known if marks.unit is not None), known[0][0])
-            try:
-                unit = functools.reduce(joint_unit, (marks.unit for _, marks in known))
-            except LodError as error:
-                self.fail(node, str(error))
-            if function == "diff" and isinstance(unit, Times):
-                unit = Times("duration", unit.unit)
-            if isinstance(unit, Times):  # a sum of moments is none
-                kept = kept or function == "mean" or is_duration(unit)
-            # A byte of a text is no text.
-            self._known_marks[node] = given, Marks(unit=unit if kept else None)
+        if parts := self._of_one_unit(node):
+            if node not in self._known_marks:
+                self._known_marks[node] = self._marks_of_parts(node, parts)
             return self._known_marks[node]
         while isinstance(node, ast.Subscript):
             node = node.value
         name = self.named(node)
         return name or "this", self.marks.get(name or "", NO_MARKS)
 
+    def _of_one_unit(self, node: ast.expr) -> list[ast.expr]:
+        """Return the parts on whose units that of a part depends; [] if it depends on none."""
+        choices = choices_of(node)
+        if choices or not isinstance(node, ast.Call) or not node.args:
+            return choices
+        function = function_name(node)
+        if self.picks(function) or function in (*OF_TIMES, DATE, CLOCK):
+            return node.args[: 2 if function in TWO else 1]
+        return []
+
+    def _marks_of_parts(self, node: ast.expr, parts: list[ast.expr]) -> tuple[str, Marks]:
+        function = function_name(node) if isinstance(node, ast.Call) else ""
+        picks = not function or self.picks(function)
+        known = [self.marks_of(one) for one in parts]
+        units = [marks.unit for _, marks in known]
+        if len(units) > 1:  # decimals are numbers beside others
+            units = [None if isinstance(one, Decimals) else one for one in units]
+        given = next((one for one, marks in known if marks.unit is not None), known[0][0])
+        try:
+            unit = functools.reduce(joint_unit, units)
+        except LodError as error:
+            self.fail(node, str(error))
+        if isinstance(unit, Categories) and choices_of(node):
+            unit = self._with_words(node, unit)
+        elif isinstance(unit, Times):
+            steps = isinstance(node, ast.Call) and len(node.args) > 1
+            unit = _unit_of_times(function, unit, picks=picks, steps=steps)
+        elif not picks:
+            unit = None
+        # A byte of a text is no text.
+        return given, Marks(unit=unit)
+
+    def _with_words(self, node: ast.expr, unit: Categories) -> Categories:
+        """Return categories with the words in quotes that a choice may be."""
+        for one in leaves_of(node):
+            word = one.value if isinstance(one, ast.Constant) else None
+            if isinstance(word, str) and word not in unit.words:
+                if unit.ordered:
+                    self.fail(
+                        one,
+                        f"ordered categories have no word {word!r}, and no place for it; "
+                        "lod cast TENSOR=text makes texts of them",
+                    )
+                unit = unit.with_words(Categories((word,)))
+        return unit
+
     def text_of(self, node: ast.expr) -> str:
         """Return a part as it was written, in parentheses if it needs them."""
-        text = ast.get_source_segment(self.text, node) or ast.unparse(node)
+        text = self.source_of(node)
         plain = isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
         return text if plain else f"({text})"
 
+    def source_of(self, node: ast.expr) -> str:
+        """Return a part as it was written."""
+        if self.text:
+            return ast.get_source_segment(self.text, node) or ast.unparse(node)
+        name = self.named(node)
+        return ast.unparse(node) if name is None else as_written(name)
+
     def is_text(self, node: ast.expr) -> bool:
-        """Return whether a part is the texts of a tensor, or the first of several."""
+        """Return whether a part is the texts of a tensor, or one of several texts."""
         if isinstance(node, ast.Subscript):
             return False
         return bool(self.texts_of(node)) or self.marks_of(node)[1].is_text
 
     def texts_of(self, node: ast.expr) -> list[ast.expr]:
-        """Return the arguments of coalesce of texts; [] of another part."""
-        if not isinstance(node, ast.Call) or function_name(node) != COALESCE or len(node.args) < 2:
+        """Return the texts of which a part is one, by coalesce or if; [] of another part."""
+        if not choices_of(node):
             return []
         if node not in self._known_texts:
-            parts = [part for one in node.args for part in self.texts_of(one) or [one]]
-            self._known_texts[node] = parts if self.is_text(node.args[0]) else []
+            parts = leaves_of(node)
+            of_texts = is_words(node) or any(map(self.is_text, parts))
+            self._known_texts[node] = parts if of_texts else []
         return self._known_texts[node]
 
     def is_of_words(self, node: ast.expr) -> bool:
@@ -279,3 +320,53 @@ def words_of(node: ast.expr) -> list[str] | None:
     words = [one.value for one in parts if isinstance(one, ast.Constant)]
     strings = [word for word in words if isinstance(word, str)]
     return strings if strings and len(strings) == len(parts) else None
+
+
+def choices_of(node: ast.expr) -> list[ast.expr]:
+    """Return the parts of which one is picked, by coalesce or if; [] of another part."""
+    if isinstance(node, ast.IfExp):
+        return [one for one in (node.body, node.orelse) if not is_none(one)]
+    if isinstance(node, ast.Call) and function_name(node) == COALESCE and len(node.args) > 1:
+        return node.args
+    return []
+
+
+def leaves_of(node: ast.expr) -> list[ast.expr]:
+    """Return the parts of which one is picked, also by choices in choices, in order."""
+    found, waiting = [], [node]  # not recursive: an else may have an if, and so on
+    while waiting:
+        one = waiting.pop()
+        choices = choices_of(one)
+        waiting += reversed(choices)
+        if not choices:
+            found.append(one)
+    return found
+
+
+def is_words(node: ast.expr) -> bool:
+    """Return whether a part is a word in quotes, or one of several."""
+    return all(isinstance(one, ast.Constant) and type(one.value) is str for one in leaves_of(node))
+
+
+def is_none(node: ast.expr) -> bool:
+    """Return whether a part is None."""
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _unit_of_times(function: str, times: Times, *, picks: bool, steps: bool) -> Times | None:
+    """Return the unit of a function of times; None of numbers.
+
+    Args:
+        function: its name; "" of a choice.
+        times: the unit of its argument.
+        picks: whether it returns some of its values.
+        steps: whether it has a second argument.
+    """
+    if function == "diff":
+        return Times("duration", times.unit)
+    if function == DATE:
+        return Times("date", "D")
+    if function == CLOCK:
+        return Times("time", times.unit)
+    kept = picks or function == "mean" or (function == FLOOR and steps)  # a sum of moments is none
+    return times if kept or is_duration(times) else None

@@ -7,9 +7,18 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from lodcli.expressions.functions import MANY
-from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.order.texts import Texts, text_order
+
+# The bytes of texts, (N,) uint8, and their offsets, (K + 1,).
+Packed = tuple[Array, Offsets]
+
+
+def packed(words: Sequence[str]) -> Packed:
+    """Return words as the bytes of texts and their offsets."""
+    contents = [word.encode() for word in words]
+    offsets = np.cumsum([0, *map(len, contents)])
+    return np.frombuffer(b"".join(contents), np.uint8), offsets
 
 
 def texts_among(words: Iterable[str], data: Array, offsets: Offsets) -> Array:
@@ -46,22 +55,14 @@ def word_order(word: str, data: Array, offsets: Offsets) -> Array:
 
 
 def pair_order(texts: Sequence[Texts], one: Array, other: Array, *, equality: bool) -> Array:
-    """Return `text_order` of pairs of texts, broadcast; nan where a number is nan.
+    """Return `text_order` of pairs of texts, broadcast.
 
     Args:
         texts: all texts of the one, and of the other side.
-        one, other: numbers of texts; floats if some are nan, as the first of an empty list is.
+        one, other: numbers of texts.
         equality: whether only zeros matter.
     """
     sides = [each.reshape(-1) for each in np.broadcast_arrays(one, other)]
-    missing = [np.isnan(each) for each in sides if is_float(each.dtype)]
-    if missing:
-        known = ~np.logical_or.reduce(missing)
-        sides = [each[known].astype(np.int64) for each in sides]
     pairs = (each.taken(numbers) for each, numbers in zip(texts, sides, strict=True))
     order = text_order(*pairs, equality=equality)
-    if missing:
-        found = np.full(known.size, np.nan)
-        found[known] = order
-        order = found
     return order.reshape(np.broadcast_shapes(one.shape, other.shape))

@@ -6,9 +6,12 @@ import ast
 import re
 from typing import TypeGuard
 
-from lodcli.expressions.functions import BY_ORDER, OF_ANY
+from lodcli.expressions.functions import BY_ORDER, FLOOR, OF_ANY
 from lodcli.kernels.tensor.exchange.time_texts import NANOSECONDS
 from lodcli.kernels.tensor.marks import Categories, Times, Unit
+
+# Kinds of times that are compared with each other.
+MOMENTS = {"date", "timestamp"}
 
 
 def unit_beside(times: Unit | None, op: ast.operator, side: ast.expr) -> Times | None:
@@ -63,6 +66,8 @@ def undefined(function: str, text: str, unit: Unit | None, *, picks: bool) -> st
         return f"the categories of {text} have no order; use first, last, any or all"
     if picks or function in OF_ANY or not isinstance(unit, Times | Categories):
         return ""
+    if function == FLOOR and isinstance(unit, Times):
+        return f"{FLOOR} of {unit} takes a step, as in {FLOOR}({text}, 'PT1H')"
     return f"{function} is not defined for {unit}; {as_numbers(text, unit)}"
 
 

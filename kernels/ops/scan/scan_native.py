@@ -9,6 +9,7 @@ from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
 from lodcli.kernels.ops.common import flat_rows, is_half, summed_dtype
 from lodcli.kernels.ops.elementwise.elementwise_native import piece_count
+from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.ops.halves_native import narrowed, widened
 from lodcli.kernels.runtime.buffers import empty
 
@@ -41,11 +42,9 @@ def segment_cumprod_grad(
         np.ascontiguousarray(offsets), products, out, offsets.size - 1, x.shape[1], exclusive,
         reverse, pieces,
     )  # fmt: skip
-    with np.errstate(over="ignore"):
-        return out.reshape(data.shape).astype(data.dtype, copy=False)
+    return as_dtype(out.reshape(data.shape), data.dtype)
 
 
-@np.errstate(over="ignore")
 def _applied(data: Array, offsets: Offsets, product: bool, exclusive: bool, reverse: bool) -> Array:
     dtype = summed_dtype(data.dtype)
     half = is_half(dtype)

@@ -17,53 +17,51 @@ def running(
     width: int, product: bool, exclusive: bool, reverse: bool, pieces: int, first: int, last: int,
 ) -> int:  # fmt: skip
     """Write the running sums or products of the rows (N, width) of each segment."""
-    start = kind(1) if product else kind(0)
+    start, step = kind(1) if product else kind(0), -1 if reverse else 1
     for piece in range(first, last):
         begin, after = segments_of_piece(offsets, segments, piece, pieces)
         for s in range(begin, after):
-            lo, count = offsets[s], offsets[s + 1] - offsets[s]
+            row, count = offsets[s], offsets[s + 1] - offsets[s]
             if count == 0:
                 continue
-            rows, to = x + lo * width, out + lo * width
+            if reverse:
+                row += count - 1
+            rows, to = x + row * width, out + row * width
+            if exclusive:
+                # Not multiplied by the first row: 1 times a complex infinity is NaN.
+                for k in range(width):
+                    to[k] = start
+                to = to + step * width
+                count -= 1
             if width == 1:
-                _column(rows, to, count, start, product, exclusive, reverse)
-            else:
-                _rows(rows, to, count, width, start, product, exclusive, reverse)
+                _column(rows, to, count, step, product)
+            elif count:
+                _rows(rows, to, count, width, step * width, product)
     return 0
 
 
 @function()
-def _column(
-    x: Any, out: Any, count: int, start: Any, product: bool, exclusive: bool, reverse: bool
-) -> None:
+def _column(x: Any, out: Any, count: int, step: int, product: bool) -> None:
     """Write the cumulative result of one column, held in a register."""
-    step, row = (-1, count - 1) if reverse else (1, 0)
-    total = start if exclusive else x[row]
-    behind = step if exclusive else 0
-    out[row] = total
-    for _ in range(1, count):
+    total, row = x[0], 0
+    for _ in range(count - 1):
+        out[row] = total
         row += step
-        new = x[row - behind]
-        total = total * new if product else total + new
+        total = total * x[row] if product else total + x[row]
+    if count:
         out[row] = total
 
 
 @function()
-def _rows(
-    x: Any, out: Any, count: int, width: int, start: Any, product: bool, exclusive: bool,
-    reverse: bool,
-) -> None:  # fmt: skip
+def _rows(x: Any, out: Any, count: int, width: int, step: int, product: bool) -> None:
     """Write the cumulative result of several columns, row by row."""
-    step, row = (-1, count - 1) if reverse else (1, 0)
-    behind = step if exclusive else 0
     for k in range(width):
-        out[row * width + k] = start if exclusive else x[row * width + k]
+        out[k] = x[k]
     for _ in range(1, count):
-        row += step
-        before, new, to = out + (row - step) * width, x + (row - behind) * width, out + row * width
+        before, x, out = out, x + step, out + step
         if product:
             for k in range(width):
-                to[k] = before[k] * new[k]
+                out[k] = before[k] * x[k]
         else:
             for k in range(width):
-                to[k] = before[k] + new[k]
+                out[k] = before[k] + x[k]

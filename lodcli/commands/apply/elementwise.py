@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 
 from lodcli.commands.choose.item_values import both_valid, valid_of
 from lodcli.expressions.functions import rounded
+from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -46,15 +48,19 @@ def arithmetic(function: np.ufunc, *values: Values) -> Values:
     return result if isinstance(result, LoDTensor) else result.item()
 
 
-def paired(
-    function: Callable[[Array, Array], Array], left: LoDTensor, right: LoDTensor
-) -> LoDTensor:
-    """Return a function of the values of two tensors in main memory, which are aligned first."""
-    one, other = aligned(left, right)
-    masks = (one.nulls.rows, other.nulls.rows)
-    data = function(*(each.to_device("cpu").values for each in (one, other)))
-    found = LoDTensor(data, one.lod).to_device(left.device)
-    return _with_masks(found, (one, other), functools.reduce(both_valid, masks))
+def paired(function: Callable[[Array, Array], Array], left: Values, right: Values) -> LoDTensor:
+    """Return a function of the values of two, which are aligned first; at least one is a tensor."""
+    both = (left, right)
+    tensors = [one for one in both if isinstance(one, LoDTensor)]
+    parts = aligned(*(one.to_device("cpu") for one in tensors))
+    waiting = iter(parts)
+    given = [next(waiting) if isinstance(one, LoDTensor) else one for one in both]
+    data = function(
+        *(one.values if isinstance(one, LoDTensor) else np.asarray(one) for one in given)
+    )
+    valid = functools.reduce(both_valid, (one.nulls.rows for one in parts))
+    found = _with_masks(LoDTensor(data, parts[0].lod), parts, valid)
+    return found if found.nulls else found.to_device(tensors[0].device)
 
 
 def coalesced(left: LoDTensor, right: Values) -> LoDTensor:
@@ -71,38 +77,105 @@ def coalesced(left: LoDTensor, right: Values) -> LoDTensor:
     if valid is None:
         data = np.broadcast_to(data, np.broadcast_shapes(data.shape, other.shape))
     else:
-        where = valid.reshape(-1, *[1] * (data.ndim - 1))
-        data = np.where(where, data, other.astype(dtype))
+        data = np.where(_beside_rows(valid, data.ndim), data, other.astype(dtype))
         valid = valid | rows if rows is not None else None
     return _with_masks(LoDTensor(data, left.lod), (left, right), valid)
 
 
-def aligned(left: LoDTensor, right: LoDTensor) -> tuple[LoDTensor, LoDTensor]:
-    """Return two tensors under one index, with rows of as many axes.
+def chosen(condition: Values, left: Values | None, right: Values | None) -> Values:
+    """Return values of the left where a condition is true, and else of the right.
 
-    A tensor with fewer levels has one row for each sequence of the next level of the other: it is
+    Args:
+        condition: is not true where it is null or nan.
+        left, right: None for nulls; not both. A null list of any of the three stays null.
+
+    Raises:
+        ShapeMismatchError: sequences of different lengths.
+        InvalidDataError: a number that does not fit the dtype, or nulls without a tensor.
+    """
+    sides = [one for one in (left, right) if one is not None]
+    tensors = [one for one in (condition, *sides) if isinstance(one, LoDTensor)]
+    if not tensors:
+        one = left if _true(condition) else right
+        if one is None:
+            raise InvalidDataError("expected a tensor among the condition and the values")
+        return one
+    if len(sides) == 1:  # a GPU has no nulls
+        tensors = [one.to_device("cpu") for one in tensors]
+    dtype, parts = _common_dtype(sides), aligned(*tensors)
+    waiting = iter(parts)
+    test, *both = (
+        next(waiting) if isinstance(one, LoDTensor) else one for one in (condition, left, right)
+    )
+    assert test is not None
+    true = _true(test)
+    if not isinstance(test, LoDTensor):
+        true = np.full_like(parts[0].values, true, dtype=np.bool_)
+    data = np.where(true, *(_data(one, dtype) for one in both))
+    masks = [one.nulls.rows if isinstance(one, LoDTensor) else None for one in both]
+    rows: Mask | None = None
+    if len(sides) == 1 or any(mask is not None for mask in masks):
+        valid = [
+            np.asarray(one is not None) if mask is None else _beside_rows(mask, data.ndim)
+            for one, mask in zip(both, masks, strict=True)
+        ]
+        known = np.broadcast_to(np.where(true, *valid), true.shape)
+        rows = np.asarray(known.reshape(len(data), -1).all(axis=1))
+    return _with_masks(LoDTensor(data, parts[0].lod), parts, rows)
+
+
+def _true(values: Values) -> Any:
+    """Return where values are true, which nan and nulls are not."""
+    data = values.values if isinstance(values, LoDTensor) else np.asarray(values)
+    found = data != 0
+    if is_float(data.dtype):
+        found = found & ~np.isnan(data)
+    rows = values.nulls.rows if isinstance(values, LoDTensor) else None
+    return found if rows is None else found & _beside_rows(rows, data.ndim)
+
+
+def _beside_rows(mask: Mask, ndim: int) -> Mask:
+    """Return a mask of rows, (N,), in so many axes."""
+    return mask.reshape(-1, *[1] * (ndim - 1))
+
+
+def _data(values: Values | None, dtype: np.dtype[Any]) -> Any:
+    """Return the array, or the number, of values; 0 for nulls."""
+    if isinstance(values, LoDTensor):
+        return values.values.astype(dtype, copy=False)
+    return np.asarray(0 if values is None else values, dtype)[()]
+
+
+def aligned(*tensors: LoDTensor) -> tuple[LoDTensor, ...]:
+    """Return tensors under one index and on one device, with rows of as many axes.
+
+    A tensor with fewer levels has one row for each sequence of the next level of the others: it is
     broadcast to the rows of that sequence. Single values are broadcast to the columns of a row.
     """
-    if left.lod.n_levels < right.lod.n_levels:
-        left = _repeated(left, right)
-    elif right.lod.n_levels < left.lod.n_levels:
-        right = _repeated(right, left)
-    rank = max(left.values.ndim, right.values.ndim)
-    a, b = (
-        one.values.reshape(*one.values.shape, *[1] * (rank - one.values.ndim))
-        for one in (left, right)
-    )
-    if any(x != y and 1 not in (x, y) for x, y in zip(a.shape[1:], b.shape[1:], strict=True)):
-        raise ShapeMismatchError(
-            f"the two sides have rows of shape {left.row_shape} and {right.row_shape}"
-        )
-    lod = left.lod
-    differs = lod.difference(right.lod)
-    if differs:
-        raise ShapeMismatchError(f"the two sides have sequences of different lengths: {differs}")
-    if len(a) != len(b):
-        raise ShapeMismatchError(f"the two sides have {len(a)} and {len(b)} rows")
-    return LoDTensor(a, lod, nulls=left.nulls), LoDTensor(b, lod, nulls=right.nulls)
+    deep = max(tensors, key=lambda one: one.lod.n_levels)
+    given = [
+        one if one.lod.n_levels == deep.lod.n_levels else _repeated(one, deep) for one in tensors
+    ]
+    if len({one.device for one in given}) > 1:  # a tensor with nulls is in main memory
+        given = [one.to_device("cpu") for one in given]
+    rank = max(one.values.ndim for one in given)
+    arrays = [
+        one.values.reshape(*one.values.shape, *[1] * (rank - one.values.ndim)) for one in given
+    ]
+    lod = given[0].lod
+    for (one, a), (other, b) in itertools.combinations(zip(given, arrays, strict=True), 2):
+        if any(x != y and 1 not in (x, y) for x, y in zip(a.shape[1:], b.shape[1:], strict=True)):
+            raise ShapeMismatchError(
+                f"the two sides have rows of shape {one.row_shape} and {other.row_shape}"
+            )
+        differs = lod.difference(other.lod)
+        if differs:
+            what = "sequences of different lengths"
+            raise ShapeMismatchError(f"the two sides have {what}: {differs}")
+        if len(a) != len(b):
+            raise ShapeMismatchError(f"the two sides have {len(a)} and {len(b)} rows")
+    pairs = zip(arrays, given, strict=True)
+    return tuple(LoDTensor(array, lod, nulls=one.nulls) for array, one in pairs)
 
 
 def stacked(values: Sequence[Values]) -> LoDTensor:
@@ -153,10 +226,11 @@ def _common_dtype(values: Sequence[Values]) -> np.dtype[Any]:
 
     Not that of np.result_type, which has none for bfloat16 and whole numbers.
     """
-    found = functools.reduce(
-        np.maximum, (one.values[:0].reshape(-1) for one in values if isinstance(one, LoDTensor))
-    )
+    arrays = [one.values[:0].reshape(-1) for one in values if isinstance(one, LoDTensor)]
     numbers = [one for one in values if not isinstance(one, LoDTensor)]
+    if not arrays:
+        return np.result_type(*map(np.asarray, numbers))
+    found = functools.reduce(np.maximum, arrays)
     for number in sorted(numbers, key=lambda one: isinstance(one, int)):  # floats make all floats
         try:
             found = np.maximum(found, number)

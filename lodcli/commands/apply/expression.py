@@ -9,23 +9,26 @@ from typing import Any
 import numpy as np
 
 from lodcli.commands.apply.arguments import Parameter, described
-from lodcli.commands.apply.coalesced_texts import coalesced_texts
 from lodcli.commands.apply.elementwise import (
     Values,
     aligned,
     arithmetic,
+    chosen,
     coalesced,
     compared,
     paired,
     stacked,
     with_valid,
 )
+from lodcli.commands.apply.nullable import Nullable
+from lodcli.commands.apply.picked_texts import picked_texts
 from lodcli.commands.apply.skipping_nulls import SKIPPING, pooled, refusal
 from lodcli.commands.choose.item_values import fits
 from lodcli.expressions.decimals import exact_floats
 from lodcli.expressions.evaluation import Evaluation
-from lodcli.expressions.functions import BINARY, COALESCE, COMPARISONS, FUNCTIONS, GROWING, INDEX
+from lodcli.expressions.functions import BINARY, COALESCE, COMPARISONS, FUNCTIONS, GROWING
 from lodcli.expressions.parsing import Parsed, function_name, is_length, words_of
+from lodcli.expressions.texts import Packed
 from lodcli.expressions.units import as_numbers
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.schema import Schema
@@ -37,6 +40,7 @@ from lodcli.kernels.errors import (
     NullError,
 )
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.plugins import find_op, working
 from lodcli.kernels.ops.pooling.pool import sequence_sum
 from lodcli.kernels.ops.registry import OPS, OpEntry
@@ -47,7 +51,7 @@ from lodcli.kernels.tensor.nulls import Nulls
 
 # Besides the ops, such as sum, and the functions of all expressions.
 _OWN = ("all", "any", "length", "stack")
-_NEVER_NAN = ("all", "any", "length", "isnan", "isfinite", INDEX)
+_NO_LEVEL = "{} takes a tensor with a level; this has none"
 # Options that are values of the tensor.
 _OF_VALUES = {"pad_value", "tokens", "blank"}
 # The difference of two dates, and a unit for durations whose unit does not matter.
@@ -78,8 +82,8 @@ class TensorExpression(Parsed):
     [-3.0, -1.0, -8.0]
     """
 
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
+    def __init__(self, text: str, tree: ast.expr | None = None) -> None:
+        super().__init__(text, tree)
         calls = [node for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
         self.keeps = True
         for call in calls:
@@ -95,15 +99,7 @@ class TensorExpression(Parsed):
     def check(self, schema: Schema) -> None:
         """Raise ExpressionError if a tensor that it names does not exist, or holds no numbers."""
         self.know(schema)
-        # By name of a tensor that may have nulls, whether it has lists.
-        self._nullable = {
-            spec.name: len(spec.levels) > spec.marks.is_text for spec in schema if spec.nullable
-        }
-        self._floats = {
-            spec.name
-            for spec in schema
-            if is_float(spec.dtype) or isinstance(spec.marks.unit, Decimals)
-        }
+        self._known_nulls = Nullable(self, schema)
         of_any_kind = {
             id(one) for node in self._of_any_kind() for one in [node, *self.texts_of(node)]
         }
@@ -139,69 +135,22 @@ class TensorExpression(Parsed):
             tensors: those it names, or any, with equally many outermost items.
             first: the number of the first item.
         """
-        if parts := self.texts_of(self.tree):
-            return self._texts(parts, tensors)
+        values = _Tensors(self, tensors, first)
         with np.errstate(all="ignore"):
-            found = _Tensors(self, tensors, first).of(self.tree)
+            if self.texts_of(self.tree):
+                return values.texts(self.tree)
+            found = values.of(self.tree)
             unit = self.marks_of(self.tree)[1].unit
             if unit == _DAYS:  # no unit of a tensor
                 found, unit = arithmetic(np.multiply, found, 86_400), _SECONDS
         assert isinstance(found, LoDTensor)
         return _with_unit(found.to_device("cpu"), unit)
 
-    def _texts(self, parts: list[ast.expr], tensors: Mapping[str, LoDTensor]) -> LoDTensor:
-        """Return the first of several texts that is not null."""
-        texts: list[LoDTensor | str] = []
-        for part in parts:
-            name, words = self.named(part), words_of(part)
-            if words is not None and isinstance(part, ast.Constant):
-                texts += words
-            elif name is not None and self.is_text(part):
-                texts.append(tensors[name])
-            else:
-                self.fail(part, "expected a text in quotes, or a tensor of texts")
-        try:
-            return coalesced_texts(texts)
-        except LodError as error:
-            self.fail(self.tree, str(error))
-
     def nulls(self) -> bool:
         """Return whether the value may have nulls: of an empty sequence, no time is the first."""
-        return self._may_be_null(self.tree) or any(
+        return self._known_nulls.may_be_null(self.tree) or any(
             isinstance(self.marks[one].unit, Times | Categories) for one in self.tensors
         )
-
-    def _may_be_null(self, node: ast.AST) -> bool:
-        waiting = [node]  # not recursive: a sum may be long
-        while waiting:
-            one = waiting.pop()
-            name = self.named(one)
-            if isinstance(one, ast.Call) and function_name(one) == COALESCE:
-                found = self._has_null_lists(one) or all(map(self._may_be_null, one.args))
-            elif isinstance(one, ast.Compare) and isinstance(one.ops[0], ast.Is | ast.IsNot):
-                found = self._has_null_lists(one)
-            else:
-                found = name in self._nullable or any(map(self._may_be_nan, _conditions(one)))
-                if name is None and not (isinstance(one, ast.Call) and is_length(one)):
-                    waiting += ast.iter_child_nodes(one)
-            if found:
-                return True
-        return False
-
-    def _may_be_nan(self, node: ast.expr) -> bool:
-        """Return whether values may be nan, which is null as a condition."""
-        name = self.named(node)
-        if name is not None:
-            return name in self._floats
-        if isinstance(node, ast.UnaryOp) and not isinstance(node.op, ast.Not):
-            return self._may_be_nan(node.operand)
-        if isinstance(node, ast.Call):
-            return function_name(node) not in _NEVER_NAN
-        return not isinstance(node, ast.Compare | ast.BoolOp | ast.UnaryOp | ast.Constant)
-
-    def _has_null_lists(self, node: ast.AST) -> bool:
-        """Return whether a part may have a null list, which is one in `x is None` as well."""
-        return any(self._nullable.get(self.named(one) or "", False) for one in ast.walk(node))
 
     def picks(self, function: str) -> bool:
         entry = op_of(function)
@@ -250,9 +199,10 @@ class _Tensors(Evaluation[Values]):
         return values.values if isinstance(values, LoDTensor) else np.asarray(values)
 
     def condition(self, values: Values) -> Values:
-        if not isinstance(values, LoDTensor) or not is_float(values.dtype) or values.row_shape:
+        if not isinstance(values, LoDTensor) or not is_float(values.dtype):
             return values
         known: Any = LoDTensor(~np.isnan(values.values)).to_device("cpu").data
+        known = known.all(axis=tuple(range(1, known.ndim)))  # a row is null as a whole
         return values if known.all() else with_valid(values, known)
 
     def mapped(self, function: Callable[[Array], Array], values: Values) -> Values:
@@ -275,15 +225,17 @@ class _Tensors(Evaluation[Values]):
     def paired(
         self, function: Callable[[Array, Array], Array], left: Values, right: Values
     ) -> Values:
-        assert isinstance(left, LoDTensor)
-        assert isinstance(right, LoDTensor)
         return paired(function, left, right)
 
     def coalesced(self, left: Values, right: Values) -> Values:
         return coalesced(left, right) if isinstance(left, LoDTensor) else left
 
+    def chosen(self, condition: Values, left: Values | None, right: Values | None) -> Values:
+        return chosen(condition, left, right)
+
     def missing(self, values: Values) -> Values:
-        assert isinstance(values, LoDTensor)
+        if not isinstance(values, LoDTensor):
+            return False
         rows = values.nulls.rows
         null = np.zeros(values.rows, np.bool_) if rows is None else ~rows
         above = Nulls.of([*values.nulls.masks[:-1], None])
@@ -317,6 +269,17 @@ class _Tensors(Evaluation[Values]):
         found = LoDTensor(data, texts.lod.without_finest(), nulls=nulls)
         return found.to_device(self._values[name].device)
 
+    def texts(self, node: ast.expr) -> LoDTensor:
+        """Return the texts that a part picks."""
+        pool: list[Packed] = []
+        numbers = self.numbered(node, pool)
+        if not isinstance(numbers, LoDTensor):
+            self.fail(node, "expected a tensor of texts or a condition, found one text")
+        try:
+            return picked_texts(numbers.to_device("cpu"), pool)
+        except LodError as error:
+            self.fail(node, str(error))
+
     def index(self) -> Values:
         one = next(iter(self._values.values()))
         numbers = LoDTensor(np.arange(self._first, self._first + len(one)))
@@ -330,22 +293,33 @@ class _Tensors(Evaluation[Values]):
             return self._stack(node)
         if len(node.args) != 1 or node.keywords:
             self.fail(node, f"{name} takes one argument, as in {name}(data)")
-        name_of = self.expression.named(node.args[0])
-        if name == "length" and name_of is not None:
-            values: Values = self._values[name_of]  # only its index, which may have nulls
-        else:
-            values = self.of(node.args[0])
-        if not isinstance(values, LoDTensor) or not values.lod.n_levels:
-            self.fail(node.args[0], f"{name} takes a tensor with a level; this has none")
         if name == "length":
-            lengths = LoDTensor(values.lod.lengths(-1), values.lod.without_finest())
-            return lengths.to_device(values.device)
+            return self._length(node.args[0])
+        values = self.of(node.args[0])
+        if not isinstance(values, LoDTensor) or not values.lod.n_levels:
+            self.fail(node.args[0], _NO_LEVEL.format(name))
         self._require_defined(node, name)
         # The number of values that are not 0, or that are.
         found = arithmetic(np.not_equal if name == "any" else np.equal, values, 0)
         assert isinstance(found, LoDTensor)
         counts = pooled(name, sequence_sum, found.astype(np.int64))
         return arithmetic(np.greater if name == "any" else np.equal, counts, 0)
+
+    def _length(self, node: ast.expr) -> Values:
+        """Return the lengths of the finest lists of a part; of texts without lists, their bytes."""
+        name, text = self.expression.named(node), self.expression.is_text(node)
+        if name is not None:  # only its index, which may have nulls
+            values: Values = self._values[name]
+        else:
+            values = self.numbered(node, []) if text else self.of(node)
+        lod = values.lod if isinstance(values, LoDTensor) else LoD()
+        if text and name is not None and lod.n_levels > 1:
+            lod = lod.without_finest()
+        if text and not lod.n_levels:
+            return self.text_lengths(node)
+        if not isinstance(values, LoDTensor) or not lod.n_levels:
+            self.fail(node, _NO_LEVEL.format("length"))
+        return LoDTensor(lod.lengths(-1), lod.without_finest()).to_device(values.device)
 
     def _stack(self, node: ast.Call) -> Values:
         if len(node.args) < 2 or node.keywords:
@@ -388,12 +362,13 @@ class _Tensors(Evaluation[Values]):
         try:
             if isinstance(unit, Times) and "pad_value" in options:
                 options["pad_value"] = in_unit(options["pad_value"], made or unit)
-            elif isinstance(unit, Times) and entry.name == "mean":
-                options["pad_value"] = np.nan  # as a time, a null
             if entry.marks:
                 tensor = _with_unit(tensor, _SECONDS if unit == _DAYS else unit)
             if entry.name in SKIPPING:
-                result = pooled(entry.name, lambda one: own.function(one, **options), tensor)
+                padded = "pad_value" in options
+                result = pooled(
+                    entry.name, lambda one: own.function(one, **options), tensor, padded=padded
+                )
             else:
                 result = _under_null_lists(lambda one: own.function(one, **options), entry, tensor)
             if entry.name == "diff" and isinstance(unit, Times) and not is_float(tensor.dtype):
@@ -404,7 +379,7 @@ class _Tensors(Evaluation[Values]):
         except NotFloatingError as error:
             self.fail(node, f"{error}; --dtype float32 converts them first")
         except NullError:
-            given = ast.get_source_segment(self.expression.text, node.args[0])
+            given = self.expression.source_of(node.args[0])
             value = "'..'" if isinstance(unit, Times | Categories) else "0"
             remedy = f"write {entry.name}({COALESCE}({given}, {value}))"
             rows = tensor.nulls.rows is not None
@@ -451,13 +426,6 @@ class _Tensors(Evaluation[Values]):
             return ast.literal_eval(node)
         except ValueError:
             self.fail(node, "expected a number, a text in quotes or a list of them")
-
-
-def _conditions(node: ast.AST) -> list[ast.expr]:
-    """Return the parts of which `and`, `or` or `not` asks whether they are true."""
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        return [node.operand]
-    return node.values if isinstance(node, ast.BoolOp) else []
 
 
 def _under_null_lists(

@@ -2,47 +2,50 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 
-import numpy as np
-
-from lodcli.commands.choose.item_values import both_valid
+from lodcli.commands.choose.item_values import OF_NOTHING, PICKING, both_valid, known_of
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.nulls import Nulls
+from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
 
-# The last two do not skip them, but are null if the row is.
-SKIPPING = ("sum", "mean", "max", "min", "any", "all", "first", "last")
+# Null for a sequence without rows, unless they are given a pad_value.
+UNDEFINED = ("mean", "max", "min", "sqrt", *PICKING)
+# All but those that pick a row skip nulls.
+SKIPPING = (*OF_NOTHING, *UNDEFINED)
 
 
-def pooled(name: str, function: Callable[[LoDTensor], LoDTensor], tensor: LoDTensor) -> LoDTensor:
+def pooled(
+    name: str,
+    function: Callable[[LoDTensor], LoDTensor],
+    tensor: LoDTensor,
+    *,
+    padded: bool = False,
+) -> LoDTensor:
     """Return a function of the rows of each sequence, of those that are not null.
 
-    The result is null for a null sequence, and for one of which all rows are null.
+    The result is null for a null sequence, and for one of which all rows are null. Without rows it
+    is null too, unless `name` is in OF_NOTHING.
 
     Args:
         name: of the op, in SKIPPING.
         function: the op, whose result has a row for each sequence of a level.
         tensor: may have nulls.
+        padded: whether the op has a value for a sequence without rows.
     """
-    if not tensor.nulls:
-        return function(tensor)
-    mask = tensor.nulls.rows
-    valid = np.ones(tensor.rows, np.bool_) if mask is None else mask
-    picks = name in ("first", "last")
-    rows = Nulls.of([*[None] * tensor.lod.n_levels, None if picks else mask])
-    found = function(LoDTensor(tensor.values, tensor.lod, tensor.marks, rows).drop_nulls())
-    offsets = tensor.lod.absolute(found.lod.n_levels)
-    known = offsets[1:] == offsets[:-1]
-    if picks:
-        places = offsets[:-1] if name == "first" else offsets[1:] - 1
-        known[~known] = valid[places[~known]]
-    else:
-        counts = np.concatenate([[0], np.cumsum(valid)])[offsets]
-        known |= counts[1:] > counts[:-1]
-    *above, null = tensor.nulls.masks[: found.lod.n_levels + 1]
-    known = functools.reduce(both_valid, (null, found.nulls.rows), known)
-    return LoDTensor(found.values, found.lod, found.marks, Nulls.of([*above, known]))
+    masks, given = tensor.nulls.masks, tensor
+    if masks:
+        rows = NO_NULLS if name in PICKING else Nulls.of([*[None] * tensor.lod.n_levels, masks[-1]])
+        given = LoDTensor(tensor.values, tensor.lod, tensor.marks, rows).drop_nulls()
+    found = function(given)
+    depth = found.lod.n_levels
+    offsets = tensor.lod.absolute(depth)
+    known = known_of(name, offsets, tensor.nulls.rows, of_nothing=padded)
+    *above, null = masks[: depth + 1] or [None] * (depth + 1)
+    valid = both_valid(both_valid(null, found.nulls.rows), known)
+    nulls = Nulls.of([*above, valid])
+    if nulls:  # which a GPU has not
+        found = found.to_device("cpu")
+    return LoDTensor(found.values, found.lod, found.marks, nulls)
 
 
 def refusal(op: str, tensor: LoDTensor, remedy: str = "") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import math
 import os
@@ -60,7 +61,12 @@ from lodcli.shell.targets import Target
 
 _SORTED, _REORDERED = "sort_by_length", "reorder_by_rank"
 _ARITHMETIC: Mapping[str, np.ufunc] = {str(name): ufunc for name, ufunc in UFUNCS.items()}
-_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+_OPERATORS: Mapping[str, type[ast.operator]] = {
+    "add": ast.Add,
+    "sub": ast.Sub,
+    "mul": ast.Mult,
+    "div": ast.Div,
+}
 
 
 @dataclass(frozen=True)
@@ -405,22 +411,22 @@ def _of_units(step: Step, tensors: Sequence[LoDTensor], device: str, name: str) 
             if joined(first, tensor, level, f"sequence_{step.name}") is not None:
                 tensor = _under(first.lod.above(level), tensor)
             named[names[1]] = tensor
-        one, other = (f"tensor({name!r})" for name in names)
-        number = repr(step.number).replace("inf", "1e999").replace("nan", "(1e999 - 1e999)")
-        other = other if step.number is None else number
-        text = f"{one} {_SIGNS[step.name]} {other}"
+        one, other = (_reference(name) for name in names)
+        if step.number is not None:
+            other = ast.Constant(step.number)
+        tree: ast.expr = ast.BinOp(one, _OPERATORS[step.name](), other)
     elif step.name in OF_TIMES and isinstance(units[0], Times):
         if first.nulls and not step.entry.nulls:
             return None  # which the op refuses
         values = {key: value for key, value in step.values.items() if key != "backend"}
         if isinstance(values.get("pad_value"), str):
             values["pad_value"] = as_value(values["pad_value"], first)
-        for key, value in values.items():  # an expression cannot say nan
+        for key, value in values.items():  # no time is nan
             if isinstance(value, float) and not math.isfinite(value):
                 values[key] = str(value)
-        options = [f"{key}={value!r}" for key, value in values.items()]
+        options = [ast.keyword(key, ast.Constant(value)) for key, value in values.items()]
         named = {name: first}
-        text = f"{step.name}({', '.join([as_written(name), *options])})"
+        tree = ast.Call(ast.Name(step.name, ast.Load()), [_reference(name)], options)
     else:
         wanted = step.described.inputs
         for place, unit in enumerate(units):
@@ -430,13 +436,18 @@ def _of_units(step: Step, tensors: Sequence[LoDTensor], device: str, name: str) 
                 raise InvalidDataError(why)
         return None
     try:
-        expression = TensorExpression(text)
+        expression = TensorExpression("", tree)
         expression.check(schema_of(named))
         return expression.of({name: item.to_device(device) for name, item in named.items()})
     except ExpressionError as error:
         said = str(error).partition(": ")[2]
         begins = "" if said.startswith(f"{step.name} ") else f"{step.name}: "
         raise InvalidDataError(f"{begins}{said}") from None
+
+
+def _reference(name: str) -> ast.expr:
+    """Return the part of an expression that names a tensor."""
+    return ast.Call(ast.Name("tensor", ast.Load()), [ast.Constant(name)], [])
 
 
 def _under(lod: LoD, tensor: LoDTensor) -> LoDTensor:

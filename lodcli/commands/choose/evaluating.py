@@ -47,7 +47,7 @@ def item_values(expression: Expression, items: Items, source: Reference) -> Valu
         first += count
     data = [one.data for one in found]
     if len({one.dtype for one in data}) > 1:
-        # Some batches have nan.
+        # Some batches have whole numbers beyond 64 bits.
         data = [as_floats(one) for one in data]
     return Values(np.concatenate(data), None, _joined([one.valid for one in found], data))
 

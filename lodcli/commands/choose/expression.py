@@ -15,6 +15,7 @@ from lodcli.commands.choose.item_values import (
     REDUCTIONS,
     Values,
     below,
+    chosen,
     coalesced,
     combined,
     elementwise,
@@ -115,7 +116,8 @@ class Expression(Parsed):
                 take = 'compare a text with a word or a text, as in NAME == "word"'
                 take += '; of texts in a list take one, as in any(NAME == "word")'
             self.fail(self.tree, f"has several values for an item, one for each {several}; {take}")
-        return replace(found, data=np.broadcast_to(found.data, (count,)))
+        valid = None if found.valid is None else np.broadcast_to(found.valid, (count,))
+        return replace(found, data=np.broadcast_to(found.data, (count,)), valid=valid)
 
 
 class _Items(Evaluation[Values]):
@@ -159,11 +161,11 @@ class _Items(Evaluation[Values]):
         return Values(found, below(lod, depth), masks[depth], masks[0] if depth else None)
 
     def contained(self, node: ast.expr, values: ast.expr) -> Values:
-        texts = self.expression.texts_of(values)
-        name, marks = self.expression.marks_of(texts[0] if texts else values)
         if not isinstance(values, ast.Constant):
-            depth = self._tensors[name][0].n_levels if marks.is_text else 1
-            if depth == 1 and (marks.is_text or self.of(values).rows is None):
+            text = self.expression.is_text(values)
+            found = self.numbered(values, []) if text else self.of(values)
+            if found.rows is None:
+                name = self.expression.text_of(values)
                 self.fail(values, f"{name} is one value for each item; compare it with ==")
         return super().contained(node, values)
 
@@ -202,6 +204,9 @@ class _Items(Evaluation[Values]):
     def coalesced(self, left: Values, right: Values) -> Values:
         return coalesced(left, right, self._numbers.start)
 
+    def chosen(self, condition: Values, left: Values | None, right: Values | None) -> Values:
+        return chosen(condition, left, right, self._numbers.start)
+
     def elementwise(self, function: np.ufunc, values: Values) -> Values:
         return elementwise(function, values)
 
@@ -231,8 +236,20 @@ class _Items(Evaluation[Values]):
             self.fail(node, "write length(), length(LEVEL) or length(TENSOR)")
         if not any(lod.n_levels for lod, _ in self._tensors.values()):
             self.fail(node, "the items are rows and have no length")
+        if node.args and not _names_level(node.args[0]):
+            return self._counts(node.args[0])
         lod, depth = self._level(node.args[0]) if node.args else (self._at(node, 0), 0)
         return Values(lod.lengths(depth), below(lod, depth))
+
+    def _counts(self, node: ast.expr) -> Values:
+        """Return how many values a part has in each item; of texts, how many bytes each has."""
+        text = self.expression.is_text(node)
+        rows = (self.numbered(node, []) if text else self.of(node)).rows
+        if rows is not None:
+            return Values(np.diff(rows))
+        if text:
+            return self.text_lengths(node)
+        self.fail(node, "length takes lists, this is one value for each item")
 
     def _at(self, node: ast.expr, depth: int) -> LoD:
         """Return the index of the tensors that have a level of this number, or fail."""
@@ -273,3 +290,9 @@ class _Items(Evaluation[Values]):
         names = [name for name in deepest.names if name]
         known = ", ".join([*names, *map(str, range(deepest.n_levels))])
         self.fail(node, f"no level {ast.unparse(node)} from the items down; there are: {known}")
+
+
+def _names_level(node: ast.expr) -> bool:
+    """Return whether the argument of length is a level or a tensor, and not computed."""
+    of_tensor = isinstance(node, ast.Call) and function_name(node) == "tensor"
+    return of_tensor or isinstance(node, ast.Name | ast.Attribute | ast.Constant)

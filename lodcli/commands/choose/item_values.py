@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,9 @@ from lodcli.kernels.ops.pooling.pool import (
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.nulls import Mask
 
+# Functions of all values that have a result without any, and those that pick one and skip no nulls.
+OF_NOTHING, PICKING = ("sum", "any", "all"), ("first", "last")
+Dtype = np.dtype[Any] | None
 _LEAST = -(2**63)
 _WIDEST = np.dtype(np.longdouble)
 # Functions whose result may be the negative of a value.
@@ -60,17 +64,22 @@ class Values:
 
     @property
     def true(self) -> Mask:
-        """Where the data is neither 0, nan nor null."""
-        one = self.condition
-        found: Mask = one.data != 0
-        return found if one.valid is None else found & one.valid
+        """Where the data is neither 0, nan nor null, also of single values of a row."""
+        found: Mask = np.not_equal(self.data, 0)
+        if is_float(self.data.dtype):
+            found = found & ~np.isnan(self.data)
+        if self.valid is None:
+            return found
+        return found & self.valid.reshape(-1, *[1] * (found.ndim - 1))
 
     @property
     def condition(self) -> Values:
-        """The values with nulls in place of nan, as of the first of an empty list."""
-        if not is_float(self.data.dtype) or self.data.ndim != 1:
+        """The values with nulls in place of nan."""
+        if not is_float(self.data.dtype) or not self.data.ndim:
             return self
         known = ~np.isnan(self.data)
+        if known.ndim > 1:  # a row of several values is null as a whole
+            known = np.asarray(known.all(axis=tuple(range(1, known.ndim))))
         return self if known.all() else replace(self, valid=both_valid(self.valid, known))
 
     @property
@@ -126,36 +135,15 @@ def combined(
     Raises:
         InvalidDataError: they have different rows, or the function is not defined for them.
     """
-    rows = left.rows if left.rows is not None else right.rows
-    for one in (left, right):
-        if one.rows is rows or one.rows is None or rows is None:
-            continue
-        counts, others = np.diff(rows), np.diff(one.rows)
-        if not np.array_equal(counts, others):
-            item = int(np.argmax(counts != others))
-            raise InvalidDataError(
-                f"the two sides have different numbers of rows in item {first + item}: "
-                f"{counts[item]} and {others[item]}"
-            )
+    rows = _common_rows((left, right), first)
     a, b = (_repeated(one, one.number, rows) for one in (left, right))
     masks = [
         one.valid if one.valid is None else _repeated(one, one.valid, rows) for one in (left, right)
     ]
     valid = valid_of(function, (a, b), masks)
     items = both_valid(left.items, right.items)
-    if a.ndim and b.ndim:
-        if a.ndim > 1 and b.ndim > 1 and a.shape[1:] != b.shape[1:]:
-            raise InvalidDataError(
-                f"the two sides have rows of shape {a.shape[1:]} and {b.shape[1:]}"
-            )
-        rank = max(a.ndim, b.ndim)
-        a, b = (one.reshape(*one.shape, *[1] * (rank - one.ndim)) for one in (a, b))
-        if {a.dtype, b.dtype} == {_WIDEST, np.dtype(np.float64)}:
-            a, b = a.astype(np.float64), b.astype(np.float64)  # 0.1 of decimals is that of floats
-    elif a.ndim or b.ndim:
-        compares = function in COMPARISONS.values()
-        a_dtype, b_dtype = ((one.data if compares else one.number).dtype for one in (left, right))
-        a, b = (a, rounded(b, a_dtype)) if a.ndim else (rounded(a, b_dtype), b)
+    compares = function in COMPARISONS.values()
+    a, b = _of_one_kind(a, b, *(one.data.dtype if compares else None for one in (left, right)))
     if function is np.power:
         a, b = as_floats(a), as_floats(b)
     if a.dtype == b.dtype == np.int64 and (a.ndim or b.ndim) and not fits(function, a, b):
@@ -165,6 +153,93 @@ def combined(
     except TypeError:  # a remainder of complex numbers
         what = f"{function.__name__} is not defined for {a.dtype} and {b.dtype}"
         raise InvalidDataError(what) from None
+
+
+def _common_rows(values: Sequence[Values], first: int) -> Offsets | None:
+    """Return the offsets of the rows that values have or are broadcast to; None without rows.
+
+    Raises:
+        InvalidDataError: they have different rows.
+    """
+    several = [one.rows for one in values if one.rows is not None]
+    for one in several[1:]:
+        if one is several[0]:
+            continue
+        counts, others = np.diff(several[0]), np.diff(one)
+        if not np.array_equal(counts, others):
+            item = int(np.argmax(counts != others))
+            raise InvalidDataError(
+                f"the two sides have different numbers of rows in item {first + item}: "
+                f"{counts[item]} and {others[item]}"
+            )
+    return several[0] if several else None
+
+
+def _of_one_kind(
+    a: Array, b: Array, a_dtype: Dtype = None, b_dtype: Dtype = None
+) -> tuple[Array, Array]:
+    """Return two arrays with as many axes; a number is rounded to the other's dtype.
+
+    Args:
+        a, b: the arrays.
+        a_dtype, b_dtype: the dtypes to round to; None for those of the arrays.
+
+    Raises:
+        InvalidDataError: rows of different shapes.
+    """
+    if not a.ndim or not b.ndim:
+        if a.ndim:
+            b = rounded(b, a_dtype or a.dtype)
+        elif b.ndim:
+            a = rounded(a, b_dtype or b.dtype)
+        return a, b
+    a, b = _in_axes(a, b)
+    if {a.dtype, b.dtype} == {_WIDEST, np.dtype(np.float64)}:
+        a, b = a.astype(np.float64), b.astype(np.float64)  # 0.1 of decimals is that of floats
+    return a, b
+
+
+def _in_axes(*arrays: Array) -> list[Array]:
+    """Return arrays with equally many axes. Raises InvalidDataError: rows of different shapes."""
+    shapes = list(dict.fromkeys(one.shape[1:] for one in arrays if one.ndim > 1))
+    if len(shapes) > 1:
+        raise InvalidDataError(f"the two sides have rows of shape {shapes[0]} and {shapes[1]}")
+    rank = max(one.ndim for one in arrays)
+    return [one.reshape(*one.shape, *[1] * (rank - one.ndim)) for one in arrays]
+
+
+def chosen(condition: Values, left: Values | None, right: Values | None, first: int) -> Values:
+    """Return values of the left where a condition is true, and else of the right.
+
+    Args:
+        condition: is not true where it is null or nan.
+        left, right: None for nulls; not both.
+        first: the number of the first item, for messages.
+
+    Raises:
+        InvalidDataError: they have different rows.
+    """
+    given = [one for one in (condition, left, right) if one is not None]
+    rows = _common_rows(given, first)
+    true = _repeated(condition, condition.true, rows)
+    sides, valid = list[Array](), list[Array]()
+    for one in (left, right):
+        mask = None if one is None else one.valid
+        if one is None or mask is None:
+            valid.append(np.asarray(one is not None))
+        else:
+            valid.append(_repeated(one, mask, rows))
+        sides.append(np.zeros((), np.int64) if one is None else _repeated(one, one.number, rows))
+    true, a, b = _in_axes(true, *_of_one_kind(sides[0], sides[1]))
+    data = np.where(true, a, b)
+    known = np.where(
+        true, *(one.reshape(*one.shape, *[1] * (data.ndim - one.ndim)) for one in valid)
+    )
+    if known.ndim > 1:  # a row of several values is null as a whole
+        known = np.asarray(known.all(axis=tuple(range(1, known.ndim))))
+    items = functools.reduce(both_valid, (one.items for one in given))
+    whole = None if known.all() else np.broadcast_to(known, data.shape[:1])
+    return Values(data, rows, whole, items)
 
 
 def coalesced(left: Values, right: Values, first: int) -> Values:
@@ -274,29 +349,12 @@ def _pooled(reference: Callable[..., Array], values: Values) -> Array:
     return pooled
 
 
-def _or_nan(reference: Callable[..., Array]) -> Callable[[Values], Array]:
-    def reduced(values: Values) -> Array:
-        found: Array = _pooled(reference, values)
-        offsets = _flat(values)[1]
-        empty = offsets[1:] == offsets[:-1]
-        if not empty.any():
-            return found
-        floats = as_floats(found)
-        wide: Array = floats.astype(np.result_type(floats.dtype, np.float64))
-        wide[empty] = np.nan
-        return wide
-
-    return reduced
-
-
 def _one_row(reference: Callable[..., Array]) -> Callable[[Values], Array]:
-    reduced = _or_nan(reference)
-
     def one(values: Values) -> Array:
         if values.data.ndim > 1:
             shape = values.data.shape[1:]
             raise InvalidDataError(f"rows have shape {shape}; name a column, as in data[0]")
-        return reduced(values)
+        return _pooled(reference, values)
 
     return one
 
@@ -318,31 +376,50 @@ def _all(values: Values) -> Array:
     return np.equal(_pooled(segment_sum, Values(values.data == 0, values.rows)), 0)
 
 
+def known_of(name: str, offsets: Offsets, valid: Mask | None, *, of_nothing: bool = False) -> Mask:
+    """Return for which sequences a function of all their values has one, (S,) bool.
+
+    Args:
+        name: of the function.
+        offsets: (S + 1,), of the sequences.
+        valid: (N,), which rows are not null; None for all.
+        of_nothing: whether a sequence without rows has one, also if `name` is not in OF_NOTHING.
+    """
+    full = offsets[1:] > offsets[:-1]
+    known: Mask = full
+    if valid is not None and name in PICKING:
+        known = full.copy()
+        known[full] = valid[(offsets[:-1] if name == "first" else offsets[1:] - 1)[full]]
+    elif valid is not None:
+        counts = np.concatenate([[0], np.cumsum(valid)])[offsets]
+        known = counts[1:] > counts[:-1]
+    return known | ~full if of_nothing or name in OF_NOTHING else known
+
+
 def reduced(name: str, values: Values) -> Values:
     """Return a function of all values of each item, by its name.
 
-    Nulls are skipped, but `first` and `last` may be null. The result is null for a null item, and
-    for one of which all values are null.
+    Nulls are skipped, but `first` and `last` may be null. The result is null for a null item, for
+    one of which all values are null, and, unless `name` is in OF_NOTHING, for one without values.
     """
-    function, valid, rows = REDUCTIONS[name], values.valid, values.rows
-    if valid is None:
-        return Values(function(values), valid=values.items)
+    valid, rows = values.valid, values.rows
     if rows is None:
-        rows = np.arange(valid.size + 1)
-    if name in ("first", "last"):
-        known = function(Values(valid, rows)) != 0  # nan if there is no row
-    else:
+        rows = np.arange(len(values.data) + 1)
+    # Rows of no values have none.
+    known = known_of(name, rows * 0 if 0 in values.data.shape[1:] else rows, valid)
+    given = values
+    if valid is not None and name not in PICKING:
         counts = np.concatenate([[0], np.cumsum(valid)])[rows]
-        known = (np.diff(counts) > 0) | (np.diff(rows) == 0)
-        values = Values(values.data[valid], counts, None, values.items)
-    return Values(function(values), valid=both_valid(known, values.items))
+        given = Values(values.data[valid], counts)
+    mask = both_valid(None if known.all() else known, values.items)
+    return Values(REDUCTIONS[name](given), valid=mask)
 
 
 REDUCTIONS: dict[str, Callable[[Values], Array]] = {
     "sum": _sum,
-    "mean": _or_nan(segment_mean),
-    "max": _or_nan(segment_max),
-    "min": _or_nan(segment_min),
+    "mean": functools.partial(_pooled, segment_mean),
+    "max": functools.partial(_pooled, segment_max),
+    "min": functools.partial(_pooled, segment_min),
     "first": _one_row(segment_first),
     "last": _one_row(segment_last),
     "any": _any,

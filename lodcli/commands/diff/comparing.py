@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lodcli.expressions.units import MOMENTS, joint_unit
 from lodcli.formats.core.errors import naming_file
 from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.core.schema import TensorSpec
@@ -22,7 +23,8 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.places import branch_of
 from lodcli.kernels.tensor.casting import scaled
 from lodcli.kernels.tensor.compare import same_bytes
-from lodcli.kernels.tensor.marks import Decimals, Unit
+from lodcli.kernels.tensor.exchange.time_texts import NANOSECONDS
+from lodcli.kernels.tensor.marks import Decimals, Times, Unit
 from lodcli.kernels.tensor.nulls import Mask
 from lodcli.reports.comparison import Difference
 
@@ -209,12 +211,32 @@ def _same_nulls(result: TensorComparison, a: _Side, b: _Side, first: int) -> boo
     return True
 
 
-def _scaled(rows: Array, spec: TensorSpec) -> Array:
-    """Return rows; of decimals their values, for the other file may have another scale."""
+def _common_unit(one: Unit | None, other: Unit | None) -> Unit | None:
+    """Return the unit in which values of two are compared; None for numbers.
+
+    Times of one kind, and dates and timestamps, are compared in the finer of their units.
+    """
+    if one == other:
+        return one
+    if isinstance(one, Times) and isinstance(other, Times):
+        kinds = {one.kind, other.kind}
+        if len(kinds) == 1 or kinds == MOMENTS:
+            return joint_unit(one, other)
+    return None
+
+
+def _in_common(rows: Array, spec: TensorSpec, joint: Unit | None) -> Array:
+    """Return rows in another unit; of decimals the values, for the other file may have floats."""
     unit = spec.marks.unit
-    if not isinstance(unit, Decimals):
+    if isinstance(unit, Decimals):
+        return scaled(rows.astype(np.longdouble), unit).astype(np.float64)
+    if not isinstance(unit, Times) or not isinstance(joint, Times):
         return rows
-    return scaled(rows.astype(np.longdouble), unit).astype(np.float64)
+    factor = NANOSECONDS[unit.unit] // NANOSECONDS[joint.unit]
+    most = (2**63 - 1) // factor
+    # A time beyond 64 bits differs from all of the other file: its product would wrap to one.
+    held = (rows <= most) & (rows >= -most)
+    return np.where(held, rows * factor, np.where(rows > 0, 2**63 - 1, -(2**63)))
 
 
 def _compare_values(
@@ -222,13 +244,14 @@ def _compare_values(
 ) -> None:
     lod, one, two = a.lod, a.spec, b.spec
     result.rows = one.rows
-    result.unit = one.marks.unit if one.marks.unit == two.marks.unit else None
+    joint = _common_unit(one.marks.unit, two.marks.unit)
+    result.unit = joint
     if not one.row_bytes and not two.row_bytes:
         return  # no values: there may be too many rows to loop over
     size_bytes = (one.rows or 0) * (one.row_bytes + two.row_bytes)
     for start, x, y in checked(ahead(_blocks(a, b), size_bytes)):
         if one.marks.unit != two.marks.unit:
-            x, y = _scaled(x, one), _scaled(y, two)
+            x, y = _in_common(x, one, joint), _in_common(y, two, joint)
         if x.dtype == y.dtype and same_bytes(x, y):
             continue
         unequal = _unequal(x, y, *tolerance)

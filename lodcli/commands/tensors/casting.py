@@ -17,18 +17,22 @@ from lodcli.formats.core.format import Source
 from lodcli.formats.core.options import read_options
 from lodcli.formats.core.schema import Schema, find
 from lodcli.formats.items.indexed_copy import indexed
+from lodcli.formats.values.as_decimals import AsDecimals
 from lodcli.formats.values.as_numbers import AsNumbers
 from lodcli.formats.values.as_times import AsTimes
 from lodcli.formats.values.as_words import AsCategories, AsText, words_of
 from lodcli.formats.values.casting import Cast, numbers_as
 from lodcli.formats.values.changed import Change, Changed
 from lodcli.kernels.errors import OptionError, SelectionError, UnsupportedError
-from lodcli.kernels.tensor.marks import TIME_UNITS, TimeKind, Times
+from lodcli.kernels.tensor.marks import DECIMAL_DIGITS, TIME_UNITS, Decimals, TimeKind, Times
 from lodcli.shell.opened import opened
 from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
 
 _FLAG = "--dtype-unsafe"
+_DECIMALS = re.compile(
+    r"(?:(.+)=)?decimal(32|64|128|256)?\(([0-9]{1,3})(?:, ?(-?[0-9]{1,3}))?\)", re.ASCII
+)
 
 
 def write_cast(source: Reference, dtypes: Sequence[str], target: Target, *, rounded: bool) -> None:
@@ -37,7 +41,7 @@ def write_cast(source: Reference, dtypes: Sequence[str], target: Target, *, roun
     Args:
         source: the file.
         dtypes: a dtype for all tensors of numbers, and `TENSOR=DTYPE`, where DTYPE may also be
-            times, `text` or `category`.
+            times, decimals, `text` or `category`.
         target: the output.
         rounded: see `lodcli.kernels.tensor.casting.cast`; times become those before them.
     """
@@ -62,6 +66,8 @@ def write_cast(source: Reference, dtypes: Sequence[str], target: Target, *, roun
         for name, kind in named.items():
             if isinstance(kind, Times):
                 changes[name] = AsTimes(kind, rounded=rounded, flag=_FLAG)
+            elif isinstance(kind, Decimals):
+                changes[name] = AsDecimals(kind, rounded=rounded, flag=_FLAG)
             else:
                 changes[name] = AsText() if kind == "text" else AsCategories(words[name])
         for name, dtype in made.items():
@@ -73,8 +79,8 @@ def write_cast(source: Reference, dtypes: Sequence[str], target: Target, *, roun
         target.write(changed.schema, changed.batches(), file.read_share)
 
 
-def _kind(text: str) -> tuple[str, Times | str] | None:
-    """Return the tensor, and the times of `TENSOR=timestamp[us, UTC]`, "text" or "category".
+def _kind(text: str) -> tuple[str, Times | Decimals | str] | None:
+    """Return the tensor, and the kind of `TENSOR=timestamp[us, UTC]`, such as "text".
 
     None for a dtype.
     """
@@ -83,6 +89,9 @@ def _kind(text: str) -> tuple[str, Times | str] | None:
         if not equals:
             raise click.UsageError(f"{text}: names no tensor; write for example TENSOR={text}")
         return name, kind
+    decimals = _DECIMALS.fullmatch(text)
+    if decimals is not None:
+        return _decimals(text, *decimals.groups())
     kinds = "|".join(TIME_UNITS)
     found = re.fullmatch(rf"(?:(.+)=)?({kinds})(?:\[([^],]*)(?:, ?([^]]*))?\])?", text)
     if found is None:
@@ -98,6 +107,19 @@ def _kind(text: str) -> tuple[str, Times | str] | None:
             f"{text}: no time zone {zone!r}; write for example UTC, Europe/Oslo or +02:00"
         )
     return name, times
+
+
+def _decimals(
+    text: str, name: str | None, bits: str | None, precision: str, scale: str | None
+) -> tuple[str, Decimals]:
+    """Return the tensor and the decimals of `TENSOR=decimal(10, 2)`."""
+    width = int(bits) if bits else 128 if int(precision) <= DECIMAL_DIGITS[128] else 256
+    decimals = Decimals(int(precision), int(scale or 0), width)
+    wrong = decimals.misfit()
+    if wrong or name is None:
+        example = f"{name or 'TENSOR'}=decimal(10, 2)"
+        raise click.UsageError(f"{text}: {wrong or 'names no tensor'}; write for example {example}")
+    return name, decimals
 
 
 def _is_zone(zone: str) -> bool:
@@ -116,7 +138,7 @@ def _dtypes(schema: Schema, texts: Sequence[str]) -> dict[str, np.dtype[Any]]:
         try:
             dtype = read_options(None, {"dtype": dtype_name}).dtype
         except OptionError as error:
-            others = "text, category, timestamp[us], date, time[us] and duration[us]"
+            others = "text, category, decimal(10, 2), timestamp[us], date, time[us], duration[us]"
             raise OptionError(f"{error}; besides, TENSOR={others}") from None
         assert dtype is not None
         if mark:

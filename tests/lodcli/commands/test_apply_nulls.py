@@ -152,10 +152,10 @@ OF_LISTS: dict[str, list[Any]] = {
     "coalesce(m, l)": [[1.5, 2.5, 3.0], None, [], [0.5], [1.5]],
     "l is None": [[False, True, False], None, [], [True], [False]],
     "sum(l)": [4, None, 0, None, 5],
-    "mean(l)": [2.0, None, 0.0, None, 5.0],
-    "max(m) - min(l)": [1.5, None, 0.0, None, -3.5],
-    "first(l)": [1, None, 0, None, 5],
-    "last(m)": [None, None, 0.0, 0.5, 1.5],
+    "mean(l)": [2.0, None, None, None, 5.0],
+    "max(m) - min(l)": [1.5, None, None, None, -3.5],
+    "first(l)": [1, None, None, None, 5],
+    "last(m)": [None, None, None, 0.5, 1.5],
     "any(l > 3)": [False, None, False, None, True],
     "all(l > 3)": [False, None, True, None, True],
     "length(l)": [3, 0, 0, 1, 1],
@@ -165,7 +165,7 @@ OF_LISTS: dict[str, list[Any]] = {
     "cumsum(coalesce(l, 0))": [[1, 1, 4], None, [], [0], [5]],
     "sum(d)": [[1, None, 2], None, [], [None], [0, 15]],
     "sum(d, level=0)": [3, None, 0, None, 15],
-    "last(d, level=0)": [None, None, 0, None, 8],
+    "last(d, level=0)": [None, None, None, None, 8],
     "sum(l, pad_value=9)": [4, None, 9, None, 5],
 }
 

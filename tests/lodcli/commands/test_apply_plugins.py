@@ -130,7 +130,7 @@ def test_an_op_of_a_plugin_is_one_of_ours(install: Install, lod: Lod, folder: Pa
     done = lod("apply", "twise", "x.lod.h5")
     assert "no op 'twise'; did you mean twice?" in done.stderr
     done = lod("apply", "twise(data)", "x.lod.h5", "-o", "t.lods")
-    assert "no function 'twise'; did you mean twice?" in done.stderr
+    assert "no function 'twise'; did you mean twice or time?" in done.stderr
     entry = find_op("twice")
     assert entry is not None
     assert entry.package == "twice-0 1.0"

@@ -161,7 +161,8 @@ def test_times_are_those_that_arrow_casts(
         ("t=date", 1, "t: row 0: 2024-05-01T12:00:00.000000 is not a whole number of the unit D; "),
         ("day=timestamp[ns]", 0, ""),
         ("wait=timestamp[s]", 4, "wait: only text, whole numbers and such times can be timestamp"),
-        ("t=time[us]", 4, "t: only text, whole numbers and such times can be time[us], this is"),
+        ("t=time[us]", 1, "t: row 0: 2024-05-01T12:00:00.000000 has a date; --dtype-unsafe keeps"),
+        ("day=time[us]", 4, "day: only text, whole numbers and such times can be time[us], this"),
         ("x=timestamp[s]", 4, "can be timestamp[s], this is float64; cast it to int64 first"),
         (
             "t=date[ms]",
@@ -169,7 +170,11 @@ def test_times_are_those_that_arrow_casts(
             "t: row 0: 2024-05-01T12:00:00.000000 is not a whole number of the unit D; ",
         ),
         ("t=string", 2, "no dtype 'string'; there are: bfloat16, "),
-        ("t=string", 2, "; besides, TENSOR=text, category, timestamp[us], date, time[us] and dur"),
+        (
+            "t=string",
+            2,
+            "; besides, TENSOR=text, category, decimal(10, 2), timestamp[us], date, time",
+        ),
         (
             "price=date",
             4,

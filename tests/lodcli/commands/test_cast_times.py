@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime, time
 from pathlib import Path
 
 import pytest
 
 from lodcli.formats.core import io
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.lodcli.conftest import Lod
+from tests.lodcli.conftest import Lod, tensor
 
 STAMPS = [
     "2024-03-01T12:30:05Z",
@@ -147,3 +148,20 @@ def test_concat_of_times_and_text_or_another_zone_names_the_remedy(lod: Lod, fol
     assert lod("concat", "a.lod.h5", "a.csv", "-o", "c.lod.h5").stderr.endswith(marks)
     zones = "time has the marks timestamp[s, UTC], not timestamp[s]\n"
     assert lod("concat", "a.lod.h5", "b.lod.h5", "-o", "c.lod.h5").stderr.endswith(zones)
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_time_of_day_is_made_of_a_timestamp(lod: Lod) -> None:
+    moments = [datetime(2024, 5, 1, 12, 30, 5, 250_000), datetime(1969, 12, 31, 23, 59), None]
+    io.write("t.lod.h5", {"t": LoDTensor.from_lists(moments)})
+    done = lod("cast", "t.lod.h5", "t=time[us]", "-o", "o.lod.h5")
+    assert done.code == 1
+    assert "t: row 0: 2024-05-01T12:30:05.250000 has a date; --dtype-unsafe keeps only the" in (
+        done.stderr
+    )
+    for unit, clock in {"us": time(12, 30, 5, 250_000), "s": time(12, 30, 5)}.items():
+        done = lod("cast", "t.lod.h5", f"t=time[{unit}]", "--dtype-unsafe", "-fo", "o.lod.h5")
+        assert (done.code, done.stderr) == (0, "")
+        assert tensor("o.lod.h5", "t").to_list() == [clock, time(23, 59), None]
+    io.write("t.lod.h5", {"t": LoDTensor.from_lists([datetime(1970, 1, 1, 5)])}, overwrite=True)
+    assert lod("cast", "t.lod.h5", "t=time[s]", "-fo", "o.lod.h5").code == 0

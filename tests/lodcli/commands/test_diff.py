@@ -250,3 +250,27 @@ def test_decimals_are_compared_with_other_scales_and_floats_by_value(
     done = lod("diff", "a.lod.h5", "c.lod.h5")
     assert "data: row 1: 2.05 against 2.25\n" in done.stdout
     assert "1 value in 1 of 2 rows differ, by at most 0.2\n" in done.stdout
+
+
+def test_times_are_compared_as_instants(lod: Lod, folder: Path) -> None:
+    def write(path: str, numbers: list[int], unit: Times) -> None:
+        io.write(path, {"t": LoDTensor(np.array(numbers), marks=Marks(unit=unit))})
+
+    write("a.lod.h5", [0, 60, -5, 2**62], Times("timestamp", "s"))
+    write("b.lod.h5", [0, 60_000, -5_500, 7], Times("timestamp", "ms", "UTC"))
+    done = lod("diff", "a.lod.h5", "b.lod.h5")
+    assert done.code == 1
+    assert done.stdout.splitlines()[:2] == [
+        "t: marks: timestamp[s] against timestamp[ms, UTC]",
+        "t: row 2: 1969-12-31T23:59:55.000 against 1969-12-31T23:59:54.500",
+    ]
+    assert "t: 2 values in 2 of 4 rows differ" in done.stdout
+    write("c.lod.h5", [0, 1], Times("date", "D"))
+    write("d.lod.h5", [0, 86_400_000_000_000], Times("timestamp", "ns"))
+    done = lod("diff", "c.lod.h5", "d.lod.h5", "--json")
+    (found,) = json.loads(done.stdout)["tensors"]
+    assert found["different_values"] == 0
+    assert [one["what"] for one in found["differences"]] == ["marks"]
+    write("e.lod.h5", [0, 1], Times("duration", "s"))
+    done = lod("diff", "c.lod.h5", "e.lod.h5", "--json")
+    assert json.loads(done.stdout)["tensors"][0]["different_values"] == 0

@@ -208,6 +208,26 @@ def test_no_levels_and_gradients_that_do_not_fit_are_refused() -> None:
         sequence_cumprod_grad(np.zeros(3), tensor.with_data(np.arange(3)))
 
 
+# Not on a GPU, whose totals begin with 1 or 0.
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+@pytest.mark.parametrize("width", [1, 2])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_exclusive_results_begin_with_the_first_row_itself(
+    reverse: bool, width: int, backend: Backend
+) -> None:
+    """It is neither multiplied by 1, which makes complex infinities NaN, nor added to 0."""
+    infinite = complex(math.inf, 3)
+    way = -1 if reverse else 1
+    for dtype in (np.complex64, np.complex128):
+        rows = np.array([[infinite] * width, [7] * width], dtype)[::way]
+        tensor = LoDTensor(rows, [[0, 2, 0]])
+        found = sequence_cumprod(tensor, exclusive=True, reverse=reverse, backend=backend)
+        assert found.data[::way].tolist() == [[1] * width, [infinite] * width]
+    tensor = LoDTensor(np.full((2, width), -0.0), [[2]])
+    found = sequence_cumsum(tensor, exclusive=True, reverse=reverse, backend=backend)
+    assert np.signbit(found.data[::way]).tolist() == [[False] * width, [True] * width]
+
+
 @on_every_backend
 def test_large_whole_numbers_stay_exact(backend: Backend) -> None:
     rows = np.array([2**63 + 1, 1, 2**64 - 1], np.uint64)

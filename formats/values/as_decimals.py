@@ -1,0 +1,177 @@
+"""Numbers and texts as decimals."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from lodcli.formats.core.schema import TensorSpec
+from lodcli.formats.values.casting import nearest_quotient
+from lodcli.formats.values.changed import Change, place
+from lodcli.formats.values.texts_arrow import encoded
+from lodcli.kernels.dtypes import is_float
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.tensor.casting import Mask, scaled
+from lodcli.kernels.tensor.exchange.units import texts
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Decimals
+from lodcli.kernels.tensor.nulls import Nulls
+
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,9})?", re.ASCII | re.I)
+# Powers of ten up to this one are floats, and so many digits fit an int64.
+_EXACT_POWER, _MOST_DIGITS = 22, 18
+_MOST = 2**63 - 1
+
+# Digits; where they fit 64 bits; and where they are exact.
+Digits = tuple[Array, Mask, Mask]
+
+
+class AsDecimals(Change):
+    """Decimals, of floating and whole numbers, other decimals, and texts such as "-1.50".
+
+    A floating number is the decimal that is its shortest text: 0.1 is 0.1. An empty text is null.
+
+    Args:
+        decimals: what they become.
+        rounded: whether numbers of more digits are rounded, halves to even.
+        flag: the option that rounds, for messages.
+    """
+
+    def __init__(self, decimals: Decimals, *, rounded: bool, flag: str) -> None:
+        self._decimals = decimals
+        self._rounded = rounded
+        self._flag = flag
+        self._most = min(10**decimals.precision - 1, _MOST)
+
+    def spec(self, spec: TensorSpec) -> TensorSpec:
+        unit, text = spec.marks.unit, spec.marks.is_text
+        number = spec.marks.kind is None and (is_float(spec.dtype) or spec.dtype.kind in "iu")
+        if not (text or number or isinstance(unit, Decimals)):
+            what = unit or spec.marks.values or spec.dtype.name
+            raise UnsupportedError(
+                f"{spec.name}: only text, numbers and decimals can be {self._decimals}, this is "
+                f"{what}"
+            )
+        return replace(
+            spec,
+            dtype=np.dtype(np.int64),
+            levels=spec.levels[:-1] if text else spec.levels,
+            rows=spec.levels[-1].items if text else spec.rows,
+            marks=replace(spec.marks, values=None, unit=self._decimals),
+            nullable=spec.nullable or text,
+        )
+
+    def of(self, spec: TensorSpec, tensor: LoDTensor, before: int) -> LoDTensor:
+        marks = self.spec(spec).marks
+        if spec.marks.is_text:
+            return self._parsed(spec, tensor, before)
+        unit, values, scale = spec.marks.unit, tensor.values, self._decimals.scale
+        if is_float(values.dtype):
+            found = _of_floats(values, self._decimals)
+        else:
+            found = _moved(values, scale - (unit.scale if isinstance(unit, Decimals) else 0))
+        flat = self._misfit(found)
+        if flat is not None:
+            row, *column = map(int, np.unravel_index(flat, values.shape))
+            value = values[(row, *column)]
+            text = texts(np.array([value]), unit)[0] if unit else str(value)
+            where = place(tensor.lod, row, before, column)
+            raise InvalidDataError(f"{where}: {self._said(text, found, flat)}")
+        return LoDTensor(found[0], tensor.lod, marks, tensor.nulls)
+
+    def _parsed(self, spec: TensorSpec, tensor: LoDTensor, before: int) -> LoDTensor:
+        """Return decimals of a tensor of texts."""
+        offsets = tensor.lod.levels[-1]
+        words, numbers = encoded(tensor.values, offsets)
+        lod = tensor.lod.without_finest()
+        wrong = [bool(word) and not _NUMBER.fullmatch(word) for word in words]
+        known = [
+            Decimal(word if word and not bad else 0) for word, bad in zip(words, wrong, strict=True)
+        ]
+        digits, fits, exact = _of_decimals(known, self._decimals.scale)
+        found = digits[numbers], fits[numbers] & ~np.array(wrong, np.bool_)[numbers], exact[numbers]
+        flat = self._misfit(found)
+        if flat is not None:
+            number = int(numbers[flat])
+            said = self._said(words[number][:40], found, flat)
+            if wrong[number]:
+                said = f"expected a number, found {words[number][:40]!r}"
+            raise InvalidDataError(f"{place(lod, flat, before)}: {said}")
+        valid = offsets[1:] > offsets[:-1]  # a null is an empty text
+        masks = tensor.nulls.masks[:-2] if tensor.nulls else [None] * lod.n_levels
+        return LoDTensor(found[0], lod, self.spec(spec).marks, Nulls.of([*masks, valid]))
+
+    def _misfit(self, found: Digits) -> int | None:
+        """Return the flat index of the first number that cannot be such a decimal, or None."""
+        digits, fits, exact = found
+        good = fits & (digits <= self._most) & (digits >= -self._most)
+        if not self._rounded:
+            good &= exact
+        return None if good.all() else int(np.argmin(good))
+
+    def _said(self, text: str, found: Digits, flat: int) -> str:
+        digits, fits, _ = (one.reshape(-1)[flat] for one in found)
+        if text == "nan":
+            return f"nan is no {self._decimals}; lod apply 'x if x == x else None' makes nulls"
+        if not fits or abs(int(digits)) > self._most:
+            bits = " and 64 bits" if self._decimals.precision > _MOST_DIGITS else ""
+            return f"{text} does not fit {self._decimals}{bits}"
+        return f"{text} is not exact in {self._decimals}; {self._flag} rounds it"
+
+
+def _of_floats(values: Array, decimals: Decimals) -> Digits:
+    """Return the digits of the decimals that are the shortest texts of floating numbers."""
+    scale = decimals.scale
+    with np.errstate(all="ignore"):
+        wide = values.astype(np.longdouble)
+        power = np.longdouble(10) ** abs(scale)
+        nearest = np.rint(wide * power if scale >= 0 else wide / power)
+        fits = np.asarray(np.abs(nearest) <= _MOST)
+        digits = np.where(fits, nearest, 0).astype(np.int64)
+        # A quotient of whole numbers that are floats is the float next to the decimal.
+        exact = np.asarray(
+            scaled(digits.astype(np.float64), decimals).astype(values.dtype) == values
+        )
+    far = fits & (np.abs(digits) >= 2**53) if abs(scale) <= _EXACT_POWER else fits
+    if far.any():
+        known = [Decimal(str(one)) for one in values[far].tolist()]
+        digits[far], fits[far], exact[far] = _of_decimals(known, scale)
+    return digits, fits, exact
+
+
+def _of_decimals(values: Iterable[Decimal], scale: int) -> Digits:
+    """Return the digits of numbers with so many of them after the point, halves to even."""
+    digits, exact = [], []
+    for value in values:
+        sign, own, exponent = value.as_tuple()
+        if value and value.adjusted() + scale > _MOST_DIGITS:
+            digits.append(_MOST + 1)
+            exact.append(True)
+            continue
+        moved = Decimal((sign, own, int(exponent) + scale)) if value else Decimal(0)
+        nearest = moved.to_integral_value()
+        digits.append(int(nearest))
+        exact.append(nearest == moved)
+    fits = np.array([abs(one) <= _MOST for one in digits], np.bool_)
+    held = [one if fit else 0 for one, fit in zip(digits, fits.tolist(), strict=True)]
+    return np.array(held, np.int64), fits, np.array(exact, np.bool_)
+
+
+def _moved(values: Array, places: int) -> Digits:
+    """Return whole numbers times a power of ten, which may be negative."""
+    whole: Any = np.ones(values.shape, np.bool_)
+    if places < -_MOST_DIGITS:
+        return np.zeros(values.shape, np.int64), whole, np.asarray(values == 0)
+    if places < 0:
+        numbers, exact = nearest_quotient(values, 10**-places)
+        return numbers.astype(np.int64), whole, exact
+    factor = 10 ** min(places, _MOST_DIGITS)
+    most = _MOST // factor if places <= _MOST_DIGITS else 0
+    fits = np.asarray((values <= most) & (values >= -most))
+    return np.where(fits, values, 0).astype(np.int64) * factor, fits, whole

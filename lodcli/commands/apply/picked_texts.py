@@ -1,0 +1,41 @@
+"""Texts that an expression picks from several tensors and words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lodcli.expressions.texts import Packed
+from lodcli.kernels.errors import ShapeMismatchError
+from lodcli.kernels.index.checks import lengths_to_offsets
+from lodcli.kernels.index.forms import ranges
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.order.texts import Texts
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import TEXT
+from lodcli.kernels.tensor.nulls import Nulls
+
+
+def picked_texts(numbers: LoDTensor, pool: Sequence[Packed]) -> LoDTensor:
+    """Return the texts of these numbers, under the index of the numbers; nulls stay null.
+
+    Args:
+        numbers: places in the pool, in main memory.
+        pool: texts, counted through.
+
+    Raises:
+        ShapeMismatchError: rows of several numbers.
+    """
+    if numbers.row_shape:
+        raise ShapeMismatchError(
+            f"expected one condition for each text, found rows of shape {numbers.row_shape}; "
+            "name a column, as in x[0]"
+        )
+    texts = Texts.joined([Texts.of(*each) for each in pool]).taken(numbers.values)
+    masks = numbers.nulls.masks or (None,) * (numbers.lod.n_levels + 1)
+    lengths = texts.lengths if masks[-1] is None else np.where(masks[-1], texts.lengths, 0)
+    offsets = lengths_to_offsets(lengths, level=numbers.lod.n_levels)
+    rows = texts.data[ranges(texts.starts, offsets)]
+    lod = LoD._trusted([*numbers.lod.levels, offsets], [*numbers.lod.names, None])
+    return LoDTensor(rows, lod, TEXT, Nulls.of([*masks, None]))

@@ -1,0 +1,95 @@
+"""The operations on values that an expression is made of, for any kind of values."""
+
+from __future__ import annotations
+
+import ast
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.tensor.marks import Decimals
+
+V = TypeVar("V")
+
+
+class Operations(ABC, Generic[V]):
+    """Operations on values: whole tensors in `lod apply`, items in `lod filter` and `lod sort`."""
+
+    @abstractmethod
+    def constant(self, value: bool | int | float) -> V:
+        """Return a number."""
+
+    @abstractmethod
+    def tensor(self, node: ast.expr, name: str) -> V:
+        """Return the tensor of that name, or fail."""
+
+    @abstractmethod
+    def data(self, values: V) -> Array:
+        """Return the array of values; () for one number."""
+
+    @abstractmethod
+    def mapped(self, function: Callable[[Array], Array], values: V) -> V:
+        """Return an elementwise function of values."""
+
+    @abstractmethod
+    def combined(self, function: np.ufunc, left: V, right: V) -> V:
+        """Return an elementwise function of two values. Raises LodError if they do not fit."""
+
+    @abstractmethod
+    def paired(self, function: Callable[[Array, Array], Array], left: V, right: V) -> V:
+        """Return a function of the numbers of two values, in pairs. Raises LodError as `combined`.
+
+        Args:
+            function: returns a number for each pair, of two flat arrays.
+        """
+
+    @abstractmethod
+    def coalesced(self, left: V, right: V) -> V:
+        """Return values with others where they are null. Raises LodError as `combined`."""
+
+    @abstractmethod
+    def chosen(self, condition: V, left: V | None, right: V | None) -> V:
+        """Return values of the left where a condition is true, and else of the right.
+
+        Args:
+            condition: neither true nor false where it is null or nan.
+            left, right: None for nulls; not both.
+
+        Raises:
+            LodError: as `combined`.
+        """
+
+    def condition(self, values: V) -> V:
+        """Return values of which `and`, `or` and `not` ask whether they are true."""
+        return values
+
+    def timed(self, function: np.ufunc, left: V, right: V) -> V:
+        """Return `combined`, for times. Raises LodError also if one does not fit 64 bits."""
+        return self.combined(function, left, right)
+
+    @abstractmethod
+    def elementwise(self, function: np.ufunc, values: V) -> V:
+        """Return a function of one value. Raises LodError if it is not defined for the dtype."""
+
+    @abstractmethod
+    def of_texts(self, name: str, function: Callable[[Array, Offsets], Array]) -> V:
+        """Return a value for each text of a tensor: a function of its bytes and offsets."""
+
+    @abstractmethod
+    def index(self) -> V:
+        """Return the number of each item, from 0 in the first batch."""
+
+    @abstractmethod
+    def call(self, node: ast.Call, name: str) -> V:
+        """Return the result of a function, or fail."""
+
+    @abstractmethod
+    def floats(self, name: str, digits: Array, decimals: Decimals) -> Array:
+        """Return digits of decimals as floating numbers. Raises LodError if they lose some."""
+
+    @abstractmethod
+    def missing(self, values: V) -> V:
+        """Return where values are null."""

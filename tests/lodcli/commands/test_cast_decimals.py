@@ -1,0 +1,146 @@
+"""`lod cast price=decimal(10, 2)`, against Python's decimals and pyarrow."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lodcli.formats.core import io
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Decimals, Marks
+from tests.lodcli.conftest import Lod, tensor
+
+
+def cast(lod: Lod, content: LoDTensor, kind: str, *flags: str) -> tuple[str, list[Any]]:
+    io.write("in.lod.h5", {"x": content}, overwrite=True)
+    done = lod("cast", "in.lod.h5", f"x={kind}", *flags, "-fo", "out.lod.h5")
+    if done.code:
+        return done.stderr, []
+    return done.stderr, tensor("out.lod.h5", "x").to_list()
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_float_is_the_decimal_of_its_shortest_text(lod: Lod, dtype: str) -> None:
+    digits = np.random.default_rng(1).integers(-(10**6), 10**6, 2000)
+    values = np.array([float(f"{one}e-2") for one in digits.tolist()]).astype(dtype)
+    found = cast(lod, LoDTensor(values), "decimal(10, 2)")
+    assert found == ("", [Decimal(one).scaleb(-2) for one in digits.tolist()])
+    assert tensor("out.lod.h5", "x").marks.unit == Decimals(10, 2)
+
+
+@pytest.mark.usefixtures("folder")
+def test_large_floats_too(lod: Lod) -> None:
+    values = np.array([90071992547409.93, 1e15 + 0.5, -(2.0**50) - 0.25, 123456789012345.67])
+    wanted = [Decimal(repr(one)) for one in values.tolist()]
+    assert cast(lod, LoDTensor(values), "decimal(38, 2)", "--dtype-unsafe")[1] == wanted
+    assert cast(lod, LoDTensor(values[:2]), "decimal(18, 2)")[1] == wanted[:2]
+
+
+@pytest.mark.usefixtures("folder")
+def test_rounded_floats_are_those_of_python(lod: Lod) -> None:
+    values = np.random.default_rng(2).normal(size=2000) * 100
+    values[:5] = [0.125, 0.375, 2.675, -0.125, 1e-30]
+    found = cast(lod, LoDTensor(values), "decimal(10, 2)", "--dtype-unsafe")
+    # Python rounds the exact value of a float, halves to even.
+    wanted = [round(Decimal(one), 2) for one in values.tolist()]
+    assert found == ("", wanted)
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("values", "kind", "wanted"),
+    [
+        ([5, -7, 0], "decimal(6, 2)", ["5.00", "-7.00", "0.00"]),
+        ([1500, -200], "decimal(6, -2)", ["1500", "-200"]),
+        ([Decimal("1.50"), Decimal("-2.25")], "decimal(10, 4)", ["1.5000", "-2.2500"]),
+        ([Decimal("1.50"), Decimal("-2.20")], "decimal64(10, 1)", ["1.5", "-2.2"]),
+        (["12.5", "-.5", "1e2", "", "+3."], "decimal(6, 2)", ["12.50", "-0.50", "100", None, "3"]),
+        ([[1.5, None], None, []], "decimal(4, 1)", [["1.5", None], None, []]),
+        ([["1.5", None], None, []], "decimal(4, 1)", [["1.5", None], None, []]),
+        ([0.5, None], "decimal(1, 1)", ["0.5", None]),
+    ],
+)
+def test_numbers_decimals_and_texts(
+    lod: Lod, values: list[Any], kind: str, wanted: list[Any]
+) -> None:
+    def decimals(one: Any) -> Any:
+        if isinstance(one, list):
+            return [decimals(each) for each in one]
+        return None if one is None else Decimal(one)
+
+    assert cast(lod, LoDTensor.from_lists(values), kind) == ("", decimals(wanted))
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("values", "kind", "said"),
+    [
+        (
+            [1.5, 1.255],
+            "decimal(6, 2)",
+            "x: row 1: 1.255 is not exact in decimal(6, 2); --dtype-un",
+        ),
+        ([1.5, 99999.5], "decimal(6, 2)", "x: row 1: 99999.5 does not fit decimal(6, 2)"),
+        ([np.nan], "decimal(6, 2)", "x: row 0: nan is no decimal(6, 2); lod apply 'x if x == x"),
+        ([np.inf], "decimal(6, 2)", "x: row 0: inf does not fit decimal(6, 2)"),
+        (
+            [1, 10**17],
+            "decimal(38, 2)",
+            "row 1: 100000000000000000 does not fit decimal(38, 2) and",
+        ),
+        ([3, 150], "decimal(4, -1)", "x: row 0: 3 is not exact in decimal(4, -1); --dtype-unsafe"),
+        ([Decimal("1.55")], "decimal(4, 1)", "x: row 0: 1.55 is not exact in decimal(4, 1); --dty"),
+        (["1.5", "1,5"], "decimal(4, 1)", "x: row 1: expected a number, found '1,5'"),
+        (["1.5", "nan"], "decimal(4, 1)", "x: row 1: expected a number, found 'nan'"),
+        (["1.25"], "decimal(4, 1)", "x: row 0: 1.25 is not exact in decimal(4, 1); --dtype-unsafe"),
+        (["1e999999999"], "decimal(4, 1)", "x: row 0: 1e999999999 does not fit decimal(4, 1)"),
+        (
+            [["1.5"], ["x"]],
+            "decimal(4, 1)",
+            "x: level 0 item 1, row 0: expected a number, found 'x'",
+        ),
+        ([True], "decimal(4, 1)", "x: only text, numbers and decimals can be decimal(4, 1), this"),
+        ([1.5], "decimal(39, 2)", ""),
+        (
+            [1.5],
+            "decimal32(10, 2)",
+            "expected a precision of 1 to 9, found 10; write for example x",
+        ),
+        ([1.5], "decimal", "TENSOR=text, category, decimal(10, 2)"),
+    ],
+)
+def test_what_is_no_such_decimal_is_an_error(
+    lod: Lod, values: list[Any], kind: str, said: str
+) -> None:
+    error, _ = cast(lod, LoDTensor.from_lists(values), kind)
+    assert said in error
+    assert bool(said) == bool(error)
+    assert Path("out.lod.h5").exists() == (not said)
+
+
+@pytest.mark.usefixtures("folder")
+def test_rounding_halves_to_even_as_pyarrow_does_not_for_texts(lod: Lod) -> None:
+    values = ["0.125", "0.375", "-0.125", "0.1251", "1e-400"]
+    found = cast(lod, LoDTensor.from_lists(values), "decimal(6, 2)", "--dtype-unsafe")[1]
+    assert found == [Decimal(one).quantize(Decimal("0.01")) for one in values]
+    digits = LoDTensor(np.array([125, 375, -125, 126]), marks=Marks(unit=Decimals(6, 3)))
+    found = cast(lod, digits, "decimal(6, 2)", "--dtype-unsafe")[1]
+    assert found == [Decimal(one) for one in ("0.12", "0.38", "-0.12", "0.13")]
+
+
+@pytest.mark.usefixtures("folder")
+def test_parquet_has_the_type_of_pyarrow(lod: Lod) -> None:
+    pq.write_table(pa.table({"price": [12.5, None, 0.1], "n": [1, 2, 3]}), "t.parquet")
+    done = lod("cast", "t.parquet", "price=decimal(10,2)", "n=decimal256(50)", "-o", "o.parquet")
+    assert (done.code, done.stderr) == (0, "")
+    table = pq.read_table("o.parquet")
+    wanted = pa.array([12.5, None, 0.1]).cast(pa.decimal128(10, 2))
+    assert table["price"].combine_chunks().equals(wanted)
+    assert table["n"].to_pylist() == [Decimal(1), Decimal(2), Decimal(3)]

@@ -1,0 +1,159 @@
+"""Functions of a list without values, which are null in every command, as in SQL and Polars."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lodcli.formats.core import io
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.lodcli.conftest import Lod, tensor
+
+LISTS: list[Any] = [[3, 1], [], None, [None], [5, None, 2]]
+# By expression, the same in Polars.
+FUNCTIONS = {
+    "mean(l)": "mean",
+    "max(l)": "max",
+    "min(l)": "min",
+    "first(l)": "first",
+    "last(l)": "last",
+}
+
+
+@pytest.fixture
+def lists(folder: Path) -> None:
+    rows = [{"l": one, "i": n} for n, one in enumerate(LISTS)]
+    Path("l.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+@pytest.mark.usefixtures("lists")
+@pytest.mark.parametrize("text", FUNCTIONS)
+def test_they_are_those_of_polars(lod: Lod, text: str) -> None:
+    polars = pytest.importorskip("polars")
+    column = polars.Series(LISTS, dtype=polars.List(polars.Int64)).list
+    wanted = getattr(column, FUNCTIONS[text])().to_list()
+    done = lod("apply", text, "l.jsonl", "-q", "-o", "out.lods")
+    assert (done.code, done.stderr) == (0, "")
+    assert tensor("out.lods").to_list() == wanted
+    for condition, kept in {
+        f"{text} is None": [n for n, one in enumerate(wanted) if one is None],
+        f"{text} != 3": [n for n, one in enumerate(wanted) if one not in (None, 3)],
+        f"coalesce({text}, -1) == -1": [n for n, one in enumerate(wanted) if one is None],
+    }.items():
+        done = lod("filter", "l.jsonl", condition, "-q", "-fo", "kept.lods")
+        assert (done.code, done.stderr) == (0, "")
+        assert tensor("kept.lods", "i").to_list() == kept
+        done = lod("apply", condition, "l.jsonl", "-q", "-fo", "out.lods")
+        assert (done.code, done.stderr) == (0, "")
+        assert [n for n, one in enumerate(tensor("out.lods").to_list()) if one] == kept
+
+
+@pytest.mark.usefixtures("lists")
+def test_nulls_are_sorted_last(lod: Lod) -> None:
+    for key, order in {"max(l)": [0, 4, 1, 2, 3], "-max(l)": [4, 0, 1, 2, 3]}.items():
+        assert lod("sort", "l.jsonl", "--by", key, "-q", "-fo", "out.lods").code == 0
+        assert tensor("out.lods", "i").to_list() == order
+
+
+@pytest.mark.usefixtures("folder")
+def test_pad_value_and_ops_by_name_have_their_value(lod: Lod) -> None:
+    io.write("x.lod.h5", {"x": LoDTensor.from_lists([[1.0, 3.0], [], [4.0]])})
+    for text, wanted in {
+        "mean(x)": [2.0, None, 4.0],
+        "mean(x, pad_value=9)": [2.0, 9.0, 4.0],
+        "max(x, pad_value=-1)": [3.0, -1.0, 4.0],
+        "round(sqrt(x))": [3.0, None, 4.0],
+        "sum(x)": [4.0, 0.0, 4.0],
+        "any(x > 1)": [True, False, True],
+        "all(x > 1)": [False, True, True],
+        "sum(x) / length(x)": [2.0, float("nan"), 4.0],
+    }.items():
+        assert lod("apply", text, "x.lod.h5", "-q", "-fo", "out.lods").code == 0
+        assert str(tensor("out.lods").to_list()) == str(wanted)
+    for op, wanted in {"mean": [2.0, 0.0, 4.0], "max": [3.0, 0.0, 4.0]}.items():
+        assert lod("apply", op, "x.lod.h5", "-q", "-fo", "out.lods").code == 0
+        assert tensor("out.lods").to_list() == wanted
+
+
+# Of an expression, whether it may have nulls: a value that is broadcast to rows is never that of
+# a sequence without rows.
+NULLABLE = {
+    "x - mean(x)": False,
+    "softmax(x - max(x))": False,
+    "x * 2": False,
+    "mean(x)": True,
+    "mean(x) * n": True,
+    "d - mean(d)": False,
+    "mean(d) - mean(mean(d))": True,
+    "x - mean(windows(x, 1))": True,
+    "mean(x, pad_value=0)": False,
+    "coalesce(mean(x), 0)": False,
+    "coalesce(mean(x), n)": False,
+    "mean(x) is None": False,
+    "x if x > mean(x) else n": False,
+    "x if x > 0 else None": True,
+}
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("text", NULLABLE)
+def test_a_stream_says_whether_there_may_be_nulls(lod: Lod, text: str) -> None:
+    content = {
+        "x": LoDTensor.from_lists([[1.0, 3.0], [], [4.0]]),
+        "d": LoDTensor.from_lists([[[1.0, 3.0], []], [], [[4.0]]]),
+        "n": LoDTensor(np.arange(3)),
+    }
+    io.write("x.lod.h5", content)
+    done = lod("apply", text, "x.lod.h5", "-o", "out.lods")
+    assert (done.code, done.stderr) == (0, "")
+    shown = lod("inspect", "out.lods").stdout
+    assert ("or null" in shown) == NULLABLE[text]
+
+
+@pytest.mark.usefixtures("folder")
+def test_length_of_a_list_of_texts_is_the_number_of_texts(lod: Lod) -> None:
+    content = {
+        "tags": LoDTensor.from_lists([["abc", "d"], [], None, ["ef", None, ""]]),
+        "name": LoDTensor.from_lists(["abc", "", None, "ü"]),
+        "i": LoDTensor(np.arange(4)),
+    }
+    io.write("t.lod.h5", content)
+    for text, wanted in {
+        "length(tags)": [2, 0, 0, 3],
+        "length(name)": [3, 0, 0, 2],
+        "length(coalesce(name, 'xy'))": [3, 0, 2, 2],
+        "length(coalesce(tags, 'xy'))": [2, 0, 0, 3],
+        "length(tags) + length(name)": [5, 0, 0, 5],
+    }.items():
+        done = lod("apply", text, "t.lod.h5", "-fo", "out.lods")
+        assert (done.code, done.stderr) == (0, "")
+        assert tensor("out.lods").to_list() == wanted
+        for number in set(wanted):
+            done = lod("filter", "t.lod.h5", f"{text} == {number}", "-fo", "kept.lods")
+            assert (done.code, done.stderr) == (0, "")
+            kept = [n for n, one in enumerate(wanted) if one == number]
+            assert tensor("kept.lods", "i").to_list() == kept
+    done = lod("filter", "t.lod.h5", "length(i + 1) > 0", "-fo", "kept.lods")
+    assert "column 8: length takes lists, this is one value for each item" in done.stderr
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_row_of_values_with_nan_is_no_condition(lod: Lod) -> None:
+    x = np.array([[1.0, 0.0], [1.0, np.nan], [np.nan, np.nan]])
+    io.write("x.lod.h5", {"x": LoDTensor(x), "n": LoDTensor(np.array([1, 1, 1]))})
+    for text, wanted in {
+        "not x": [[False, True], None, None],
+        "x and n": [[True, False], None, None],
+        "x or n": [[True, True], [True, True], [True, True]],
+    }.items():
+        done = lod("apply", text, "x.lod.h5", "-fo", "out.lods")
+        assert (done.code, done.stderr) == (0, "")
+        assert tensor("out.lods").to_list() == wanted
+    for text, kept in {"any(x and n)": 1, "any(not x)": 1, "all(x or n)": 3}.items():
+        done = lod("filter", "x.lod.h5", text, "-fo", "out.lods")
+        assert (done.code, done.stderr) == (0, "")
+        assert len(tensor("out.lods", "n").to_list()) == kept
