@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option(
     "--sort-by-length/--no-sort",
     default=True,
-    help="Longest sequence first, so each step is a prefix of the previous one (default).",
+    help="Longest sequence first, so each step is a prefix of the previous one [default].",
 )
 @options.target
 def command(

@@ -107,8 +107,8 @@ _OPTIONS = (
         "--nulls",
         type=_NULLS,
         metavar="HOW",
-        help="How to read nulls: keep (default), empty (lists and text), zero, nan, fill=X, "
-        "drop or error.",
+        help="How to read nulls: keep, empty (lists and text), zero, nan, fill=X, drop or error "
+        "[default: keep].",
     ),
     _option(
         "--separator",

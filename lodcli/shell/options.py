@@ -362,7 +362,7 @@ device = click.option(
     "--device",
     default="auto",
     metavar="NAME",
-    help="Where to compute: auto (the CPU), cpu, cuda or cuda:N.",
+    help="Where to compute: cpu, cuda or cuda:N [default: auto, which is the CPU].",
 )
 
 
@@ -373,7 +373,8 @@ def precision(function: F) -> F:
         "--precision",
         type=click.Choice(PRECISIONS),
         default="float32",
-        help="Precision of float32 products: float32 is exact, others are faster; see above.",
+        help="Precision of float32 products: float32 is exact, others are faster; see above "
+        "[default: float32].",
     )
     @functools.wraps(function)
     def wrapped(*args: Any, precision: Precision, device: str, **rest: Any) -> Any:

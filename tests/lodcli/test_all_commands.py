@@ -48,6 +48,22 @@ def test_help_and_man_pages_show_the_options_of_the_command_first() -> None:
     assert page.index("\\-\\-level") < page.index(".SS Output") < page.index(".SS Input")
 
 
+def test_help_shows_every_default_in_the_same_words() -> None:
+    shown = 0
+    for name, command in leaves(group):
+        context = click.Context(command, info_name=name, **CONTEXT)
+        for option in command.params:
+            if not isinstance(option, click.Option) or option.hidden:
+                continue
+            _, text = option.get_help_record(context) or ("", "")
+            assert "(default" not in text, (name, option.opts)
+            default = option.get_default(context)
+            if not (option.is_flag or option.multiple) and isinstance(default, int | float | str):
+                assert "[default: " in text, (name, option.opts, default)
+                shown += 1
+    assert shown > 100
+
+
 def test_no_file_or_folder_has_an_empty_name() -> None:
     checked = 0
     for _, command in leaves(group):

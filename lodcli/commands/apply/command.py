@@ -171,7 +171,8 @@ def op_command(entry: OpEntry, *, chained: bool = False) -> click.Command:
         "--backend",
         type=click.Choice(("auto", "numpy", "numba")),
         default="auto",
-        help="Backend of this op; auto (default): compiled kernels (numba) where they pay off.",
+        help="Backend of this op; auto: compiled kernels (numba) where they pay off "
+        "[default: auto].",
     )
     @options.from_format
     @guarded

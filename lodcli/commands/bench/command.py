@@ -123,13 +123,13 @@ def kernels(ops: str | None, case: str | None, settings: Settings, **sizes: Any)
     type=click.Choice(PRECISIONS),
     default="float32",
     help="Precision of products: bfloat16, or on a GPU also tf32 and float16. With bfloat16 and "
-    "float16, torch gets rows of this dtype, and so does lod on a GPU.",
+    "float16, torch gets rows of this dtype, and so does lod on a GPU [default: float32].",
 )
 @click.option(
     "--dtype",
     type=click.Choice(("float32", "float64")),
     default="float32",
-    help="Dtype of rows and weights.",
+    help="Dtype of rows and weights [default: float32].",
 )
 @measuring
 def rnn(

@@ -127,7 +127,11 @@ def settings(function: F) -> F:
         help="Numbers of threads [default: all processors].",
     )
     @click.option(
-        "--device", type=_Devices(), default="cpu", metavar="cpu,cuda", help="Where to compute."
+        "--device",
+        type=_Devices(),
+        default="cpu",
+        metavar="cpu,cuda",
+        help="Where to compute [default: cpu].",
     )
     @click.option(
         "--against", metavar="PEER[,..]", help="Peers to compare with, or none [default: all]."

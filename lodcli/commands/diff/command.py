@@ -15,7 +15,7 @@ from lodcli.shell.references import Reference
     type=options.Number(0),
     default=0.0,
     metavar="R",
-    help="Relative tolerance; see --atol.",
+    help="Relative tolerance R; see --atol [default: 0].",
 )
 @click.option(
     "--atol",

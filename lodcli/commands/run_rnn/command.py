@@ -61,9 +61,9 @@ from lodcli.shell.targets import Target
     "--emit",
     type=click.Choice((*STATES, *CLASSES)),
     default="all",
-    help="The state after every row (default), after the last row of each sequence, or both; with "
-    "a model of lod train, the class of each sequence, the scores of all classes, or the predicted "
-    "value.",
+    help="The state after every row, after the last row of each sequence, or both; with a model of "
+    "lod train, the class of each sequence, the scores of all classes, or the predicted value "
+    "[default: all].",
 )
 @click.option(
     "--h0",
