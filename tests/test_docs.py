@@ -10,9 +10,11 @@ from shutil import which
 import pytest
 from click.testing import CliRunner
 
+from lodcli import commands
 from lodcli.formats.core.table import SUFFIXES, TABLE
 from lodcli.shell.group import group
 from tests.console import on_terminal, plain_words
+from tests.lodcli.test_all_commands import leaves
 from tests.slow import slow_except
 
 ROOT = Path(__file__).parent.parent
@@ -24,6 +26,8 @@ _NEEDED = {"awkward": "awkward", "lod plot": "matplotlib", "polars": "polars", "
 _TOOLS = ("make",)
 # Blocks of Python that import one of these packages are skipped if it is missing.
 _IMPORTED = ("torch", "matplotlib", "dask")
+# A comment that shows the value of the line, and may explain it: `words[2]  # [[2, 3]]: article 2`.
+_VALUE = re.compile(r"True|False|-?\d|[\[({']|LoDTensor\(|array\(")
 _BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -38,6 +42,15 @@ def steps(page: Path) -> list[tuple[str, str]]:
                 command += "\n" + more[2:]
             found.append((command, output))
     return found
+
+
+def is_expression(line: str) -> bool:
+    """Return whether a line is an expression at the top level of its block."""
+    try:
+        compile(line, "", "eval")
+    except SyntaxError:
+        return False
+    return not line.startswith(" ")
 
 
 def matches(expected: str, found: str) -> bool:
@@ -94,10 +107,11 @@ def test_python_blocks_run_and_give_what_their_comments_say(
             exec(block, names)
             for line in block.splitlines():
                 expression, _, comment = line.partition("  # ")
-                if re.match(r"(True|\[\[)", comment):
+                if _VALUE.match(comment) and is_expression(expression):
                     said += 1
-                    assert repr(eval(expression, names)) == re.split(r"[:,] [a-z]", comment)[0]
-    assert said >= 2
+                    value = repr(eval(expression, names))
+                    assert re.match(rf"{re.escape(value)}([:,;] |$)", comment), f"{line}: {value}"
+    assert said > 100
 
 
 def test_a_page_with_wrong_output_is_found() -> None:
@@ -106,17 +120,59 @@ def test_a_page_with_wrong_output_is_found() -> None:
     assert not matches("a.c\n", "abc\n")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", sorted({*PAGES} - {*FORMATS}), ids=lambda page: page.stem)
 def test_a_page_names_its_readers_and_what_they_can_do_afterwards(page: Path) -> None:
     head = page.read_text("utf-8")[:600]
     assert page.stem == "README" or re.search(r"\*For\* .*\*Afterwards\*\s+you", head, re.DOTALL)
 
 
+def prose(page: Path) -> str:
+    """Return the text of a page without its blocks of code."""
+    return re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def flags_of_commands() -> dict[str, set[str]]:
+    """Return the options of each command by its words; of a group those of all its commands."""
+    flags: dict[str, set[str]] = {"": {"--help", "--version"}}
+    for words, command in leaves(group):
+        own = {flag for one in command.params for flag in (*one.opts, *one.secondary_opts)}
+        for name in {words, words.partition(" ")[0]}:
+            flags.setdefault(name, {"--help", "--then", "--list", "--compare"}).update(own)
+    return flags | {"convert": flags["convert"] | {"--formats"}}
+
+
+def test_commands_within_the_text_exist_and_have_the_options() -> None:
+    flags = flags_of_commands()
+    named = set()
+    for page in (*PAGES, ROOT / "CONTRIBUTING.md", *(ROOT / "docs" / "internals").glob("*.md")):
+        for code in re.findall(r"`(lod [a-z-][^`]*)`", prose(page)):
+            for words in re.findall(r"\blod ([^|&]+)", code):
+                first, *rest = words.split()
+                name = f"{first} {rest[0]}" if rest and f"{first} {rest[0]}" in flags else first
+                name = "" if first.startswith("-") else name
+                assert name in flags, f"{page.name}: {code}"
+                given = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", words))
+                assert given <= flags[name], f"{page.name}: {code}"
+                named.add((page.stem, first))
+    assert {first for stem, first in named if stem == "tasks"} == set(commands.TABLE)
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of the headings of a page, as GitHub and mkdocs make them."""
+    heads = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
+    words = [re.sub(r"[^\w\s-]", "", head).strip().lower() for head in heads]
+    return {re.sub(r"[-\s]+", "-", head) for head in words}
+
+
 def test_links_between_pages_lead_somewhere() -> None:
     for page in (*PAGES, ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*/*.md")):
-        for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text()):
+        text = re.sub(r"`[^`]*`", "", prose(page))
+        links = re.findall(r"\]\(([^)#]*)(?:#([^)]*))?\)", text)
+        for target, anchor in links:
             if "://" not in target:
-                assert (page.parent / target).exists(), f"{page.name}: {target}"
+                there = page.parent / target if target else page
+                assert there.exists(), f"{page.name}: {target}"
+                assert not anchor or anchor in anchors(there), f"{page.name}: {target}#{anchor}"
 
 
 def test_the_list_of_decisions_has_the_question_of_each() -> None:

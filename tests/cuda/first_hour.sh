@@ -1,6 +1,6 @@
 #!/bin/sh
 # The first checks on a machine with a GPU: results, then speed, then what limits it. They need an
-# environment with lod, its tests and cupy (docs/gpu.md), and no internet.
+# environment with lod, its tests and cupy (docs/internals/gpu.md), and no internet.
 #
 #   sh tests/cuda/first_hour.sh check [SECONDS]    # versions, then the tests (900)
 #   sh tests/cuda/first_hour.sh bench [SECONDS]    # the most important ops and layers (1500)

@@ -1,4 +1,4 @@
-"""Every check at length, and the table of docs/reliability.md.
+"""Every check at length, and the table of docs/internals/reliability.md.
 
 python -m tests.reliability            all of it: two hours or three, best as root
 python -m tests.reliability --part 20  a twentieth of it

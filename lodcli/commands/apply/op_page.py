@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-import textwrap
 
-from lodcli.commands.apply.arguments import Described, described, example
+from lodcli.commands.apply.arguments import Described, click_option, described, example
 from lodcli.kernels.ops.registry import OPS, OpEntry
 
 _HEAD = """\
@@ -14,39 +13,52 @@ _HEAD = """\
 *For* people who look for an op. *Afterwards* you know its equation, the levels and dtypes it
 takes, and its options.
 
-Generated from the registry `kernels/ops/registry.py` by
-`python -m lodcli.commands.apply.op_page > docs/ops.md`; a test checks that it is up to date.
+```console
+$ printf '[1,2,6]\\n[4]\\n' > x.jsonl
+$ lod apply max x.jsonl -q --to jsonl
+6
+4
+```
 
-Every op is a Python function and a command, `lod apply OP`; `lod apply OP --help` lists
-its options. In the equations, x are the rows, y is the result, s a sequence, lo to hi-1 its
-rows, and n its number of rows. The docstring of the function gives shapes, dtypes, errors and an
-example.
+```python
+import lodcli
 
-- *Level*: the level whose sequences an op works on, 0 or a name for the outermost; -1 is the
-  finest. The default is the finest; the outermost for ops that rearrange whole sequences (and for
-  ctc_align, as in PaddlePaddle); the only level for ops that take a single level in PaddlePaddle,
-  so a tensor with several levels needs the option.
-- *Gradient*: the function that computes the gradient. It takes the arguments of the op, with the
-  upstream gradient before the inputs, and returns what the inputs are:
-  `sequence_sum_grad(upstream, tensor)` is a LoDTensor with the index of `tensor`.
-- *Twins*: compiled kernels besides the NumPy reference, for `--backend`.
-- *In parts*: `lod apply` reads and writes in batches, so a file may be larger than memory; the
-  other ops need the whole input at once.
-- *Units*: ops that only move or pick values keep times, decimals and categories (of several
-  results, the first does), and text where whole texts move, such as the words of `--level 0`. Other
-  ops return numbers; of decimals `lod apply` computes with the values, as float64, and add, sub,
-  mul, div, sum, mean, cumsum and diff of times as [expressions](choosing.md) do: differences are
-  durations.
-  What has no time as its result, such as the sum of dates, `lod apply` refuses, and so it refuses
-  to compute with the codes of categories. In Python, ops compute with the numbers.
+x = lodcli.LoDTensor.from_lists([[1, 2, 6], [4]])
+lodcli.ops.max(x).to_list()  # [6, 4]
+lodcli.ops.max_grad([1.0, 1.0], x).to_list()  # [[0.0, 0.0, 1.0], [1.0]]
+```
+
+Every op is a command, `lod apply OP`, and a function of Python, whose docstring gives shapes,
+dtypes, errors and an example. In the equations, x are the rows, y is the result, s a sequence, lo
+to hi-1 its rows, and n its number of rows. Below each equation:
+
+- *level*: the default of `--level`, whose sequences the op works on: a number or a name, 0 the
+  outermost, -1 the finest. If it is the only level, a tensor with several levels needs the option,
+  as in PaddlePaddle.
+- *gradient*: its function. It takes the upstream gradient, then the arguments of the op, and
+  returns what the inputs are: `lodcli.ops.sum_grad(upstream, tensor)` is a LoDTensor with the index
+  of `tensor`.
+- *numba*, *cupy*: compiled kernels besides the NumPy reference, for `--backend`, and on a GPU.
+- *in parts*: `lod apply` reads and writes batches, so a file may be larger than memory; the other
+  ops need the whole input at once.
+- *units kept*: it only moves or picks values, so times, decimals and categories stay (of several
+  results, in the first), and text where whole texts move, such as the words of `--level 0`. Other
+  ops return numbers; `lod apply` computes with the values of decimals, as float64, and with times
+  as in [expressions](expressions.md): differences are durations, and the sum of dates is an error.
+  In Python, ops compute with the numbers.
+
+This page is generated: `python -m lodcli.commands.apply.op_page > docs/ops.md`.
 """
 
 
 def page() -> str:
     """Return the text of docs/ops.md."""
-    links = ", ".join(f"[{name}](#{name})" for name in OPS)
-    links = textwrap.fill(links, 97, break_on_hyphens=False)
-    return "\n".join([_HEAD, links, *(_section(name) for name in OPS)])
+    families: dict[str, list[str]] = {}
+    for name, entry in OPS.items():
+        families.setdefault(entry.module.partition(".")[0], []).append(f"[{name}](#{name})")
+    rows = [f"| {family} | {', '.join(names)} |" for family, names in sorted(families.items())]
+    table = ["| family | ops |", "|---|---|", *rows]
+    return "\n".join([_HEAD, *table, *(_section(name) for name in OPS)])
 
 
 def twins_of(entry: OpEntry, own: Described) -> list[str]:
@@ -62,28 +74,39 @@ def twins_of(entry: OpEntry, own: Described) -> list[str]:
 def _section(name: str) -> str:
     entry = OPS[name]
     own = described(entry)
-    gradient, twins = entry.gradient, twins_of(entry, own)
+    properties = [
+        _level(own),
+        f"gradient `{entry.gradient.rpartition('.')[2].removeprefix('sequence_')}`"
+        if entry.gradient
+        else "no gradient",
+        *twins_of(entry, own),
+        *["in parts"] * entry.itemwise,
+        *["units kept"] * entry.marks,
+    ]
     lines = [
         f"\n## {name}\n",
-        f"{entry.summary[0].upper()}{entry.summary[1:]}: `{entry.function}`.\n",
+        f"{entry.summary[0].upper()}{entry.summary[1:]}.\n",
         f"    {entry.equation}\n",
-        f"- Level: {_levels(own)}",
-        "- Gradient: " + (f"yes, `kernels.ops.{gradient}`" if gradient else "no"),
-        f"- Twins: {', '.join(twins) or 'none'}",
-        f"- In parts: {'yes' if entry.itemwise else 'no'}",
-        f"- Units: {'kept' if entry.marks else 'dropped'}",
+        ", ".join(properties) + ".",
     ]
     if entry.results:
-        lines.append(f"- Writes: {', '.join(f'`{one}`' for one in entry.results)}")
+        lines.append(f"Writes {' and '.join(f'`{one}`' for one in entry.results)}.")
+    rows = [
+        f"| `{one.option}` | {click_option(one).help} |"
+        for one in own.options
+        if one.kind != "level"
+    ]
+    if rows:
+        lines += ["", "| option | |", "|---|---|", *rows]
     return "\n".join([*lines, f"\n```sh\n{example(entry, own)}\n```"])
 
 
-def _levels(own: Described) -> str:
+def _level(own: Described) -> str:
     chosen = [one for one in own.options if one.kind == "level"]
     if not chosen:
-        return "no choice"
-    default = {-1: "-1, the finest", 0: "0, the outermost", None: "the only one"}
-    return f"any, `{chosen[0].option}` (default {default[chosen[0].default]})"
+        return "No choice of level"
+    default = {-1: "the finest", 0: "the outermost", None: "the only one"}
+    return f"Level: {default[chosen[0].default]}"
 
 
 if __name__ == "__main__":

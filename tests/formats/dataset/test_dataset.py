@@ -317,7 +317,7 @@ def test_no_descriptor_stays_open(tmp_path: Path) -> None:
 
 
 def test_another_program_reads_the_manifest(tmp_path: Path) -> None:
-    """As docs/datasets.md describes it, with h5py alone."""
+    """As docs/formats/lod.dataset.md describes it, with h5py alone."""
     h5py = pytest.importorskip("h5py")
     path = sharded(tmp_path, articles(), shards=4)
     rows = []

@@ -1,4 +1,4 @@
-"""Every rule of docs/datasets.md has a folder that breaks it, and the error that names it."""
+"""Every rule of docs/formats/lod.dataset.md has a folder that breaks it, and the error that names it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
 
-PAGE = Path(__file__).parents[3] / "docs" / "datasets.md"
+PAGE = Path(__file__).parents[3] / "docs" / "formats" / "lod.dataset.md"
 WORDS = LoDTensor(np.arange(15), LoD.from_lengths([[3, 1, 2], [3, 2, 4, 1, 2, 3]]))
 CASES: list[tuple[str, str, Callable[[Path], None]]] = []
 
