@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -22,6 +22,7 @@ from lodcli.formats.csv.records import Records, Table, quoted, refuse_other_sepa
 from lodcli.formats.csv.wide import WideSource, columns, in_columns
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
+from lodcli.formats.text.digits import decimal_numbers, whole_numbers
 from lodcli.formats.text.lines import WITHOUT_MARK, WITHOUT_RETURNS, LineReader, shown
 from lodcli.formats.text.numerals import (
     BEYOND,
@@ -36,10 +37,12 @@ from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array, lengths_to_offsets
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.slicing.row_ranges import rows_of_ranges
+from lodcli.kernels.order.texts import Texts, text_order
 from lodcli.kernels.tensor.exchange.units import texts as texts_of_unit
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import TEXT, Unit
-from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
+from lodcli.kernels.tensor.nulls import NO_NULLS, Mask, Nulls
 
 MOST_BLOCK_BYTES = 2 << 20
 # Written at a time: a number of one byte, with its place, takes hundreds as text.
@@ -160,7 +163,7 @@ class Csv(Format):
         names = _header(schema)
         output.write((mark.join(quoted(name, mark) for name in names) + "\n").encode())
         done, empty = [0] * len(levels), _EMPTY if len(names) == 1 else ""
-        for batch in aligned(schema, batches, WRITTEN_BYTES):
+        for batch in aligned(schema, batches, WRITTEN_BYTES, output):
             if len(batch) < len(schema):
                 raise self._not_alike()
             lods = {spec.name: _index(batch[spec.name].lod, spec) for spec in schema}
@@ -351,7 +354,7 @@ class _CsvSource(Source):
                 nullable = options.nulls is not None or ("" in fields and len(header) > 1)
                 spec = _spec(names[column], column, dtype, levels, nullable=nullable)
                 if first is not None and not spec.marks:
-                    self._tensor(spec, fields[:1], array("q", [first[0]]), LoD())
+                    self._tensor(spec, Texts.of_words(fields[:1]), np.array([first[0]]), LoD())
                 specs.append(spec)
                 self._columns.append(column)
         if not specs:
@@ -383,52 +386,54 @@ class _CsvSource(Source):
         self._seen = [set() for _ in self._groups]
         self._last: list[str] | None = None
         width, done = len(self._header), False
-        waiting = Table.empty(width)
+        waiting = list[Table]()  # records of one item, which may go on
         row_bytes = sum(spec.row_bytes for spec in self.schema)
         for table in self._records.blocks(min(max(64, limit_bytes), MOST_BLOCK_BYTES), width):
-            held = len(waiting)
-            waiting.extend(table)
-            end = self._whole_items(waiting, held)
-            if end:
-                yield self._batch(waiting.part(0, end))
-                waiting, done = waiting.part(end, len(waiting)), True
-            if len(waiting):
-                what = f"the item that begins on line {waiting.numbers[0]}"
-                require_fits(what, len(waiting) * row_bytes, ITEM_COPIES, whole=False)
-        if len(waiting) or not done:
-            yield self._batch(waiting)
+            end = self._whole_items(table, waiting)
+            if end is not None:
+                yield self._batch(Table.joined([*waiting, table.part(0, end)]))
+                waiting, done, table = [], True, table.part(end, len(table))
+            if len(table):
+                waiting.append(table)
+                what = f"the item that begins on line {waiting[0].lines[0]}"
+                rows = sum(map(len, waiting))
+                require_fits(what, rows * row_bytes, ITEM_COPIES, whole=False)
+        if waiting or not done:
+            yield self._batch(Table.joined(waiting or [Table.of_records([], width)]))
 
-    def _whole_items(self, table: Table, held: int) -> int:
-        """Return the number of records that certainly form whole outermost items.
+    def _whole_items(self, table: Table, waiting: Sequence[Table]) -> int | None:
+        """Return the number of records that certainly end an outermost item; None if none does.
 
         Args:
-            table: the records.
-            held: how many of them are the beginning of one item.
+            table: the next records.
+            waiting: those before, which are of one item.
         """
         if not self._groups or not len(table):
-            return len(table)
-        keys, end = table.columns[self._groups[0]], len(table) - 1
-        while end > held and keys[end - 1] == keys[-1]:
-            end -= 1
-        return 0 if end == held and keys[0] == keys[-1] else end
+            return len(table) or None
+        keys = table.column(self._groups[0])
+        changes = np.flatnonzero(_changed(keys))
+        if changes.size:
+            return int(changes[-1]) + 1
+        before = waiting and waiting[0].column(self._groups[0]).bytes_of(0)
+        return 0 if waiting and before != keys.bytes_of(0) else None
 
     def _batch(self, table: Table) -> Batch:
         lod = self._lod(table)
         found = {}
         for spec, column in zip(self.schema, self._columns, strict=True):
-            fields = table.columns[column]
+            fields = table.column(column)
             if spec.marks.is_text:
                 found[spec.name] = _text(fields, lod)
             else:
-                found[spec.name] = self._tensor(spec, fields, table.numbers, lod)
+                found[spec.name] = self._tensor(spec, fields, table.lines, lod)
         return found
 
     def _lod(self, table: Table) -> LoD:
         starts: list[list[int]] = [[] for _ in self._groups]
         groups = [self._header[column] for column in self._groups]
-        columns = [table.columns[column] for column in self._groups]
+        columns = [table.column(column) for column in self._groups]
         for row in _changes(columns, len(table)):
-            keys = [column[row] for column in columns]
+            keys = [column.bytes_of(row).decode() for column in columns]
             new = next(
                 (n for n, key in enumerate(keys) if self._last is None or key != self._last[n]),
                 len(keys),
@@ -437,7 +442,7 @@ class _CsvSource(Source):
                 if level > new:
                     self._seen[level].clear()
                 if keys[level] in self._seen[level]:
-                    line, key = table.numbers[row], shown(keys[level])
+                    line, key = table.lines[row], shown(keys[level])
                     raise InvalidDataError(
                         f"line {line}: {groups[level]} {key} appears again after other "
                         f"values; sort the records by {', '.join(groups)}"
@@ -454,31 +459,37 @@ class _CsvSource(Source):
             offsets.append(found.astype(np.int64))
         return LoD(offsets, self.schema[0].level_names[: len(groups)])
 
-    def _tensor(
-        self, spec: TensorSpec, fields: list[str], numbers: array[int], lod: LoD
-    ) -> LoDTensor:
+    def _tensor(self, spec: TensorSpec, fields: Texts, lines: Array, lod: LoD) -> LoDTensor:
+        rows, known = _read(spec.dtype, fields)
+        missing = (fields.lengths == 0) & spec.nullable
+        places = np.flatnonzero(~(known | missing))
+        words = _words(fields.taken(places))
+        if spec.nullable and (nothing := self._missing_of(words)):
+            there = np.array([word not in nothing for word in words])
+            missing[places[~there]] = True
+            places, words = places[there], [word for word in words if word not in nothing]
+        if words:
+            rows[places] = self._rows(spec, words, lines[places])
         nulls = NO_NULLS
-        if spec.nullable and (found := self._missing_of(fields)):
-            nulls = Nulls.of([*[None] * lod.n_levels, [field not in found for field in fields]])
-            zero = "false" if spec.dtype == np.bool_ else "0"
-            fields = [zero if field in found else field for field in fields]
-        return LoDTensor(self._rows(spec, fields, numbers), lod, nulls=nulls)
+        if missing.any():
+            nulls = Nulls.of([*[None] * lod.n_levels, ~missing])
+        return LoDTensor(rows, lod, nulls=nulls)
 
     def _missing_of(self, fields: list[str]) -> set[str]:
         """Return the fields that mean a null."""
         return {field for field in set(fields) if _word(field) in self._missing}
 
-    def _rows(self, spec: TensorSpec, fields: list[str], numbers: array[int]) -> Array:
+    def _rows(self, spec: TensorSpec, fields: list[str], lines: Array) -> Array:
         try:
             return _numbers_of(spec.dtype, fields, rounded=self._rounded)
         except (ValueError, OverflowError):
             pass
-        for number, text in zip(numbers, fields, strict=True):
+        for line, text in zip(lines.tolist(), fields, strict=True):
             try:
                 _numbers_of(spec.dtype, [text], rounded=self._rounded)
             except (ValueError, OverflowError):
                 raise InvalidDataError(
-                    f"line {number}, column {shown(spec.name)}: expected "
+                    f"line {line}, column {shown(spec.name)}: expected "
                     f"{_WANTED.get(spec.dtype.kind, 'a whole number')} ({spec.dtype}), "
                     f"found {shown(text)}; {self._remedy(text, spec.dtype)}"
                 ) from None
@@ -528,6 +539,10 @@ _BOOLEANS = {
     "False": False,
     "FALSE": False,
 }
+_TRUE, _FALSE = (
+    Texts.of_words([word for word, value in _BOOLEANS.items() if value is wanted]).words(0)
+    for wanted in (True, False)
+)
 _MISSING = frozenset({"", "na", "n/a", "#n/a", "<na>", "none", "null", "-", "?"})
 
 
@@ -572,24 +587,50 @@ def _is_number(field: str) -> bool:
     return "_" not in field  # float() takes 2024_01 for 202401
 
 
-def _text(fields: list[str], lod: LoD) -> LoDTensor:
+def _text(fields: Texts, lod: LoD) -> LoDTensor:
     """Return fields as text below the levels of an index."""
-    parts = [field.encode() for field in fields]
-    lengths = np.fromiter(map(len, parts), np.int64, len(parts))
-    index = LoD([*lod.levels, lengths_to_offsets(lengths, level=0)], [*lod.names, None])
-    return LoDTensor(np.frombuffer(b"".join(parts), np.uint8), index, TEXT)
+    offsets = lengths_to_offsets(fields.lengths, level=0)
+    index = LoD([*lod.levels, offsets], [*lod.names, None])
+    return LoDTensor(rows_of_ranges(fields.data, fields.starts, offsets), index, TEXT)
 
 
-def _changes(columns: list[list[str]], rows: int) -> list[int]:
+def _words(fields: Texts) -> list[str]:
+    """Return fields as text."""
+    offsets = lengths_to_offsets(fields.lengths, level=0)
+    raw = rows_of_ranges(fields.data, fields.starts, offsets).tobytes()
+    return [raw[start:stop].decode() for start, stop in pairwise(offsets.tolist())]
+
+
+def _changes(columns: list[Texts], rows: int) -> list[int]:
     """Return the first row, and those in which a column differs from the row before."""
     if not rows:
         return []
-    changed = np.zeros(rows, np.bool_)
-    changed[0] = True
-    for column in columns:
-        keys = np.array(column, np.object_)
-        changed[1:] |= keys[1:] != keys[:-1]
-    return [int(row) for row in np.flatnonzero(changed)]
+    changed = functools.reduce(np.logical_or, map(_changed, columns), np.zeros(rows - 1, np.bool_))
+    return [0, *(np.flatnonzero(changed) + 1).tolist()]
+
+
+def _changed(fields: Texts) -> Array:
+    """Return whether each field but the first differs from the one before, (K - 1,) bool."""
+    one, other = fields.taken(slice(1, None)), fields.taken(slice(None, -1))
+    found: Array = text_order(one, other, equality=True) != 0
+    return found
+
+
+def _read(dtype: np.dtype[Any], fields: Texts) -> tuple[Array, Mask]:
+    """Return numbers of a dtype, and which fields have them: with the result of `_numbers_of`."""
+    if dtype == np.bool_:
+        words = fields.words(0)
+        true, false = (np.isin(words, some) for some in (_TRUE, _FALSE))
+        return true, true | false
+    values, known = (decimal_numbers if dtype.kind == "f" else whole_numbers)(fields)
+    if dtype.kind == "f":
+        known &= np.abs(values) <= 2.0 ** (np.finfo(dtype).nmant + 1)
+    elif dtype != np.uint64:
+        known &= (values >= np.iinfo(dtype).min) & (values <= np.iinfo(dtype).max)
+    else:
+        known &= values >= 0
+    values[~known] = 0
+    return values.astype(dtype, copy=False), known
 
 
 def _numbers_of(dtype: np.dtype[Any], fields: list[str], *, rounded: bool) -> Array:

@@ -3,50 +3,81 @@
 from __future__ import annotations
 
 import csv
-from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from lodcli.formats.core.options import SEPARATORS
 from lodcli.formats.text.lines import TO_UTF_8, LineReader, shown
 from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.order.texts import Texts
 
 # Maximum size of a field: an unclosed quote would otherwise make the rest of the file one field.
 MOST_FIELD_BYTES = 16 << 20
 csv.field_size_limit(MOST_FIELD_BYTES)
 _NAMES = {mark: name for name, mark in SEPARATORS.items()}
+# `Texts` needs eight bytes.
+_LEAST = bytes(8)
 
 
 class Table:
     """Records as columns, all of one width.
 
     Args:
-        numbers: of the line where each record begins.
-        columns: the fields, one list per column.
+        lines: (K,) int64, the line where each record begins.
+        data: (N,) uint8, which holds all fields, in order.
+        starts, stops: (width, K) int64, the first byte of each field, and that after its last one.
     """
 
-    def __init__(self, numbers: array[int], columns: list[list[str]]) -> None:
-        self.numbers = numbers
-        self.columns = columns
+    def __init__(self, lines: Array, data: Array, starts: Array, stops: Array) -> None:
+        self.lines = lines
+        self._data, self._starts, self._stops = data, starts, stops
 
     @classmethod
-    def empty(cls, width: int) -> Table:
-        """Return a table without records."""
-        return cls(array("q"), [[] for _ in range(width)])
+    def of_records(cls, records: Sequence[tuple[int, list[str]]], width: int) -> Table:
+        """Return records of this width, each with its line."""
+        fields = [field.encode() for _, record in records for field in record]
+        stops = np.cumsum([0, *map(len, fields)]).astype(np.int64)
+        data = np.frombuffer(b"".join([*fields, _LEAST]), np.uint8)
+        lines = np.array([line for line, _ in records], np.int64)
+        return cls(lines, data, *(_in_columns(some, width) for some in (stops[:-1], stops[1:])))
+
+    @classmethod
+    def joined(cls, tables: Sequence[Table]) -> Table:
+        """Return the records of several tables, at least one."""
+        tables = [table for table in tables if len(table)] or tables[:1]
+        if len(tables) == 1:
+            return tables[0]
+        parts, starts, stops, begin = list[Array](), list[Array](), list[Array](), 0
+        for table in tables:
+            first, last = int(table._starts[0, 0]), int(table._stops[-1, -1])
+            parts.append(table._data[first:last])
+            starts.append(table._starts + (begin - first))
+            stops.append(table._stops + (begin - first))
+            begin += last - first
+        parts.append(np.frombuffer(_LEAST, np.uint8))
+        bounds = (np.concatenate(some, axis=1) for some in (starts, stops))
+        lines = np.concatenate([table.lines for table in tables])
+        return cls(lines, np.concatenate(parts), *bounds)
 
     def __len__(self) -> int:
-        return len(self.numbers)
+        return self.lines.size
 
-    def extend(self, other: Table) -> None:
-        """Append other records."""
-        self.numbers.extend(other.numbers)
-        for column, more in zip(self.columns, other.columns, strict=True):
-            column.extend(more)
+    def column(self, number: int) -> Texts:
+        """Return the fields of a column."""
+        starts, stops = self._starts[number], self._stops[number]
+        return Texts(self._data, starts, stops - starts)
 
     def part(self, start: int, stop: int) -> Table:
         """Return some of the records."""
-        return Table(self.numbers[start:stop], [column[start:stop] for column in self.columns])
+        some = slice(start, stop)
+        return Table(self.lines[some], self._data, self._starts[:, some], self._stops[:, some])
+
+
+def _in_columns(fields: Array, width: int) -> Array:
+    """Return something of each field, (width, K), from that of all fields in order."""
+    return np.ascontiguousarray(fields.reshape(-1, width).T)
 
 
 class Records:
@@ -114,29 +145,45 @@ class Records:
         return b"".join(parts)
 
     def _simple(self, block: bytes, first: int, width: int) -> Table | None:
-        """Return records without quotes, split all at once; None if that may be wrong."""
-        if b'"' in block or b"\0" in block:
+        """Return records that are split all at once; None if that may be wrong."""
+        if b"\0" in block:
             return None
-        if b"\r" in block:
+        has_quotes, has_returns = b'"' in block, b"\r" in block
+        if has_returns:
             block = block.replace(b"\r\n", b"\n")
         if not block.endswith(b"\n"):
             block = block.removesuffix(b"\r") + b"\n"
-        data = np.frombuffer(block, np.uint8)
-        marks = data[(data == ord(self._separator)) | (data == ord("\n"))]
-        if marks.size % width:
+        data = np.frombuffer(block + _LEAST, np.uint8)
+        line_ends = data == ord("\n")
+        marks = line_ends | (data == ord(self._separator))
+        if has_quotes:
+            if has_returns and b"\r" in block:
+                return None  # between quotes only
+            quotes = data == ord('"')
+            between = np.logical_xor.accumulate(quotes)
+            if between[-1] or (has_returns and (between & line_ends).any()):
+                return None
+            marks &= ~between
+        stops = np.flatnonzero(marks)
+        if stops.size % width:
             return None
-        ends = (marks == ord("\n")).reshape(-1, width)
+        ends = line_ends[stops].reshape(-1, width)
         if not ends[:, -1].all() or ends[:, :-1].any():
             return None
         try:
-            text = block.decode()
+            block.decode()
         except UnicodeDecodeError:
             return None
-        fields = text.replace("\n", self._separator).split(self._separator)
-        fields.pop()
-        numbers = array("q", range(first, first + len(ends)))
+        starts = np.append(0, stops[:-1] + 1)
+        lines = np.arange(first, first + len(ends))
+        if has_quotes:
+            begun, ended = quotes[starts], quotes[stops - 1] & (stops - starts > 1)
+            if (begun != ended).any() or 2 * np.count_nonzero(begun) != np.count_nonzero(quotes):
+                return None  # one within a field
+            lines = first + np.searchsorted(np.flatnonzero(line_ends), starts[::width])
+            starts, stops = starts + begun, stops - begun
         self._refuse_blank(width)
-        return Table(numbers, [fields[column::width] for column in range(width)])
+        return Table(lines, data, _in_columns(starts, width), _in_columns(stops, width))
 
     def _exact(self, block: bytes, first: int, width: int) -> Table:
         """Return records that are parsed and checked one by one."""
@@ -150,10 +197,7 @@ class Records:
         for number, record in found:
             if len(record) != width:
                 raise InvalidDataError(f"line {number}: {wrong_width(record, width)}")
-        numbers = array("q", (number for number, _ in found))
-        if not found:
-            return Table.empty(width)
-        return Table(numbers, [list(column) for column in zip(*(r for _, r in found), strict=True)])
+        return Table.of_records(found, width)
 
     def _refuse_blank(self, width: int) -> None:
         """Raise InvalidDataError if there were blank lines, before a record."""

@@ -1,0 +1,72 @@
+"""CSV records that are split all at once: as those that are parsed one by one."""
+
+from __future__ import annotations
+
+import csv
+import io
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lodcli.formats.csv.records import Records
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.text.lines import LineReader
+from lodcli.kernels.errors import LodError
+
+SIZES = st.integers(1, 60)
+# The line and the fields of each record, and an error, or "".
+Found = tuple[list[tuple[int, list[bytes]]], str]
+
+
+def records(path: Path, limit_bytes: int) -> Found:
+    found = []
+    with Input(path) as file:
+        reader = Records(LineReader(file), ",")
+        reader.restart()
+        try:
+            for table in reader.blocks(limit_bytes, 2):
+                columns = [table.column(number) for number in range(2)]
+                for row, line in enumerate(table.lines.tolist()):
+                    found.append((line, [column.bytes_of(row) for column in columns]))
+        except LodError as error:
+            return found, str(error)
+    return found, ""
+
+
+def both(content: bytes, limit_bytes: int) -> tuple[Found, Found]:
+    """Return what is found, and what is found if no records are split all at once."""
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        path = Path(folder, "x.csv")
+        path.write_bytes(content)
+        found = records(path, limit_bytes)
+        patch.setattr(Records, "_simple", lambda *_: None)
+        return found, records(path, limit_bytes)
+
+
+@given(
+    rows=st.lists(st.lists(st.text('a1é," \n\r', max_size=3), min_size=2, max_size=2), max_size=9),
+    end=st.sampled_from(["\n", "\r\n"]),
+    quoted=st.booleans(),
+    limit_bytes=SIZES,
+)
+def test_records_are_those_that_were_written(
+    rows: list[list[str]], end: str, quoted: bool, limit_bytes: int
+) -> None:
+    text = io.StringIO()
+    writer = partial(csv.writer, text, lineterminator=end)
+    made = writer(quoting=csv.QUOTE_ALL) if quoted else writer()
+    made.writerows([["k", "v"], *rows])
+    found, wanted = both(text.getvalue().encode(), limit_bytes)
+    assert found == wanted
+    if quoted or "\r" not in "".join(map("".join, rows)):  # which csv does not quote
+        assert [[one.decode() for one in fields] for _, fields in found[0]] == rows
+
+
+@given(content=st.text('a1é," \n\r', max_size=40), limit_bytes=SIZES)
+def test_odd_text_is_read_or_refused_alike(content: str, limit_bytes: int) -> None:
+    found, wanted = both(b"k,v\n" + content.encode(), limit_bytes)
+    assert found == wanted
