@@ -28,14 +28,16 @@ def command(source: Reference, dtypes: tuple[str, ...], rounded: bool, target: T
 
     Times are timestamp[us, UTC], date, time[s] or duration[ms], with other units likewise. They are
     made of texts of ISO 8601, where an empty text becomes null, of whole numbers, which count the
-    unit, and of times of other units. TENSOR=category makes categories of texts, and TENSOR=text
-    texts of categories, times, decimals and whole numbers.
+    unit, and of times of other units. TENSOR='decimal(10, 2)' makes decimals of numbers and texts,
+    TENSOR=category categories of texts, and TENSOR=text texts of categories, times, decimals and
+    whole numbers.
 
     \b
     Examples:
       lod cast articles.lod.h5 int32 -o int32.lod.h5
       lod cast vowels.lod.h5 data=float32 label=uint8 --dtype-unsafe -o small.lod.h5
       lod cast events.csv 'time=timestamp[us, UTC]' day=date user=category -o events.parquet
+      lod cast events.csv 'price=decimal(10, 2)' -o events.parquet
     """
     from lodcli.commands.tensors.casting import write_cast
 
