@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.command(cls=options.Command)
 @options.source
-@options.level
+@options.finest_level
 @click.option(
     "--sort-by-length/--no-sort",
     default=True,
@@ -29,7 +29,7 @@ def command(
 ) -> None:
     """Split the sequences of a level into time steps: step t holds item t of every sequence.
 
-    The default level is the finest. `lod pack` is the exact inverse.
+    `lod pack` is the exact inverse.
 
     \b
     Examples:

@@ -271,12 +271,17 @@ FILE = NamedPath()
 FOLDER = _Folder()
 
 
-level = click.option(
-    "--level",
-    type=LEVEL,
-    metavar="LEVEL",
-    help="A level by number (0 the outermost, -1 the finest) or by name.",
-)
+def level_of(default: str) -> Callable[[F], F]:
+    """--level, with the default that its help names."""
+    return click.option(
+        "--level",
+        type=LEVEL,
+        metavar="LEVEL",
+        help=f"A level by number (0 the outermost, -1 the finest) or by name [default: {default}].",
+    )
+
+
+level, finest_level = level_of("the outermost"), level_of("the finest")
 
 
 def file_first(source: Reference, other: str) -> None:

@@ -58,6 +58,8 @@ def test_help_shows_every_default_in_the_same_words() -> None:
             _, text = option.get_help_record(context) or ("", "")
             assert "(default" not in text, (name, option.opts)
             default = option.get_default(context)
+            if "--level" in option.opts:
+                assert "default" in text, name
             if not (option.is_flag or option.multiple) and isinstance(default, int | float | str):
                 assert "[default: " in text, (name, option.opts, default)
                 shown += 1

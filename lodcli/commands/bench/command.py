@@ -129,7 +129,7 @@ def kernels(ops: str | None, case: str | None, settings: Settings, **sizes: Any)
     "--dtype",
     type=click.Choice(("float32", "float64")),
     default="float32",
-    help="Dtype of rows and weights [default: float32].",
+    help="The dtype of rows and weights [default: float32].",
 )
 @measuring
 def rnn(

@@ -284,4 +284,4 @@ folder = click.option(
 passes = click.option(
     "--pass", "passes", metavar="PASS[,..]", help="forward, training [default: both]."
 )
-hidden = click.option("--hidden", type=COUNT, metavar="N", help="Size of the hidden state.")
+hidden = click.option("--hidden", type=COUNT, metavar="H", help="Hidden size.")

@@ -27,7 +27,7 @@ STRATEGIES = ("padded", "bucket", "pack")
     multiple=True,
     metavar="NAME",
     help="padded: sequences in their order; bucket: sorted by length; pack: without padding, best "
-    "fit decreasing. Can be repeated [default: all].",
+    "fit decreasing; repeat for several [default: all].",
 )
 @options.seed("Shuffle the sequences first, and packed batches at the end.", None)
 @click.option("--drop-long", is_flag=True, help="With --write, leave out sequences over T rows.")

@@ -42,7 +42,7 @@ ENDINGS = ("svg", "png", "html")
     help="The sequence of --kind values and states [default: 0].",
 )
 @click.option("-f", "--force", is_flag=True, help="Replace OUT if it exists.")
-@options.level
+@options.level_of("all for lengths, else the outermost")
 @options.as_json
 @options.quiet
 def command(

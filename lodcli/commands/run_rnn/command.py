@@ -55,7 +55,7 @@ from lodcli.shell.targets import Target
 @click.option("--coupled", is_flag=True, help="An lstm whose forget gate is 1 - input gate.")
 @click.option("--nested", metavar="SPEC", help="Nested RNNs; see above.")
 @click.option("--step", metavar="MODULE:FUNCTION", help="A custom step function; see above.")
-@options.level
+@options.finest_level
 @click.option("--reverse", is_flag=True, help="Run from the last row of a sequence to the first.")
 @click.option(
     "--emit",
@@ -108,7 +108,7 @@ from lodcli.shell.targets import Target
     "--stats", is_flag=True, help="Print the number of steps, and how many padding would add."
 )
 def command(source: Reference, target: Target, **given: Any) -> None:
-    """Run an RNN over the sequences of a level [default: the finest].
+    """Run an RNN over the sequences of a level.
 
     A row of any shape is one step. Several results are written as tensors "all" and "last".
 

@@ -50,7 +50,7 @@ _ABOVE_ZERO = options.Number(0, min_open=True, finite=True)
     help="The tensor of labels: class numbers, categories or texts; or floating-point numbers, to "
     "predict these [default: label].",
 )
-@options.level
+@options.finest_level
 @click.option("--cell", type=click.Choice(tuple(CELLS)), help="The cell [default: lstm].")
 @click.option("--hidden", type=options.COUNT, metavar="H", help="Hidden size [default: 64].")
 @click.option("--layers", type=options.COUNT, metavar="L", help="Number of layers [default: 1].")
@@ -64,7 +64,7 @@ _ABOVE_ZERO = options.Number(0, min_open=True, finite=True)
 @click.option(
     "--pool",
     type=click.Choice(("last", "mean")),
-    help="States that the classifier uses [default: last].",
+    help="The states that the linear layer takes: the last, or their mean [default: last].",
 )
 @click.option(
     "--embedding",
