@@ -131,6 +131,7 @@ def conv_arguments(
     if extra is not None:
         rows = max(0, -context_start) + max(0, context_start + context_length - 1)
         require_shape(extra.shape, (rows, width), "padding")
+        extra = extra if extra.dtype is data.dtype else as_dtype(extra, data.dtype)
     return ConvArguments(number, tensor.lod.absolute(number), data, matrix, extra)
 
 

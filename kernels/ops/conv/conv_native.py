@@ -139,7 +139,7 @@ class _Plan:
         if padding is None:
             self.padding = np.zeros((1, data.shape[1]), data.dtype)
         else:
-            self.padding = np.ascontiguousarray(padding, data.dtype)
+            self.padding = np.ascontiguousarray(padding)
         self.offsets = np.ascontiguousarray(offsets)
         self.kept = np.ascontiguousarray(strided_offsets(offsets, stride))
         self.stride = stride

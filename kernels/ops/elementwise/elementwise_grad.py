@@ -15,7 +15,12 @@ from typing import Any
 import numpy as np
 
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
-from lodcli.kernels.ops.common import is_working_dtype, require_float, working_dtype
+from lodcli.kernels.ops.common import (
+    common_dtype,
+    is_working_dtype,
+    require_float,
+    working_dtype,
+)
 from lodcli.kernels.ops.elementwise.elementwise import (
     Arithmetic,
     joined,
@@ -148,8 +153,10 @@ def _gradients(
 ) -> tuple[LoDTensor, LoDTensor]:
     name = f"sequence_{op}_grad"
     offsets = joined(tensor, other, level, name)
-    data, values = _wide(tensor.data, name), _wide(other.data, name)
-    flow = _wide(upstream_of(upstream, data.shape, name, tensor.lod), name)
+    data, values = tensor.data, other.data
+    flow = upstream_of(upstream, data.shape, name, tensor.lod)
+    if not (is_working_dtype(flow.dtype) and flow.dtype is data.dtype is values.dtype):
+        data, values, flow = _in_one_dtype(name, data, values, flow)
     run = on(backend, segment_binary_grad, size_bytes=tensor.nbytes)
     rows, each = run(op, data, values, offsets, flow)
     return (
@@ -165,13 +172,22 @@ def _wide(data: Array, op: str) -> Array:
     return as_dtype(data, working_dtype(data.dtype))
 
 
+def _in_one_dtype(op: str, *arrays: Array) -> list[Array]:
+    wide = [_wide(one, op) for one in arrays]
+    dtype = common_dtype(*[one.dtype for one in wide])
+    return [as_dtype(one, dtype) for one in wide]
+
+
 # -- NumPy -----------------------------------------------------------------------------
 
 
 def segment_binary_grad(
     op: Arithmetic, data: Array, values: Array, offsets: Offsets | None, grad: Array
 ) -> tuple[Array, Array]:
-    """Return the gradients of `segment_binary` for data and values, in their shapes."""
+    """Return the gradients of `segment_binary` for data and values, in their shapes.
+
+    All arrays have one dtype, float32 or float64.
+    """
     spread = spread_values(data, values, offsets)
     each: Any
     with np.errstate(all="ignore"):

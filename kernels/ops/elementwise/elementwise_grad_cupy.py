@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import cupy
-import numpy as np
 
 from lodcli.kernels.cuda.launch import c_type, flat_rows, run
 from lodcli.kernels.index.checks import Array, Offsets
@@ -16,12 +15,11 @@ def segment_binary_grad(
     op: Arithmetic, data: Array, values: Array, offsets: Offsets | None, grad: Array
 ) -> tuple[Array, Array]:
     """See elementwise_grad.py."""
-    dtype = np.result_type(data.dtype, values.dtype, grad.dtype)
-    flow = cupy.ascontiguousarray(grad.astype(dtype, copy=False))
+    dtype, flow = grad.dtype, cupy.ascontiguousarray(grad)
     if op in ("add", "sub"):
         for_data, each = flow.copy(), flat_rows(flow)
     else:
-        rows, other = (flat_rows(one.astype(dtype, copy=False)) for one in (data, values))
+        rows, other = flat_rows(data), flat_rows(values)
         for_data, each = cupy.empty(data.shape, dtype), cupy.empty(rows.shape, dtype)
         if rows.size:
             shape, many, index = kernel_index(offsets, rows, other, flow, for_data, each)

@@ -7,7 +7,7 @@ import numpy as np
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
-from lodcli.kernels.ops.common import common_dtype, flat_rows
+from lodcli.kernels.ops.common import flat_rows
 from lodcli.kernels.ops.elementwise.elementwise import Arithmetic
 from lodcli.kernels.ops.elementwise.elementwise_native import (
     PIECE_BYTES,
@@ -15,6 +15,7 @@ from lodcli.kernels.ops.elementwise.elementwise_native import (
     row_ends,
     segment_binary,
 )
+from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.runtime.buffers import empty
 
 _KINDS = {"add": 0, "sub": 1, "mul": 2, "div": 3}
@@ -29,22 +30,20 @@ def segment_binary_grad(
     if offsets is None and values.size == data.size:
         # Elementwise: no sums.
         rows, each = _pairwise(op, data, values.reshape(data.shape), grad)
-        return rows, each.reshape(values.shape).astype(grad.dtype, copy=False)
+        return rows, each.reshape(values.shape)
     grad_data = (
         np.array(grad) if op in ("add", "sub") else segment_binary(op, grad, values, offsets)
     )
-    dtype = common_dtype(grad.dtype, data.dtype, values.dtype)
-    flow, x = flat_rows(grad.astype(dtype, copy=False)), flat_rows(data.astype(dtype, copy=False))
-    z = flat_rows(values.astype(dtype, copy=False))
+    flow, x, z = map(flat_rows, (grad, data, values))
     # Sums in float64, as in the reference.
     grad_values = empty(z.shape, np.dtype(np.float64))
     pieces = piece_count(x)
     run(
-        _totals[dtype.char], pieces, 2 * x.nbytes, _KINDS[op], flow, x, z,
+        _totals[x.dtype.char], pieces, 2 * x.nbytes, _KINDS[op], flow, x, z,
         row_ends(x, offsets), grad_values, len(z),
         x.shape[1], z.shape[1], pieces,
     )  # fmt: skip
-    return grad_data, grad_values.reshape(values.shape).astype(grad.dtype, copy=False)
+    return grad_data, as_dtype(grad_values.reshape(values.shape), grad.dtype)
 
 
 def _pairwise(op: Arithmetic, data: Array, values: Array, grad: Array) -> tuple[Array, Array]:
@@ -53,15 +52,15 @@ def _pairwise(op: Arithmetic, data: Array, values: Array, grad: Array) -> tuple[
         return rows, segment_binary(op, grad, data, None)
     if op != "div":
         return np.array(grad), -grad if op == "sub" else np.array(grad)
-    dtype = common_dtype(grad.dtype, data.dtype, values.dtype)
-    flow, x, z = (np.ascontiguousarray(one, dtype) for one in (grad, data, values))
+    dtype = grad.dtype
+    flow, x, z = map(np.ascontiguousarray, (grad, data, values))
     rows, each = empty(x.shape, dtype), empty(x.shape, dtype)
     piece_values = PIECE_BYTES // dtype.itemsize
     run(
         _div_pairs[dtype.char], -(-x.size // piece_values), 5 * x.nbytes,
         flow, x, z, rows, each, x.size, piece_values,
     )  # fmt: skip
-    return rows.astype(common_dtype(grad.dtype, values.dtype), copy=False), each
+    return rows, each
 
 
 def segment_dot_grad(a: Array, b: Array, offsets: Offsets, grad: Array) -> tuple[Array, Array]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from lodcli.kernels.cuda.launch import at_once, blocks, by_row, c_type, is_narrow, run, shares
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.ops.common import working_dtype
+from lodcli.kernels.ops.common import common_dtype, working_dtype
 
 # Minimum of rows per unit, and maximum of blocks: the last block adds the sums of all.
 HEIGHT, MOST_PARTS = 64, 2048
@@ -58,9 +58,10 @@ def _normed(
 def _gradients(
     kind: str, upstream: Array, data: Array, weight: Array | None, epsilon: float
 ) -> tuple[Array, Array, Array]:
-    work = working_dtype(data.dtype)
-    # If the dtypes differ, the wider one, so that neither is rounded.
-    dtype = data.dtype if upstream.dtype == data.dtype else work
+    dtype = data.dtype
+    if upstream.dtype != dtype:  # the wider one, so that neither is rounded
+        dtype = common_dtype(working_dtype(dtype), upstream.dtype)
+    work = working_dtype(dtype)
     rows, flow = (cupy.ascontiguousarray(one.astype(dtype, copy=False)) for one in (data, upstream))
     count, width = rows.shape
     out = cupy.empty(rows.shape, dtype)

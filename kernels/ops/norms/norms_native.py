@@ -7,6 +7,8 @@ import numpy as np
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
+from lodcli.kernels.ops.common import common_dtype
+from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.ops.halves_native import widened
 from lodcli.kernels.runtime.buffers import empty
 
@@ -58,21 +60,23 @@ def _normalised(
 def _gradients(
     upstream: Array, data: Array, weight: Array | None, epsilon: float, *, centred: bool
 ) -> tuple[Array, Array, Array]:
-    data = widened(data)
-    rows, width = data.shape
-    piece_rows = _piece_rows(data)
+    data, flow = widened(data), widened(upstream)
+    # Neither of two dtypes is rounded to the other before use.
+    dtype = common_dtype(data.dtype, flow.dtype)
+    x, flow = np.ascontiguousarray(data, dtype), np.ascontiguousarray(flow, dtype)
+    rows, width = x.shape
+    piece_rows = _piece_rows(x)
     pieces = -(-rows // piece_rows)
-    out = empty(data.shape, data.dtype)
+    out = empty(x.shape, dtype)
     # Pieces are fixed and joined in order: the sums do not depend on the number of threads.
     sums = np.zeros((2, pieces, width))
-    flow, x = np.ascontiguousarray(widened(upstream), data.dtype), np.ascontiguousarray(data)
-    w = _feature(weight, 1, data)
+    w = _feature(weight, 1, x)
     run(
-        _backward[data.dtype.char], pieces, 3 * data.nbytes, flow, x, w, out, sums[0], sums[1],
+        _backward[dtype.char], pieces, 3 * x.nbytes, flow, x, w, out, sums[0], sums[1],
         epsilon, centred, rows, width, piece_rows,
     )  # fmt: skip
-    scale, shift = np.add.reduce(sums, 1).astype(data.dtype, copy=False)
-    return out, scale, shift
+    scale, shift = as_dtype(np.add.reduce(sums, 1), data.dtype)
+    return as_dtype(out, data.dtype), scale, shift
 
 
 def _feature(given: Array | None, default: float, data: Array) -> Array:

@@ -9,8 +9,9 @@ import numpy as np
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
-from lodcli.kernels.ops.common import flat_rows, is_half, result_array
-from lodcli.kernels.ops.halves_native import narrow_to, narrowed, widened
+from lodcli.kernels.ops.common import common_dtype, flat_rows, result_array
+from lodcli.kernels.ops.halves import as_dtype
+from lodcli.kernels.ops.halves_native import narrow_to, widened
 from lodcli.kernels.runtime.buffers import empty
 from lodcli.kernels.runtime.threads import thread_count
 from lodcli.kernels.simd.row_copies import STREAMED_BYTES, row_bytes
@@ -82,7 +83,10 @@ def _applied(data: Array, offsets: Offsets, out: Array | None, *, log: bool) -> 
 
 def _gradient(upstream: Array, result: Array, offsets: Offsets, *, log: bool) -> Array:
     y, flow = _plain(result), _plain(upstream)
-    out, flow = empty(y.shape, y.dtype), flow.astype(y.dtype, copy=False)
+    if flow.dtype is not y.dtype:  # neither is rounded to the other before use
+        dtype = common_dtype(y.dtype, flow.dtype)
+        y, flow = y.astype(dtype), flow.astype(dtype)
+    out = empty(y.shape, y.dtype)
     index, most = np.ascontiguousarray(offsets), longest(y)
     spare, room, pieces = _spare(y, offsets)
     skipped = run(
@@ -92,8 +96,7 @@ def _gradient(upstream: Array, result: Array, offsets: Offsets, *, log: bool) ->
     if skipped:
         for part in long_segments(offsets, most):
             _softmax_long_grad(flow[part], y[part], out[part], log=log)
-    out = narrowed(out, result.dtype) if is_half(result.dtype) else out
-    return out.reshape(result.shape).astype(result.dtype, copy=False)
+    return as_dtype(out.reshape(result.shape), result.dtype)
 
 
 def _spare(rows: Array, offsets: Offsets) -> tuple[Array, int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from typing import Any
 
 import numpy as np
@@ -240,6 +241,15 @@ def test_row_conv_is_that_of_the_loops(
 # -- gradients -------------------------------------------------------------------------
 
 OFFSETS = np.array([0, 0, 4, 5, 8])
+
+
+@on_every_backend
+def test_padding_beyond_the_dtype_of_the_rows_is_infinite(backend: Backend) -> None:
+    words, weight = LoDTensor(np.ones((2, 1), np.float32), [[2]]), np.ones((2, 1), np.float32)
+    found = sequence_conv(
+        words, weight, context_length=2, context_start=-1, padding=[[1e300]], backend=backend
+    )
+    assert found.data.tolist() == [[math.inf], [2.0]]
 
 
 # Sequences shorter than a positive start, and contexts wholly before or behind the row:

@@ -202,6 +202,34 @@ def test_gradients_are_those_of_numpy(
         np.testing.assert_allclose(one.data, expected, rtol=10 * np.finfo(dtype).eps)
 
 
+@on_every_backend
+@pytest.mark.parametrize("op", GRADIENTS)
+@pytest.mark.parametrize("one_index", [True, False])
+def test_gradients_keep_digits_and_range_that_the_upstream_gradient_has_not(
+    one_index: bool, op: Arithmetic, backend: Backend
+) -> None:
+    random = np.random.default_rng(3)
+    data, values = random.uniform(1, 2, (5, 3)), random.uniform(1, 2, (5 if one_index else 2, 3))
+    data, values = (1e30 * data, values) if op == "mul" else (data, 1e-30 * values)
+    upstream = random.uniform(1e10, 2e10, (5, 3)).astype(np.float32)
+    tensor = LoDTensor(data, [[2, 3]])
+    other = LoDTensor(values, tensor.lod if one_index else LoD())
+    found = GRADIENTS[op](upstream, tensor, other, backend=backend)
+    wanted = GRADIENTS[op](upstream.astype(np.float64), tensor, other, backend="numpy")
+    for one, expected in zip(found, wanted, strict=True):
+        near(one.data, expected.data, 1e-14)
+
+
+@on_every_backend
+@pytest.mark.parametrize("one_index", [True, False])
+def test_gradients_beyond_their_dtype_are_infinite(one_index: bool, backend: Backend) -> None:
+    tensor = LoDTensor(np.full(2, 2, np.float32), [[2]])
+    other = tensor if one_index else LoDTensor(np.ones(1, np.float32))
+    upstream = np.full(2, 3e38, np.float32)
+    _, found = sequence_mul_grad(upstream, tensor, other, backend=backend)
+    assert np.isposinf(found.data).all()
+
+
 def test_what_does_not_fit_is_refused() -> None:
     words = LoDTensor(np.zeros((3, 2)), LoD.from_lengths([[1, 1], [2, 1]]))
     with pytest.raises(ShapeMismatchError, match="segmented differently: level 1, item 0"):

@@ -92,6 +92,23 @@ def test_no_rows_and_no_features_have_gradients(backend: Backend, shape: tuple[i
     assert not weight.any()
 
 
+@on_every_backend
+def test_an_upstream_gradient_beyond_the_dtype_of_the_rows_is_not_rounded(backend: Backend) -> None:
+    # The root mean square is 5e12.
+    tensor = LoDTensor(np.array([[1e12, 7e12]], np.float32), [[1]])
+    rows, _ = sequence_rms_norm_grad(np.array([[7e45, 0]]), tensor, backend=backend)
+    np.testing.assert_allclose(rows.data, [[1.372e33, -1.96e32]], rtol=1e-6)
+
+
+@on_every_backend
+def test_gradients_beyond_their_dtype_are_infinite(backend: Backend) -> None:
+    tensor = LoDTensor(np.array([[1.0, 3], [1, 3]], np.float32), [[2]])
+    upstream = np.full((2, 2), 3e38, np.float32)
+    _, weight, bias = sequence_layer_norm_grad(upstream, tensor, backend=backend)
+    assert weight.tolist() == [-math.inf, math.inf]
+    assert bias.tolist() == [math.inf, math.inf]
+
+
 def test_what_does_not_fit_is_refused() -> None:
     tensor = LoDTensor(np.zeros((2, 3)), [[2]])
     for op in ALL:

@@ -95,6 +95,20 @@ def test_softmax_is_that_of_plain_loops(tensor: LoDTensor, data: st.DataObject) 
         np.testing.assert_allclose(values, expected, rtol=10 * limit, atol=10 * limit)
 
 
+@on_every_backend
+def test_an_upstream_gradient_beyond_the_dtype_of_the_result_is_not_rounded(
+    backend: Backend,
+) -> None:
+    rows, upstream = LoDTensor(np.zeros(2, np.float32), [[2]]), np.array([0, 1e50])
+    # As softmax and log_softmax could have returned them.
+    result = np.array([1, 1e-30], np.float32)
+    found = sequence_softmax_grad(upstream, rows, result=result, backend=backend)
+    np.testing.assert_allclose(found.data, [-1e20, 1e20], rtol=1e-6)
+    result = np.array([-80, 0], np.float32)
+    found = sequence_log_softmax_grad(upstream, rows, result=result, backend=backend)
+    np.testing.assert_allclose(found.data, [-math.exp(-80) * 1e50, 0], rtol=1e-6)
+
+
 def test_whole_numbers_and_gradients_that_do_not_fit_are_refused() -> None:
     with pytest.raises(InvalidDataError, match="sequence_softmax: expected floating numbers"):
         sequence_softmax(LoDTensor(np.arange(3), [[3]]))
