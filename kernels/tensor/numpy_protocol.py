@@ -78,6 +78,14 @@ _SUMS = frozenset(
         *("divide", "floor_divide", "remainder", "fmod", "divmod"),
     )
 )
+# Functions of NumPy that mix the rows of sequences, and the name of the op that does the same in
+# each sequence, if it is another:
+_OPS = dict.fromkeys(("argsort", "cumprod", "cumsum", "diff", "sort", "unique")) | {
+    "add.accumulate": "cumsum",
+    "flip": "reverse",
+    "multiply.accumulate": "cumprod",
+    "roll": "shift",
+}
 
 
 class NumpyProtocol(NDArrayOperatorsMixin):
@@ -359,11 +367,11 @@ def _keeps_index(
     """
     if function in _ELEMENTWISE:
         if function is np.where and len(args) == 1:  # returns the positions of true values
-            raise _refusal("np.where")
+            raise _refusal("where")
         return True
     if function in _FACTS:
         return False
-    refusal = _refusal(f"np.{function.__name__}")
+    refusal = _refusal(function.__name__)
     given = dict(zip(_names_of(function), args, strict=False)) | kwargs
     first: Any = next(iter(given.values()), None)
     if function in _LOOKED_UP or function is np.dot:
@@ -418,10 +426,10 @@ def _after_mixing(
                 _common_index([each for each in tensors if each.data.ndim > 2], "matmul")
             # Further axes of the other factor would come before the rows.
             if any(np.ndim(data_of(value)) > owner.data.ndim for value in inputs):
-                raise _refusal("np.matmul")
+                raise _refusal("matmul")
             return owner.with_data(result)
         return result
-    raise _refusal(f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}"))
+    raise _refusal(ufunc.__name__ + ("" if method == "__call__" else f".{method}"))
 
 
 def _after_reducing(owner: Any, axis: Any, result: Any) -> Any:
@@ -436,9 +444,13 @@ def _keeps_rows(axis: Any, ndim: int) -> bool:
 
 
 def _refusal(name: str) -> UnsupportedError:
+    """Return the error for a function of NumPy, by its name in NumPy."""
+    remedy = "use an op for sequences"
+    if name in _OPS:
+        remedy = f"lodcli.ops.{_OPS[name] or name}(tensor), which computes in each sequence"
     return UnsupportedError(
-        f"{name} does not know the levels of a LoDTensor and would drop them; call it on "
-        "tensor.data, or use an op for sequences"
+        f"np.{name} does not know the levels of a LoDTensor and would drop them; call it on "
+        f"tensor.data, or {remedy}"
     )
 
 

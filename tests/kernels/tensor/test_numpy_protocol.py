@@ -25,6 +25,7 @@ from lodcli.kernels.errors import (
 )
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.elementwise.elementwise import sequence_add, sequence_div, sequence_sub
+from lodcli.kernels.ops.registry import OPS
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Categories, Decimals, Marks, Times
 from lodcli.kernels.tensor.tensor_array import TensorArray
@@ -594,3 +595,24 @@ def test_an_axis_that_rows_do_not_have_is_explained(function: Callable[..., Any]
         function(FLAT, axis=1)
     with pytest.raises(SelectionError, match="axis 2 is out of bounds"):
         function(BOX, axis=2)
+
+
+@pytest.mark.parametrize(
+    ("function", "op"),
+    [
+        (np.diff, "diff"),
+        (np.cumsum, "cumsum"),
+        (np.add.accumulate, "cumsum"),
+        (np.flip, "reverse"),
+        (lambda rows: np.roll(rows, 1), "shift"),
+    ],
+)
+def test_a_function_that_mixes_sequences_is_refused_with_the_op_that_does_not(
+    function: Callable[[Any], Any], op: str
+) -> None:
+    tensor = LoDTensor(np.array([1, 4, 9, 5, 7]), [[3, 2]])
+    with pytest.raises(UnsupportedError, match=rf"lodcli\.ops\.{op}\(tensor\)"):
+        function(tensor)
+    rows = np.concatenate([function(np.array(one)) for one in ([1, 4, 9], [5, 7])])
+    if op != "shift":  # which does not move the last row to the beginning
+        assert OPS[op].load()(tensor).data.tolist() == rows.tolist()
