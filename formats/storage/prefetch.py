@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Iterator
 from typing import TypeVar
@@ -12,6 +13,15 @@ T = TypeVar("T")
 
 # To start a thread and wait for its end takes longer than to read less than this.
 LEAST_BYTES = 1 << 20
+# The thread that is collecting garbage, while one is.
+_collectors: set[int] = set()
+
+
+def _note_collector(phase: str, info: dict[str, int]) -> None:
+    (_collectors.add if phase == "start" else _collectors.discard)(threading.get_ident())
+
+
+gc.callbacks.append(_note_collector)
 
 
 def ahead(items: Iterator[T], size_bytes: int = LEAST_BYTES) -> Iterator[T]:
@@ -38,19 +48,14 @@ def ahead(items: Iterator[T], size_bytes: int = LEAST_BYTES) -> Iterator[T]:
         return next(items, done)
 
     pool = thread_pool(1, "lod-ahead")
-    coming, closed = None, False
     try:
         while item is not done:
             coming = pool.submit(following)
             yield item  # type: ignore[misc]
             item = coming.result()
-    except GeneratorExit:
-        closed = True
-        raise
     finally:
-        # Garbage collection may close this generator in any thread: in that of the pool, which
-        # cannot wait for itself, and in one that is starting and holds the lock that it takes to
-        # join a thread. So then only the item is waited for, and not the end of the thread.
-        pool.shutdown(wait=not closed)
-        if coming is not None and threading.get_ident() not in threads:
-            coming.exception()
+        # Garbage is collected in any thread at any time: also in one that is starting and holds
+        # the lock that other threads take to start or to end, as the item may wait for. No code
+        # uses what the item is read from then. Nor can the thread of the pool wait for itself.
+        waits = _collectors.union(threads).isdisjoint([threading.get_ident()])
+        pool.shutdown(wait=waits)

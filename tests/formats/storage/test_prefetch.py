@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,22 +53,41 @@ def test_it_may_be_closed_in_its_own_thread() -> None:
     assert errors == []
 
 
-def test_it_may_be_closed_in_a_thread_that_is_starting() -> None:
-    """As the collector of garbage does: such a thread holds a lock of Python's threads."""
-    lock = getattr(threading, "_shutdown_locks_lock", None)
+class _Cycle:
+    """Holds items until the collector of garbage finds that nothing else uses them."""
+
+    def __init__(self, items: Iterator[int]) -> None:
+        self.items = items
+        self.itself = self
+
+
+@pytest.mark.parametrize("name", ["_active_limbo_lock", "_shutdown_locks_lock"])
+def test_it_may_be_collected_as_garbage_in_a_thread_that_is_starting(name: str) -> None:
+    """Such a thread holds a lock of Python, which the item takes to start a thread itself."""
+    lock = getattr(threading, name, None)
     if lock is None:
         pytest.skip("this Python has no such lock")
-    found = ahead(iter(range(9)))
-    assert next(found) == 0
-    closed = threading.Event()
+    held, collected = threading.Event(), threading.Event()
 
-    def close() -> None:
+    def items() -> Iterator[int]:
+        yield 0
+        assert held.wait(SECONDS)
+        thread = threading.Thread(target=int)
+        thread.start()
+        thread.join()
+        yield 1
+
+    def collect() -> None:
+        cycle = _Cycle(ahead(items()))
+        assert next(cycle.items) == 0
         with lock:
-            found.close()  # type: ignore[attr-defined]
-        closed.set()
+            held.set()
+            del cycle
+            gc.collect()
+        collected.set()
 
-    threading.Thread(target=close, daemon=True).start()
-    assert closed.wait(SECONDS)
+    threading.Thread(target=collect, daemon=True).start()
+    assert collected.wait(SECONDS)
 
 
 def test_closing_waits_for_what_is_being_computed() -> None:
