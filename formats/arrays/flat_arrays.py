@@ -20,7 +20,7 @@ from lodcli.formats.arrays.fixed_texts import FixedTexts
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.format import LeftOut, leaving_out
 from lodcli.formats.core.marks import Kept, check_fit, mask_name
-from lodcli.formats.core.names import check_name, component, listing, name_of, named
+from lodcli.formats.core.names import check_name, component, listing, name_of, named, there_are
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import (
     DEFAULT_NAME,
@@ -187,7 +187,7 @@ def _chosen(names: Collection[str], options: ReadOptions) -> dict[str, Parts]:
     known = frozenset(names)
     for name in (*data, *index):
         if name not in known:
-            raise SelectionError(f"no array named {name!r}; there are: {', '.join(names)}")
+            raise SelectionError(f"no array named {name!r}; {there_are(names, name)}")
     if not data:
         raise SelectionError("holds offsets and no rows; name an array of rows with --data")
     return {name_of(name): Parts(name, index) for name in data}

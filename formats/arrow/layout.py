@@ -15,10 +15,10 @@ from lodcli.formats.arrow.sizes.buffers import is_text, is_view, number_dtype
 from lodcli.formats.core.format import LeftOut
 from lodcli.formats.core.names import (
     check_name,
-    listing,
     name_of,
     presence_name,
     repeated,
+    there_are,
     undotted,
 )
 from lodcli.formats.core.schema import MOST_LEVELS
@@ -405,8 +405,8 @@ def check_chosen(schema: pa.Schema, chosen: tuple[str, ...] | None) -> None:
         raise InvalidDataError("has no columns")
     for one in chosen or ():
         if not any(_reaches(field, one) for field in schema):
-            known = listing(map(name_of, schema.names))
-            raise SelectionError(f"no column {shown(one)}; there are: {known}")
+            known = there_are(map(name_of, schema.names), one)
+            raise SelectionError(f"no column {shown(one)}; {known}")
     if chosen is not None and len(set(chosen)) < len(chosen):
         raise SelectionError(f"a column is chosen twice: {', '.join(chosen)}")
 

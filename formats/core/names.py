@@ -126,3 +126,21 @@ def listing(names: Iterable[str], most: int = MOST_LISTED) -> str:
     known = list(names)
     more = len(known) - most
     return ", ".join(known[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def there_are(names: Iterable[str], wanted: str) -> str:
+    """Return the known names, for the error about another one; of many the similar ones first.
+
+    >>> there_are(["words", "tags"], "word")
+    'there are: words, tags'
+    >>> there_are([f"x{number}" for number in range(100)], "x_57")[:17]
+    'did you mean x57?'
+    """
+    known = list(names)
+    hint = ""
+    if len(known) > MOST_LISTED:
+        from difflib import get_close_matches  # takes milliseconds
+
+        near = get_close_matches(wanted, known, 2, cutoff=0.7)
+        hint = f"did you mean {' or '.join(near)}? " if near else ""
+    return f"{hint}there are: {listing(known) or 'none'}"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.formats.arrays.budget import WHOLE_COPIES, require_fits
-from lodcli.formats.core.names import check_name, listing
+from lodcli.formats.core.names import check_name, listing, there_are
 from lodcli.kernels.errors import InvalidDataError, OptionError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets, same_offsets
 from lodcli.kernels.index.display import table_html
@@ -248,7 +248,7 @@ def find(schema: Schema, name: str | None) -> TensorSpec:
     elif set(inner.split(",")) <= set(names):
         remedy = "give each name separately"
     else:
-        remedy = f"there are: {known}"
+        remedy = there_are(names, inner)
     raise SelectionError(f"no tensor named {name!r}; {remedy}")
 
 

@@ -15,7 +15,7 @@ from lodcli.formats.arrays.budget import ITEM_COPIES, require_fits
 from lodcli.formats.core.batching import aligned
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source, leaving_out
 from lodcli.formats.core.losses import MOST_SHOWN
-from lodcli.formats.core.names import listing, name_of, repeated
+from lodcli.formats.core.names import listing, name_of, repeated, there_are
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, LevelSpec, Schema, TensorSpec
 from lodcli.formats.csv.records import Records, Table, quoted, refuse_other_separators, wrong_width
@@ -379,7 +379,7 @@ class _CsvSource(Source):
                 raise SelectionError(f"two columns are named {shown(wanted)}")
             if wanted in known:
                 return known.index(wanted)
-        raise SelectionError(f"no column {shown(wanted)}; there are: {', '.join(names)}")
+        raise SelectionError(f"no column {shown(wanted)}; {there_are(names, wanted)}")
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         self._records.restart()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.formats.core.format import LeftOut, leaving_out
-from lodcli.formats.core.names import listing, name_of, repeated, undotted
+from lodcli.formats.core.names import name_of, repeated, there_are, undotted
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, MOST_LEVELS, LevelSpec, TensorSpec
 from lodcli.formats.json.columns import NUMBERS, Column
@@ -132,8 +132,8 @@ def _refuse_unknown(known: Iterable[str], options: ReadOptions) -> None:
     """Raise SelectionError unless each chosen name is a known name, or that of records."""
     for one in map(name_of, options.field or ()):
         if not any(name == one or name.startswith(f"{one}.") for name in known):
-            there = listing(dict.fromkeys(known))
-            raise SelectionError(f"no field {shown(one)}; there are: {there}")
+            there = there_are(dict.fromkeys(known), one)
+            raise SelectionError(f"no field {shown(one)}; {there}")
 
 
 def _distinct(columns: list[Column]) -> tuple[Column, ...]:

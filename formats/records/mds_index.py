@@ -10,7 +10,7 @@ from typing import Any
 
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.format import LeftOut, leaving_out
-from lodcli.formats.core.names import name_of
+from lodcli.formats.core.names import name_of, there_are
 from lodcli.formats.records.mds_encodings import Encoding
 from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import SelectionError, UnsupportedError
@@ -162,7 +162,7 @@ def _columns(
     chosen = names if fields is None else list(map(name_of, fields))
     for field in chosen:
         if field not in names:
-            raise SelectionError(f"no column {field!r}; there are: {', '.join(names)}")
+            raise SelectionError(f"no column {field!r}; {there_are(names, field)}")
     columns: dict[str, Encoding | None] = dict.fromkeys(names)
     left_out: LeftOut = {}
     for name, encoding, size in zip(names, encodings, sizes, strict=True):

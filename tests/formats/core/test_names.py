@@ -16,7 +16,7 @@ from lodcli.formats.core import io
 from lodcli.formats.core import registry as table
 from lodcli.formats.core.names import MOST_CHARS, check_name, component, name_of, named
 from lodcli.formats.core.options import ReadOptions
-from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.errors import InvalidDataError, SelectionError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell.references import Reference, parse_reference
@@ -121,3 +121,19 @@ def test_a_name_behind_two_colons_is_found(
     monkeypatch.chdir(tmp_path)
     io.write("t.lod.h5", {name: TENSOR, "b": TENSOR})
     assert parse_reference(f"t.lod.h5::{name}") == Reference("t.lod.h5", name)
+
+
+@pytest.mark.parametrize("name", ["jsonl", "json", "csv", "npz", "parquet", "mds", "lod.h5"])
+def test_an_unknown_name_among_many_gets_the_similar_ones(name: str, tmp_path: Path) -> None:
+    require(name)
+    path = tmp_path / "wide"
+    tensors = {f"feature_{number:03}": LoDTensor([1, 2]) for number in range(150)}
+    tensors["temperature"] = LoDTensor([1, 2])
+    lodcli.write(path, tensors, format_name=name)
+    keywords: dict[str, Any] = {"columns": ["temprature"]}
+    with pytest.raises(SelectionError) as raised, lodcli.open(path, format_name=name, **keywords):
+        pass
+    assert "did you mean temperature?" in str(raised.value)
+    assert "feature_000, feature_001" in str(raised.value)
+    assert "131 more" in str(raised.value)
+    assert len(str(raised.value)) < 500
