@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterator
 from typing import IO
+
+import numpy as np
 
 from lodcli.formats.arrays.byte_blocks import Bytes, byte_blocks
 from lodcli.formats.storage.outputs import COPY_BYTES, Output
@@ -12,6 +15,8 @@ from lodcli.kernels.platform import files
 
 # Buffer size per array, so that short batches do not create short extents.
 _HELD_BYTES = 16 << 10
+# Of maps, for any dtype.
+_ALIGNMENT = 64
 
 
 class Spool:
@@ -40,6 +45,18 @@ class Spool:
         with self._output.naming(spooling=True):
             files.write_all(fd, view)
         return start
+
+    def mapped(self, data: Array) -> Array:
+        """Write an array to the file, and return a read-only map of it."""
+        self.append(memoryview(bytes(-self._end % _ALIGNMENT)))
+        start = self._end
+        for block in byte_blocks(data):
+            self.append(block.data)
+        if self._end == start:
+            return data
+        whole = mmap.mmap(self.fd, 0, access=mmap.ACCESS_READ)
+        stored = np.frombuffer(whole, data.dtype.newbyteorder("<"), data.size, start)
+        return stored.reshape(data.shape)
 
     def close(self) -> None:
         """Remove the file."""

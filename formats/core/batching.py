@@ -5,16 +5,22 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from lodcli.formats.arrays.budget import ITEM_COPIES, batch_bytes, fits, require_items_fit
+from lodcli.formats.arrays.spool import Spool
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Batch, Item, Schema, TensorSpec, outline, tensor_of
 from lodcli.formats.items.taking import part
+from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+# Rows that wait in memory for those of other tensors, at most.
+WAITING_BYTES = 64 << 20
 
 
 def groups(schema: Schema) -> list[list[TensorSpec]]:
@@ -211,51 +217,80 @@ def together(schema: Schema, batches: Iterable[Batch]) -> Iterator[Batch]:
 
 
 def aligned(
-    schema: Schema, batches: Iterable[Batch], limit_bytes: int
+    schema: Schema, batches: Iterable[Batch], limit_bytes: int | None, output: Output
 ) -> Iterator[Mapping[str, LoDTensor]]:
     """Yield batches of equally many outermost items of all tensors, as long as there are any.
 
-    Items are buffered until all tensors have theirs. Those that remain are yielded at the end.
+    Items wait until all tensors have theirs, with the rows of many in an anonymous file. Those
+    that remain are yielded at the end.
 
     Args:
         schema: of the tensors; without TensorArrays.
         batches: of the tensors.
-        limit_bytes: approximate size of the rows of a batch; a single item may exceed it.
+        limit_bytes: approximate size of the rows of a batch; a single item may exceed it. None:
+            batches are not divided.
+        output: the target; the anonymous file is on its file system.
     """
-    # Each with the number of its first item that waits.
-    waiting: dict[str, deque[tuple[LoDTensor, int]]] = {spec.name: deque() for spec in schema}
+    waiting: dict[str, deque[_Waiting]] = {spec.name: deque() for spec in schema}
     missing = set(waiting)  # tensors without waiting items
-    for batch in batches:
-        for name, item in batch.items():
-            if len(tensor := tensor_of(item)):
-                waiting[name].append((tensor, 0))
-                missing.discard(name)
-        while not missing:
-            firsts = (parts[0] for parts in waiting.values())
-            count = min(len(tensor) - start for tensor, start in firsts)
-            found = {name: _taken(parts, count) for name, parts in waiting.items()}
-            missing.update(name for name, parts in waiting.items() if not parts)
-            yield from _even_parts(found, count, limit_bytes)
-    for name, parts in waiting.items():
-        while parts:
-            tensor, start = parts[0]
-            yield {name: _taken(parts, len(tensor) - start)}
+    with Spool(output) as spool:
+        added_bytes = 0
+        for batch in batches:
+            for name, item in batch.items():
+                if len(tensor := tensor_of(item)):
+                    waiting[name].append(_Waiting(tensor))
+                    missing.discard(name)
+                    added_bytes += tensor.values.nbytes
+            while not missing:
+                count = min(len(parts[0].tensor) - parts[0].start for parts in waiting.values())
+                found = {name: _taken(parts, count) for name, parts in waiting.items()}
+                missing.update(name for name, parts in waiting.items() if not parts)
+                yield from _even_parts(found, count, limit_bytes)
+            if added_bytes > WAITING_BYTES:
+                added_bytes = _spilled(waiting.values(), spool)
+        for name, parts in waiting.items():
+            while parts:
+                yield {name: _taken(parts, len(parts[0].tensor) - parts[0].start)}
 
 
-def _taken(parts: deque[tuple[LoDTensor, int]], count: int) -> LoDTensor:
+@dataclass
+class _Waiting:
+    """A part of a tensor whose items from `start` on wait for those of other tensors."""
+
+    tensor: LoDTensor
+    start: int = 0
+    in_file: bool = False
+
+
+def _taken(parts: deque[_Waiting], count: int) -> LoDTensor:
     """Return this many items of the first tensor that wait, and remove them."""
-    tensor, start = parts.popleft()
-    if start + count < len(tensor):
-        parts.appendleft((tensor, start + count))
-    return tensor if count == len(tensor) else tensor[start : start + count]
+    first = parts[0]
+    start, first.start = first.start, first.start + count
+    if first.start == len(first.tensor):
+        parts.popleft()
+    return first.tensor if count == len(first.tensor) else first.tensor[start : first.start]
+
+
+def _spilled(waiting: Iterable[Iterable[_Waiting]], spool: Spool) -> int:
+    """Move rows to a file if too many wait in memory; return the bytes of those that do then."""
+    held = [one for parts in waiting for one in parts if not one.in_file]
+    held_bytes = sum(one.tensor.values.nbytes for one in held)
+    if held_bytes <= WAITING_BYTES // 2:
+        return held_bytes
+    for one in held:
+        tensor = one.tensor[one.start :]
+        rows = spool.mapped(tensor.values)
+        one.tensor = LoDTensor(rows, tensor.lod, tensor.marks, tensor.nulls)
+        one.start, one.in_file = 0, True
+    return 0
 
 
 def _even_parts(
-    batch: Mapping[str, LoDTensor], count: int, limit_bytes: int
+    batch: Mapping[str, LoDTensor], count: int, limit_bytes: int | None
 ) -> Iterator[Mapping[str, LoDTensor]]:
     """Yield a batch of `count` items in parts of equally many items."""
     size_bytes = sum(tensor.values.nbytes for tensor in batch.values())
-    step = max(1, count * limit_bytes // max(1, size_bytes))
+    step = count if limit_bytes is None else max(1, count * limit_bytes // max(1, size_bytes))
     if step >= count:
         yield batch
         return

@@ -102,49 +102,39 @@ class JsonLines(Format):
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
-        # Tensors may come one after another; a line can be written when all have their part.
         columns = tree(schema)
         parts = (part for column in columns for part in line_parts(column))
         led = {next(part.specs).name: part for part in parts}
-        waiting: dict[str, list[str]] = {name: [] for name in led}
-        missing = set(led)  # parts of which the next line has none yet
         items, rows = ({spec.name: 0 for spec in schema} for _ in range(2))
         fast = FastLines(schema)
         bare = len(columns) == 1 and columns[0].spec is not None
         # The compiled writer divides a batch itself; it writes no nulls and no times.
         whole = bare and not (schema[0].nullable or schema[0].marks.unit)
         limit_bytes = max(WRITTEN_BYTES, WRITTEN_TENSOR_BYTES * len(schema))
-        for batch in batches if whole else aligned(schema, batches, limit_bytes):
+        for batch in batches if whole else aligned(schema, batches, limit_bytes, output):
             for name, item in batch.items():
                 assert isinstance(item, LoDTensor)
                 _require_finite(item.values, name, rows[name])
                 items[name] += len(item)
                 rows[name] += item.rows
-            for first, item in batch.items():
-                part = led.get(first)
-                if part is None:
-                    continue
+            if len(batch) < len(schema):  # the rest of a tensor that has more items
+                continue
+            done: dict[str, list[str]] = {}
+            for first, part in led.items():
+                item = batch[first]
                 assert isinstance(item, LoDTensor)
                 if part.spec is None:
-                    waiting[first] += record_samples(part, batch)
+                    done[first] = record_samples(part, batch)
                 elif item.nulls or item.marks.unit or not fast.takes(item):
-                    waiting[first] += samples(item)
+                    done[first] = samples(item)
                 elif not bare:
-                    waiting[first] += fast.samples(item)
+                    done[first] = fast.samples(item)
                 else:
                     for piece in fast.pieces(item):
                         output.write(piece)
-            missing.difference_update(name for name in batch if waiting.get(name))
-            if missing:
-                continue
-            ready = min(map(len, waiting.values()))
-            done = {name: found[:ready] for name, found in waiting.items()}
-            lines = bare_lines(done) if bare else object_lines(columns, done)
-            output.write("".join(lines).encode())
-            for name, found in waiting.items():
-                del found[:ready]
-                if not found:
-                    missing.add(name)
+            if done:
+                lines = bare_lines(done) if bare else object_lines(columns, done)
+                output.write("".join(lines).encode())
         self.require_equal(items)
 
 

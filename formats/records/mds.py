@@ -20,7 +20,7 @@ from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec
 from lodcli.formats.records.mds_encodings import DTYPES, Encoding
 from lodcli.formats.records.mds_index import NAME, VERSION, Index, Shard, read_index
-from lodcli.formats.records.samples import LEVEL, Collector, Joiner, Sample, spec_of
+from lodcli.formats.records.samples import LEVEL, Collector, Sample, blocks, samples, spec_of
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.errors import UnsupportedError
@@ -75,13 +75,10 @@ class Mds(Format):
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
-        with ExitStack() as stack:
-            joiner = Joiner(schema, self, output, stack)
-            writer = stack.enter_context(closing(_Writer(output, schema)))
-            for batch in batches:
-                for sample in joiner.add(batch):
+        with closing(_Writer(output, schema)) as writer:
+            for block in blocks(self, schema, batches, output):
+                for sample in samples(block):
                     writer.add(sample)
-            joiner.finish()
             writer.finish()
 
 

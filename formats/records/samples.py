@@ -6,23 +6,19 @@ is a tensor of one level.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import IO
 
 import numpy as np
 
-from lodcli.formats.core.errors import naming
+from lodcli.formats.core.batching import aligned
 from lodcli.formats.core.format import Format
 from lodcli.formats.core.marks import tensor_of
 from lodcli.formats.core.schema import Batch, LevelSpec, Schema, TensorSpec
 from lodcli.formats.storage.outputs import Output
-from lodcli.formats.storage.pread import read_array
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.platform import files
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import NO_MARKS, TEXT
 
@@ -168,80 +164,54 @@ class Values:
             start = end
 
 
-class Joiner:
-    """Assembles whole samples from batches, whose tensors may arrive separately.
-
-    Values that wait for other tensors are buffered in anonymous files.
+def blocks(
+    kind: Format, schema: Schema, batches: Iterable[Batch], output: Output
+) -> Iterator[Mapping[str, Values]]:
+    """Yield whole samples, a few at a time, by field.
 
     Args:
-        schema: of the batches.
         kind: format, for messages.
-        output: the target; the anonymous files are created on the same file system.
-        stack: closes the anonymous files.
+        schema: of the batches.
+        batches: of the tensors, which may come separately; see `aligned`.
+        output: the target.
+
+    Raises:
+        UnsupportedError: at the end, unless all tensors had equally many outermost items.
     """
-
-    def __init__(self, schema: Schema, kind: Format, output: Output, stack: ExitStack) -> None:
-        self._queues = {spec.name: _Queue(spec, output, stack) for spec in schema}
-        self._kind = kind
-        self._done = 0
-
-    def add(self, batch: Batch) -> Iterator[Sample]:
-        """Add a batch and yield the samples that are complete."""
-        for block in self.blocks(batch):
-            columns = [values.arrays() for values in block.values()]
-            for sample in zip(*columns, strict=True):
-                yield dict(zip(block, sample, strict=True))
-
-    def blocks(self, batch: Batch) -> Iterator[Mapping[str, Values]]:
-        """Add a batch and yield the samples that are complete, by field."""
-        queues = self._queues.values()
-        for name, item in batch.items():
-            assert isinstance(item, LoDTensor)
-            self._queues[name].put(item)
-        while most := min(queue.waiting for queue in queues):
-            most = min(most, max(1, BLOCK_VALUES // len(queues)))
-            sizes = sum(queue.sizes(most) for queue in queues)
-            fitting = np.searchsorted(np.cumsum(sizes), BLOCK_BYTES, side="right")
-            count = max(1, int(fitting))
-            yield {name: queue.take(count) for name, queue in self._queues.items()}
-            self._done += count
-
-    def finish(self) -> None:
-        """Raise UnsupportedError unless all tensors had equally many outermost items."""
-        self._kind.require_equal(
-            {name: self._done + queue.waiting for name, queue in self._queues.items()}
-        )
+    counts = {spec.name: 0 for spec in schema}
+    most = max(1, BLOCK_VALUES // len(schema))
+    for batch in aligned(schema, batches, None, output):
+        for name, tensor in batch.items():
+            counts[name] += len(tensor)
+        if len(batch) == len(schema):
+            yield from _blocks(schema, batch, most)
+    kind.require_equal(counts)
 
 
-class _Queue:
-    def __init__(self, spec: TensorSpec, output: Output, stack: ExitStack) -> None:
-        self._spec = spec
-        self._output = output
-        self._counts: Offsets = np.empty(0, np.int64)
-        self._file: IO[bytes] = stack.enter_context(output.spool(buffering=0))
-        self._read = self._written = 0
+def _blocks(
+    schema: Schema, batch: Mapping[str, LoDTensor], most: int
+) -> Iterator[Mapping[str, Values]]:
+    """Yield the samples of a batch that holds all tensors."""
+    fields = []
+    size_bytes: Offsets = np.zeros(1, np.int64)
+    for spec in schema:
+        tensor = batch[spec.name]
+        ends = tensor.lod.levels[0] if spec.levels else np.arange(tensor.rows + 1)
+        fields.append((spec, np.ascontiguousarray(tensor.values), ends))
+        size_bytes = size_bytes + ends * spec.row_bytes
+    start, count = 0, len(size_bytes) - 1
+    while start < count:
+        fitting = np.searchsorted(size_bytes, size_bytes[start] + BLOCK_BYTES, side="right")
+        stop = min(max(int(fitting) - 1, start + 1), start + most, count)
+        yield {
+            spec.name: Values(spec, rows[ends[start] : ends[stop]], np.diff(ends[start : stop + 1]))
+            for spec, rows, ends in fields
+        }
+        start = stop
 
-    @property
-    def waiting(self) -> int:
-        return len(self._counts)
 
-    def put(self, tensor: LoDTensor) -> None:
-        if not self.waiting:  # all values were taken: reuse the file from the start
-            self._read = self._written = 0
-        data = np.ascontiguousarray(tensor.data).reshape(-1).view(np.uint8).data
-        with self._output.naming(spooling=True):
-            self._written = files.write_all_at(self._file.fileno(), data, self._written)
-        counts = tensor.lod.lengths(0) if self._spec.levels else np.ones(tensor.rows, np.int64)
-        self._counts = np.concatenate([self._counts, counts])
-
-    def sizes(self, count: int) -> Offsets:
-        """Return the bytes of each of the first values."""
-        return self._counts[:count] * self._spec.row_bytes
-
-    def take(self, count: int) -> Values:
-        counts, self._counts = self._counts[:count], self._counts[count:]
-        shape = (int(counts.sum()), *self._spec.row_shape)
-        with naming(self._spec.name):
-            rows = read_array(self._file.fileno(), shape, self._spec.dtype, self._read)
-        self._read += rows.nbytes
-        return Values(self._spec, rows, counts)
+def samples(block: Mapping[str, Values]) -> Iterator[Sample]:
+    """Yield the samples of a block."""
+    columns = [values.arrays() for values in block.values()]
+    for sample in zip(*columns, strict=True):
+        yield dict(zip(block, sample, strict=True))

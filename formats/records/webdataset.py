@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext
 from functools import lru_cache, partial
 from itertools import chain
 
@@ -18,7 +18,7 @@ from lodcli.formats.core.names import name_of
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec
 from lodcli.formats.npz.npy_header import NPY_DTYPES, decoded, written_header
-from lodcli.formats.records.samples import LEVEL, Collector, Joiner, Sample, Values, spec_of
+from lodcli.formats.records.samples import LEVEL, Collector, Sample, Values, blocks, spec_of
 from lodcli.formats.records.tar_headers import Headers
 from lodcli.formats.records.tar_stream import BLOCK, COPY_BYTES, Content, members
 from lodcli.formats.storage.compression import Unpacked
@@ -86,24 +86,20 @@ class WebDataset(Format):
     ) -> None:
         fields = [_Field(spec) for spec in schema]
         count = 0
-        with ExitStack() as stack:
-            joiner = Joiner(schema, self, output, stack)
-            for batch in batches:
-                for block in joiner.blocks(batch):
-                    columns = [field.contents(block[field.name]) for field in fields]
-                    parts: list[bytes | memoryview] = []
-                    for contents in zip(*columns, strict=True):
-                        key = b"%09d" % count
-                        count += 1
-                        for field, (head, data) in zip(fields, contents, strict=True):
-                            size = len(head) + len(data)
-                            padding = _ZEROS[: -size % BLOCK]
-                            parts += (field.headers.of(key, size), head, data, padding)
-                    # A single sample may be large, and is written without joining its parts.
-                    alone = len(parts) == 4 * len(fields)
-                    for part in parts if alone else [b"".join(parts)]:
-                        output.write(part)
-            joiner.finish()
+        for block in blocks(self, schema, batches, output):
+            columns = [field.contents(block[field.name]) for field in fields]
+            parts: list[bytes | memoryview] = []
+            for contents in zip(*columns, strict=True):
+                key = b"%09d" % count
+                count += 1
+                for field, (head, data) in zip(fields, contents, strict=True):
+                    size = len(head) + len(data)
+                    padding = _ZEROS[: -size % BLOCK]
+                    parts += (field.headers.of(key, size), head, data, padding)
+            # A single sample may be large, and is written without joining its parts.
+            alone = len(parts) == 4 * len(fields)
+            for part in parts if alone else [b"".join(parts)]:
+                output.write(part)
         if not count:
             raise _without_samples()
         output.write(bytes(2 * BLOCK))

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lodcli
+from lodcli.formats.core import batching, io
 from lodcli.formats.core.batching import aligned
 from lodcli.formats.core.schema import Batch, schema_of
 from lodcli.formats.csv import csv_file
 from lodcli.formats.json import jsonl
+from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Nulls
@@ -46,7 +49,8 @@ def _cut(tensor: LoDTensor, sizes: list[int]) -> Iterator[LoDTensor]:
 
 
 @given(st.data())
-def test_batches_in_any_order_are_aligned(data: st.DataObject) -> None:
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_batches_in_any_order_are_aligned(tmp_path: Path, data: st.DataObject) -> None:
     a, b = (data.draw(st.integers(0, 12)) for _ in range(2))
     lengths = np.arange(b) % 3
     whole = {
@@ -64,10 +68,16 @@ def test_batches_in_any_order_are_aligned(data: st.DataObject) -> None:
     batches: list[Batch] = [{name: part} for name, part in turns]
     found: dict[str, list[object]] = {"a": [], "b": []}
     counts = []
-    for batch in aligned(schema_of(whole), batches, 32):
-        counts.append({name: len(tensor) for name, tensor in batch.items()})
-        for name, tensor in batch.items():
-            found[name] += tensor.to_list()
+    limit_bytes = data.draw(st.sampled_from([32, None]))
+    waiting_bytes = data.draw(st.sampled_from([-1, 0, 9, 20, 64 << 20]))  # -1: all are in a file
+    with (
+        mock.patch.object(batching, "WAITING_BYTES", waiting_bytes),
+        Output(tmp_path / "target", overwrite=True) as output,
+    ):
+        for batch in aligned(schema_of(whole), batches, limit_bytes, output):
+            counts.append({name: len(tensor) for name, tensor in batch.items()})
+            for name, tensor in batch.items():
+                found[name] += tensor.to_list()
     assert found == expected
     together = [count for count in counts if len(count) == 2]
     assert sum(count["a"] for count in together) == min(a, b)
@@ -108,3 +118,30 @@ def test_memory_for_writing_nulls_as_json_is_that_of_their_rows(
     few, many = (peak_bytes_of(partial(write, count)) for count in (4_000, 8_000))
     # Rows, offsets, the mask, and copies of them; as text, each takes 60 more.
     assert many - few < 4_000 * 60
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.jsonl", "t.tar"])
+def test_rows_that_wait_for_those_of_other_tensors_are_in_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(batching, "WAITING_BYTES", 1 << 10, raising=False)
+    rows = 5_000
+
+    def write(count: int) -> None:
+        def batches() -> Iterator[Batch]:
+            for column in ("a", "b"):
+                for number in range(count):
+                    yield {column: LoDTensor(np.full(rows, float(number)))}
+
+        schema = tuple(
+            spec.uncounted() for spec in schema_of({"a": LoDTensor([0.5]), "b": LoDTensor([0.5])})
+        )
+        io.write_batches(tmp_path / name, schema, batches(), overwrite=True)
+
+    write(1)
+    few, many = (peak_bytes_of(partial(write, count)) for count in (10, 20))
+    assert many - few < 10 * rows * 4  # half the size of the rows of the first tensor
+    with lodcli.open(tmp_path / name) as file:
+        for tensor in file.read().values():
+            expected = np.repeat(np.arange(20.0), rows)
+            np.testing.assert_array_equal(tensor.data, expected)

@@ -25,6 +25,7 @@ from lodcli.formats.core.schema import schema_of
 from lodcli.formats.npz.npy_header import NPY_DTYPES
 from lodcli.formats.records import tar_stream
 from lodcli.formats.records.tar_headers import Headers
+from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -494,3 +495,16 @@ def test_however_samples_are_joined_the_file_is_that_of_tarfile(
     with tarfile.open(path) as file:
         found = [(one.name, file.extractfile(one).read()) for one in file]  # type: ignore[union-attr]
     assert found == expected
+
+
+def test_samples_of_tensors_that_come_together_need_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lod = LoD.from_lengths([[2, 0, 1]])
+    tensors = {f"t{number}": LoDTensor(np.arange(3) + number, lod) for number in range(30)}
+    with mock.patch.object(Output, "spool", side_effect=AssertionError):
+        io.write(tmp_path / "x.tar", tensors)
+    found = io.read_all(tmp_path / "x.tar")
+    assert {name: item.to_list() for name, item in found.items()} == {
+        name: item.to_list() for name, item in tensors.items()
+    }
