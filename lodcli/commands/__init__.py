@@ -39,6 +39,7 @@ GROUPS = {
         ),
         "join": ("lodcli.commands.keys.join", "Join the items of two files that have equal keys."),
         "group": ("lodcli.commands.keys.group", "Put items with equal keys together as sequences."),
+        "explode": ("lodcli.commands.keys.explode", "Make an item of each value of lists."),
         "split": ("lodcli.commands.split.command", "Divide the items of a file among several."),
         "shard": (
             "lodcli.commands.shard",

@@ -52,6 +52,7 @@ LINES = {
     "merge": ["words.lod.h5 many.lod.h5::tags -o out.lod.h5"],
     "join": ["clicks.csv clicks.csv --on user --how semi -o out.lod.h5"],
     "group": ["clicks.csv --by user -o out.lod.h5"],
+    "explode": ["words.lod.h5 -o out.lod.h5"],
     "split": ["words.lod.h5 --by count 2 -o 'p-{}.lod.h5'"],
     "shard": ["words.lod.h5 shards --shards 2"],
     "diff": ["words.lod.h5 many.lod.h5", "words.lod.h5 words.lod.h5", "many.lod.h5 tags.lod.h5"],
