@@ -160,6 +160,28 @@ def _add(inputs: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _shift(inputs: dict[str, Any]) -> dict[str, Any]:
+    x, starts = inputs["data"], inputs["offsets"][:-1][inputs["full"]]
+    target = np.zeros_like(x)
+
+    def into(found: Any) -> Any:
+        found[1:] = x[:-1]
+        found[starts] = 0
+        return found
+
+    return {
+        "copy": (lambda: into(np.empty_like(x)), lambda rows: [rows]),
+        "copy out=": (lambda: into(target), lambda rows: [rows]),
+    }
+
+
+def _diff(inputs: dict[str, Any]) -> dict[str, Any]:
+    x, starts = inputs["data"], inputs["offsets"][:-1][inputs["full"]]
+    inside = np.ones(max(len(x) - 1, 0), np.bool_)
+    inside[starts[1:] - 1] = False
+    return {"diff, mask": (lambda: np.diff(x, axis=0)[inside], lambda rows: [rows])}
+
+
 def _conv(inputs: dict[str, Any]) -> dict[str, Any]:
     """Return the implementation of the product of rows with their neighbours and the weights."""
     x, rows, weight = inputs["data"], inputs["rows"], inputs["weight"]
@@ -219,4 +241,6 @@ _OPS = {
     "pick": _moved,
     "conv": _conv,
     "add": _add,
+    "shift": _shift,
+    "diff": _diff,
 }

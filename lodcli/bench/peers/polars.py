@@ -75,6 +75,14 @@ def _cumsum(lists: Any, inputs: dict[str, Any]) -> Any:
     return (lambda: lists.list.eval(pl.element().cum_sum())), _rows
 
 
+def _shift(lists: Any, inputs: dict[str, Any]) -> Any:
+    return (lambda: lists.list.eval(pl.element().shift(1, fill_value=0))), _rows
+
+
+def _diff(lists: Any, inputs: dict[str, Any]) -> Any:
+    return (lambda: lists.list.diff(null_behavior="drop")), _rows
+
+
 def _softmax(lists: Any, inputs: dict[str, Any]) -> Any:
     element = pl.element()
     powers = (element - element.max()).exp()
@@ -97,6 +105,8 @@ _OPS |= {
     "max_index": _max_index,
     "slice": _slice,
     "cumsum": _cumsum,
+    "shift": _shift,
+    "diff": _diff,
     "softmax": _softmax,
     "log_softmax": _log_softmax,
 }

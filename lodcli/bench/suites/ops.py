@@ -234,6 +234,8 @@ BENCH_OPS: dict[str, BenchOp] = {
         inputs=("slices", "rows"),
     ),
     "cumsum": _copy_op(rounds_off=True),
+    "shift": _copy_op(),
+    "diff": BenchOp("copy", lambda z: 2 * z.data + 2 * z.index, _one),
     "add": BenchOp(
         "copy",
         lambda z: 3 * z.data + 2 * z.index,
