@@ -433,7 +433,7 @@ def summary(report: dict[str, Any]) -> str:
             rmse, baseline = (
                 _first_of(report[f"{name}_{key}"]) for key in ("rmse", "baseline_rmse")
             )
-            parts.append(f"{name} RMSE {rmse} (of the mean: {baseline})")
+            parts.append(f"{name} RMSE {rmse} (predicting the mean: {baseline})")
     return ", ".join(parts)
 
 

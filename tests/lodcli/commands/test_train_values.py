@@ -64,7 +64,7 @@ def test_predicted_values_have_the_errors_of_the_report(lod: Lod, trips: Path, l
     again = lod("train", source, "--labels", labels, "--weights", "m.safetensors", "--epochs", "0")
     shown = ", ".join(f"{one:.4g}" for one in report["training_rmse"])
     mean = ", ".join(f"{one:.4g}" for one in report["training_baseline_rmse"])
-    assert again.stdout == f"training RMSE {shown} (of the mean: {mean})\n"
+    assert again.stdout == f"training RMSE {shown} (predicting the mean: {mean})\n"
 
 
 def test_errors_of_many_values_are_not_all_printed(lod: Lod, trips: Path) -> None:
@@ -73,7 +73,7 @@ def test_errors_of_many_values_are_not_all_printed(lod: Lod, trips: Path) -> Non
     io.write("thirty.lod.h5", {"data": items["data"], "label": labels})
     done = lod("train", "thirty.lod.h5::data", "-o", "m", *FEW)
     assert done.code == 0, done.stderr
-    _, errors, mean = done.stdout.replace(" (of the mean: ", " RMSE ").split(" RMSE ")
+    _, errors, mean = done.stdout.replace(" (predicting the mean: ", " RMSE ").split(" RMSE ")
     for shown in (errors, mean.rstrip(")\n")):
         *first, count = shown.split(", ")
         assert (len(first), count) == (8, ".. 30 values")
