@@ -236,6 +236,7 @@ def offer_others(left_out: LeftOut, found: Mapping[str, object]) -> None:
         left_out[name] = type(error)(f"{error}; {_OTHERS}")
 
 
+_PADDED = "of a padded array, LoDTensor.from_padded of Python takes the rows; else "
 _OTHERS = "choose another tensor with FILE::NAME, or the rest with --skip-unsupported"
 
 
@@ -269,10 +270,12 @@ def described(
             if not info.shape:
                 raise InvalidDataError("is a single value; a tensor needs a row axis")
             if lod.n_levels and info.shape[0] == lod.count(0) != lod.levels[-1][-1]:
+                wide = len(info.shape) > 1 and info.shape[1] >= lod.lengths(0).max(initial=0)
+                padded = _PADDED if wide else ""
                 raise InvalidDataError(
                     f"expected {int(lod.levels[-1][-1])} rows, found {info.shape[0]}, one for "
-                    f"each item of level 0; name only arrays of rows with --data, and add this "
-                    f"one with lod merge OUT FILE::{name}"
+                    f"each item of level 0; {padded}name only arrays of rows with "
+                    f"--data, and add this one with lod merge OUT FILE::{name}"
                 )
             check_rows(lod.levels, info.shape[0])
         spec, lod = unlevelled(name, info, lod)

@@ -317,3 +317,16 @@ def test_small_tensors_come_in_one_batch(tmp_path: Path) -> None:
     lodcli.write(path, {f"t{n}": LoDTensor(np.arange(n)) for n in range(20)})
     with lodcli.open(path) as file:
         assert [len(batch) for batch in file.batches()] == [20]
+
+
+def test_the_error_about_a_padded_array_names_what_takes_it(tmp_path: Path) -> None:
+    path = tmp_path / "padded.npz"
+    np.savez(path, x=np.ones((3, 5, 4)), label=[1, 0, 1], lengths=[5, 2, 0])
+    for name, padded in ("x", True), ("label", False):
+        with pytest.raises(InvalidDataError, match="expected 7 rows, found 3") as raised:
+            lodcli.read(path, data=name, lengths="lengths")
+        assert ("LoDTensor.from_padded" in str(raised.value)) == padded
+        assert f"lod merge OUT FILE::{name}" in str(raised.value)
+    with np.load(path) as arrays:
+        rows = LoDTensor.from_padded(arrays["x"], lengths=arrays["lengths"])
+    assert rows.lod.lengths().tolist() == [5, 2, 0]
