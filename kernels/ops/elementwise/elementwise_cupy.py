@@ -19,7 +19,7 @@ from lodcli.kernels.cuda.launch import (
     shares,
 )
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.common import summed_dtype, working_dtype
+from lodcli.kernels.ops.common import common_dtype, summed_dtype, working_dtype
 from lodcli.kernels.ops.elementwise.elementwise import UFUNCS, Arithmetic
 from lodcli.kernels.ops.joining.expand_cupy import segment_broadcast
 from lodcli.kernels.ops.pooling.pool_cupy import segment_sum, wide_type
@@ -29,7 +29,7 @@ HEIGHT = 16
 
 def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets | None) -> Array:
     """See elementwise.py."""
-    dtype = np.result_type(data.dtype, values.dtype)
+    dtype = common_dtype(data.dtype, values.dtype)
     if op == "div" and dtype.kind in "iu":
         dtype = np.dtype(np.float64)
     if not {data.dtype.name, values.dtype.name} <= C_TYPES.keys():
@@ -47,7 +47,7 @@ def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets 
 
 def segment_dot(a: Array, b: Array, offsets: Offsets) -> Array:
     """See elementwise.py."""
-    dtype = summed_dtype(np.result_type(a.dtype, b.dtype))
+    dtype = summed_dtype(common_dtype(a.dtype, b.dtype))
     wide = working_dtype(dtype)
     rows, others = flat_rows(a), flat_rows(b)
     if {a.dtype.name, b.dtype.name} <= C_TYPES.keys():

@@ -71,7 +71,7 @@ def sequence_edit_distance(
         raise ShapeMismatchError(f"edit_distance: hyps and refs differ above their level: {found}")
     ours, theirs = id_column(hyps, "edit_distance"), id_column(refs, "edit_distance")
     if ours.dtype != theirs.dtype:
-        common = np.result_type(ours, theirs)
+        common = np.result_type(ours.dtype, theirs.dtype)
         if common.kind not in "iu":
             raise InvalidDataError(f"edit_distance: cannot compare {ours.dtype} and {theirs.dtype}")
         ours, theirs = ours.astype(common), theirs.astype(common)

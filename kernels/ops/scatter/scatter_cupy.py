@@ -8,6 +8,7 @@ import numpy as np
 from lodcli.kernels.cuda.first_row import first_row
 from lodcli.kernels.cuda.launch import WORDS, blocks, c_type, on_device, run
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.ops.common import real_columns
 
 THREADS = 256
 
@@ -21,11 +22,11 @@ def segment_first_outside(numbers: Array, width: int) -> int:
 def segment_scatter(data: Array, ids: Array, updates: Array, offsets: Offsets) -> Array:
     """See scatter.py."""
     if data.dtype.kind == "c":
-        parts = [
-            segment_scatter(data.real, ids, updates.real, offsets),
-            segment_scatter(data.imag, ids, updates.imag, offsets),
-        ]
-        return (parts[0] + 1j * parts[1]).astype(data.dtype)
+        made: Array = cupy.empty(data.shape, data.dtype)
+        parts = real_columns(made)
+        parts[:, ::2] = segment_scatter(data.real, ids, updates.real, offsets)
+        parts[:, 1::2] = segment_scatter(data.imag, ids, updates.imag, offsets)
+        return made
     if data.dtype.kind in "iub":
         # GPUs have 64-bit atomic adds; narrower integers wrap around alike.
         out = data.astype(np.int64, order="C").view(np.uint64)

@@ -34,7 +34,7 @@ from lodcli.kernels.runtime.dispatch import Backend
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests import oracles_ids
 from tests.cases_ops import check_gradient, near, on_every_backend
-from tests.strategies import FLOATS, tensors
+from tests.strategies import BFLOAT16, FLOATS, tensors
 
 OPS: dict[Arithmetic, Any] = {
     "add": sequence_add,
@@ -72,6 +72,15 @@ def test_a_value_a_sequence_goes_to_all_its_rows(backend: Backend) -> None:
     assert sequence_add(words, words, backend=backend).lod is words.lod
     nothing = LoDTensor(np.array([0, 0]), [[1, 1]])
     assert np.isinf(sequence_div(words, nothing, backend=backend).data).all()
+
+
+@on_every_backend
+def test_bfloat16_and_whole_numbers_of_two_bytes_give_float32(backend: Backend) -> None:
+    halves = LoDTensor(np.array([1, 2, 3], BFLOAT16), [[2, 1]])
+    whole = halves.with_data(np.array([1000, 1001, 1002], np.uint16))
+    found = [op(halves, whole, backend=backend) for op in (sequence_add, sequence_dot)]
+    assert [one.dtype for one in found] == [np.float32, np.float32]
+    assert [one.data.tolist() for one in found] == [[1001, 1003, 1005], [3002, 3006]]
 
 
 @on_every_backend

@@ -43,6 +43,14 @@ def test_gradients_of_short_floating_numbers_are_moved_as_they_are(backend: Back
 
 
 @on_every_backend
+def test_parts_of_complex_numbers_do_not_touch_each_other(backend: Backend) -> None:
+    ids = LoDTensor(np.array([0, 0]), [[2]])
+    updates = ids.with_data(np.array([1, complex(2, np.inf)]))
+    found = sequence_scatter(LoDTensor(np.ones((1, 2), complex)), ids, updates, backend=backend)
+    assert found.data.tolist() == [[complex(4, np.inf), 1]]
+
+
+@on_every_backend
 def test_repeated_ids_add_up_in_float32(backend: Backend) -> None:
     ids = LoDTensor(np.array([1, 1, 1, 0]), [[3, 0, 1]])
     updates = ids.with_data(np.array([2048, 1, 1, 5], np.float16))
