@@ -66,6 +66,13 @@ def test_help_shows_every_default_in_the_same_words() -> None:
     assert shown > 100
 
 
+def test_an_output_file_has_the_same_options_everywhere() -> None:
+    for name, command in leaves(group):
+        for option in command.params:
+            if "-o" in option.opts:
+                assert "--output" in option.opts, name
+
+
 def test_no_file_or_folder_has_an_empty_name() -> None:
     checked = 0
     for _, command in leaves(group):

@@ -32,7 +32,13 @@ STRATEGIES = ("padded", "bucket", "pack")
 @options.seed("Shuffle the sequences first, and packed batches at the end.", None)
 @click.option("--drop-long", is_flag=True, help="With --write, leave out sequences over T rows.")
 @click.option(
-    "-o", "--write", "out", type=options.SOURCE, metavar="OUT", help="Write packed batches to OUT."
+    "-o",
+    "--output",
+    "--write",
+    "out",
+    type=options.SOURCE,
+    metavar="OUT",
+    help="Write packed batches to OUT.",
 )
 @click.option("-f", "--force", is_flag=True, help="Replace OUT if it exists.")
 @options.level
