@@ -22,7 +22,7 @@ from lodcli.shell.options import OWN, grouped
 _EXAMPLES = re.compile(r"\n\s*\x08\n\s*Examples:\n((?:.+\n?)+)")
 EXITS = (
     ("0", "Done."),
-    ("1", "Data invalid; files differ (lod diff)."),
+    ("1", "Data invalid; files differ (lod diff); lod became slower (lod bench --compare)."),
     ("2", "Wrong usage."),
     ("3", "Input or output failed."),
     ("4", "Not supported, or a package is missing."),
