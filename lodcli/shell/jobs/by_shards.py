@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import traceback
 from collections.abc import Callable, Generator, Iterable
 from contextlib import closing, suppress
@@ -41,6 +42,8 @@ from lodcli.shell.targets import Target
 Work = Callable[..., None]
 # Suffix of the folder that holds the parts of a file until they are joined.
 _PARTS = ".parts"
+# An error that says where in a shard a value is.
+_COUNTS = re.compile(r"\b(item|items from|sequence|row|position|record) <?[0-9]")
 # The most shards that are listed after failures.
 _MOST_LISTED = 20
 
@@ -51,6 +54,7 @@ class _Task(NamedTuple):
     Attributes:
         work, args: see `by_shards`.
         source, target: the shard, and the file for its result.
+        part: the name of the shard in errors that count its items.
         label: of the command.
         meta: options of the command that are stored in its context.
         job: the job that the result belongs to.
@@ -60,6 +64,7 @@ class _Task(NamedTuple):
     args: tuple[Any, ...]
     source: Reference
     target: Target
+    part: str
     label: str
     meta: dict[str, Any]
     job: jobs.Job
@@ -126,6 +131,7 @@ def by_shards(
                 args,
                 parts.sources[number],
                 replace(alone, path=str(writing.path(number))),
+                parts.labels[number],
                 label,
                 meta,
                 job,
@@ -194,8 +200,10 @@ def _compute(source: str, tasks: list[_Task], found: _Results, rows: list[int]) 
             if isinstance(error, DamagedFileError):
                 failed[number] = error
             elif error is not None:
-                if isinstance(error, LodError) and getattr(error, "position", None) is None:
-                    rename_file(error, tasks[number].source.label, source)  # it is for all shards
+                if isinstance(error, LodError):
+                    # Another error is the same for all shards.
+                    name = tasks[number].part if _COUNTS.search(str(error)) else source
+                    rename_file(error, tasks[number].source.label, name)
                 raise error
     if not failed:
         return

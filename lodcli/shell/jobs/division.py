@@ -9,6 +9,7 @@ import click
 
 from lodcli.formats.container.format import Container
 from lodcli.formats.container.reader import ContainerSource
+from lodcli.formats.core.errors import from_item
 from lodcli.formats.core.limits import declared_bytes
 from lodcli.formats.dataset import manifest as manifests
 from lodcli.formats.dataset.source import DatasetSource
@@ -28,11 +29,13 @@ class Division(NamedTuple):
 
     Attributes:
         sources: a reference to each part.
+        labels: the name of each in errors that count its items.
         rows: the approximate number of rows of each.
         digest: of the content of all parts.
     """
 
     sources: list[Reference]
+    labels: list[str]
     rows: list[int]
     digest: str
 
@@ -69,8 +72,10 @@ def _of_dataset(source: Reference, manifest: str) -> Division:
         finally:
             dataset.close()
     names = dataset.shard_names
+    shards = [Reference(os.path.join(source.path, name), source.name) for name in names]
     return Division(
-        [Reference(os.path.join(source.path, name), source.name) for name in names],
+        shards,
+        [shard.label for shard in shards],
         [dataset.shard_rows(number) for number in range(len(names))],
         file_digest(manifest),
     )
@@ -84,6 +89,7 @@ def _of_file(source: Reference, file: Input) -> Division:
     rows = sum(spec.rows or 0 for spec in found.schema)
     return Division(
         [Reference(source.path, source.name, "lod.h5", (n, count)) for n in range(count)],
+        [from_item(source.label, items * n // count) for n in range(count)],
         [rows // count] * count,
         f"{found.header_crc32c:08x}",
     )

@@ -15,6 +15,7 @@ from tests.hanging import HANG_SECONDS, wait_for
 from tests.lodcli.conftest import Lod, tensor
 from tests.lodcli.shard_cases import (
     HOLD,
+    SHARDS,
     assert_same,
     flip_a_row,
     inodes,
@@ -100,6 +101,20 @@ def test_a_damaged_part_is_named_and_the_others_are_kept(lod: Lod) -> None:
     assert "one.lod.h5: /data: rows" in done.stderr
     assert "of one.lod.h5 are damaged; the results of the others are kept" in done.stderr
     assert not Path("out.lod.h5").exists()
+
+
+def test_an_error_that_counts_items_names_the_part_that_it_counts_in(lod: Lod) -> None:
+    values = np.repeat(np.arange(60), 2)
+    values[111] = 300
+    for source, format_name, said in (
+        ("far.lod.h5", None, "far.lod.h5, in the items from 52 on: data: level 0 item 3, row 1"),
+        ("far", "lod.dataset", "far/data-00005-of-00006.lod.h5: data: level 0 item 5, row 1"),
+    ):
+        shards = SHARDS if format_name else None
+        io.write(source, LoDTensor(values, [[2] * 60]), format_name=format_name, shards=shards)
+        done = lod("convert", source, f"{source}.out.lod.h5", "--dtype", "int8", "--jobs", "2")
+        assert (done.code, done.stdout) == (1, "")
+        assert done.stderr == f"lod convert: {said}: 300 does not fit int8\n"
 
 
 @pytest.mark.parametrize(
