@@ -356,6 +356,8 @@ class Evaluation(Operations[V]):
             left, right = (None if is_none(one) else self.numbered(one, pool) for one in sides)
             return self._chosen(node, left, right)
         if isinstance(node, ast.Call) and self.expression.texts_of(node):
+            if function_name(node) != COALESCE:
+                return self.picked_of(node, self.numbered(node.args[0], pool))
             return self._first_known(node, [self.numbered(one, pool) for one in node.args])
         if marks.categories is not None:
             pool.append(packed([*marks.categories.words] or [""]))
@@ -478,6 +480,7 @@ class Evaluation(Operations[V]):
         if name in (DATE, CLOCK) or (name == FLOOR and len(node.args) == 2):
             return self._of_times(node, name)
         if name not in ONE and name not in TWO:
+            self._refuse_texts(node)
             return self.call(node, name)
         count = 1 if name in ONE else 2
         if len(node.args) != count or node.keywords:

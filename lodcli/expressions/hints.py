@@ -24,7 +24,9 @@ _SYNTAX: tuple[tuple[str, str], ...] = (
     (r"(?<![=<>!])=(?!=)|===", "equality is =="),
 )
 _NAMES = {
-    **dict.fromkeys(("null", "na", "none"), "a null is found by x is None"),
+    **dict.fromkeys(
+        ("null", "na", "none"), "a null is found by x is None, and made by x if x > 0 else None"
+    ),
     "nan": "nan is found by isnan(x)",
     **dict.fromkeys(("inf", "infinity"), "infinity is 1e999"),
     **dict.fromkeys(("true", "false"), "write True or False"),

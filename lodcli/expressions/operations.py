@@ -87,6 +87,10 @@ class Operations(ABC, Generic[V]):
         """Return the result of a function, or fail."""
 
     @abstractmethod
+    def picked_of(self, node: ast.Call, values: V) -> V:
+        """Return the first or last of lists of values, as a call says, or fail."""
+
+    @abstractmethod
     def floats(self, name: str, digits: Array, decimals: Decimals) -> Array:
         """Return digits of decimals as floating numbers. Raises LodError if they lose some."""
 

@@ -24,6 +24,8 @@ LONGEST = 10_000
 _PICKS = ("first", "last", "max", "min", *TWO, COALESCE)
 OF_TIMES = ("mean", "sum", "cumsum", "abs", "ceil", FLOOR, "round", "diff")
 LISTS = (ast.Tuple, ast.List, ast.Set)
+# Functions that return one of a list of texts.
+TEXT_PICKS = ("first", "last")
 
 
 class ExpressionError(OptionError):
@@ -61,6 +63,8 @@ class Parsed:
     # Whether length(x) may be of a level, and reads no values.
     of_levels: ClassVar[bool] = False
     marks: Mapping[str, Marks] = {}
+    # By name, the number of levels above the values.
+    _depths: Mapping[str, int] = {}
 
     def __init__(self, text: str, tree: ast.expr | None = None) -> None:
         self.text = " ".join(text.split("\n")).strip()
@@ -99,6 +103,7 @@ class Parsed:
     def know(self, schema: Schema) -> None:
         """Set the marks of the tensors that it may name."""
         self.marks = {spec.name: spec.marks for spec in schema}
+        self._depths = {spec.name: spec.depth for spec in schema}
         for known in (self._times, self._known_marks, self._known_texts):
             known.clear()
         for node in reversed(list(ast.walk(self.tree))):  # inner ones first: a sum may be long
@@ -190,14 +195,24 @@ class Parsed:
         return bool(self.texts_of(node)) or self.marks_of(node)[1].is_text
 
     def texts_of(self, node: ast.expr) -> list[ast.expr]:
-        """Return the texts of which a part is one, by coalesce or if; [] of another part."""
-        if not choices_of(node):
+        """Return the texts of which a part is one, by coalesce, if, first or last; [] of others."""
+        picks = isinstance(node, ast.Call) and function_name(node) in TEXT_PICKS
+        if not picks and not choices_of(node):
             return []
         if node not in self._known_texts:
-            parts = leaves_of(node)
-            of_texts = is_words(node) or any(map(self.is_text, parts))
-            self._known_texts[node] = parts if of_texts else []
+            if isinstance(node, ast.Call) and picks:
+                parts = [one for one in node.args[:1] if self.is_text(one)]
+                of_texts = any(map(self._in_lists, parts))
+            else:
+                parts = leaves_of(node)
+                of_texts = is_words(node) or any(map(self.is_text, parts))
+            found = [one for part in parts for one in self.texts_of(part) or [part]]
+            self._known_texts[node] = found if of_texts else []
         return self._known_texts[node]
+
+    def _in_lists(self, node: ast.expr) -> bool:
+        """Return whether a part may be lists of texts."""
+        return any(self._depths.get(self.named(one) or "", 0) for one in ast.walk(node))
 
     def is_of_words(self, node: ast.expr) -> bool:
         """Return whether a part is texts or categories."""

@@ -340,7 +340,17 @@ class _Tensors(Evaluation[Values]):
         except LodError as error:
             self.fail(node, str(error))
 
-    def _op(self, node: ast.Call, entry: OpEntry) -> Values:
+    def picked_of(self, node: ast.Call, values: Values) -> Values:
+        entry = op_of(function_name(node))
+        assert entry is not None
+        if any(one.arg == "pad_value" for one in node.keywords):
+            what = self.expression.source_of(node.args[0])
+            remedy = f'write {COALESCE}({entry.name}({what}), "word")'
+            self.fail(node, f"{entry.name} of texts has no option 'pad_value'; {remedy}")
+        return self._op(node, entry, values)
+
+    def _op(self, node: ast.Call, entry: OpEntry, known: Values | None = None) -> Values:
+        """Return the result of an op; `known` are the values of its argument, if evaluated."""
         own = described(entry)
         by_place = [one.name for one in own.options if one.positional]
         if not 1 <= len(node.args) <= 1 + len(by_place):
@@ -348,7 +358,7 @@ class _Tensors(Evaluation[Values]):
             self.fail(
                 node, f"{entry.name} takes one tensor{others}, and options by name, as level=0"
             )
-        tensor = self.of(node.args[0])
+        tensor = self.of(node.args[0]) if known is None else known
         if not isinstance(tensor, LoDTensor):
             self.fail(node.args[0], f"{entry.name} takes a tensor, this is one number")
         if own.several:

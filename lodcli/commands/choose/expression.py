@@ -210,6 +210,12 @@ class _Items(Evaluation[Values]):
     def elementwise(self, function: np.ufunc, values: Values) -> Values:
         return elementwise(function, values)
 
+    def picked_of(self, node: ast.Call, values: Values) -> Values:
+        if len(node.args) != 1 or node.keywords:
+            name = function_name(node)
+            self.fail(node, f"{name} takes one argument, as in {name}(data)")
+        return reduced(function_name(node), values)
+
     def index(self) -> Values:
         return Values(np.arange(self._numbers.start, self._numbers.stop))
 

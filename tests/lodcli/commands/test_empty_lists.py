@@ -157,3 +157,57 @@ def test_a_row_of_values_with_nan_is_no_condition(lod: Lod) -> None:
         done = lod("filter", "x.lod.h5", text, "-fo", "out.lods")
         assert (done.code, done.stderr) == (0, "")
         assert len(tensor("out.lods", "n").to_list()) == kept
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_first_and_last_of_texts_are_those_of_polars(lod: Lod) -> None:
+    polars = pytest.importorskip("polars")
+    tags = [["a", "bc"], [], None, [None, "ü"], ["x", None], [""]]
+    rows = [
+        {"tags": one, "name": name, "i": n}
+        for n, (one, name) in enumerate(zip(tags, "abcdef", strict=True))
+    ]
+    Path("t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    lists = polars.Series(tags, dtype=polars.List(polars.String)).list
+    for function in ("first", "last"):
+        wanted = getattr(lists, function)().to_list()
+        for text, values in {
+            f"{function}(tags)": wanted,
+            f"coalesce({function}(tags), name)": [
+                a or b if a != "" else a for a, b in zip(wanted, "abcdef", strict=True)
+            ],
+            f"{function}(tags if name != 'a' else 'y')": ["y", *wanted[1:]],
+            f"length({function}(tags))": [len((one or "").encode()) for one in wanted],
+            f"{function}(tags) == 'x'": [None if one is None else one == "x" for one in wanted],
+            f"{function}(tags) >= name": [
+                None if a is None else a >= b for a, b in zip(wanted, "abcdef", strict=True)
+            ],
+        }.items():
+            done = lod("apply", text, "t.jsonl", "-qfo", "out.lods")
+            assert (done.code, done.stderr) == (0, "")
+            assert tensor("out.lods").to_list() == values, text
+            if "==" in text or ">=" in text:
+                assert lod("filter", "t.jsonl", text, "-qfo", "kept.lods").code == 0
+                kept = [n for n, one in enumerate(values) if one]
+                assert tensor("kept.lods", "i").to_list() == kept
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "first(tags, pad_value=0)",
+            """has no option 'pad_value'; write coalesce(first(tags), "w""",
+        ),
+        ("first(tags) + 1", "tags is text; an expression computes with numbers"),
+        ("first(name)", "name is text; an expression computes with numbers"),
+        ("first(tags, 2)", "column 1: first takes one tensor"),
+        ("max(tags)", "tags is text; an expression computes with numbers"),
+    ],
+)
+def test_other_functions_of_texts_are_errors(lod: Lod, text: str, said: str) -> None:
+    Path("t.jsonl").write_text('{"tags":["a"],"name":"b"}\n')
+    done = lod("apply", text, "t.jsonl", "-o", "out.lods")
+    assert done.code == 2
+    assert said in done.stderr
