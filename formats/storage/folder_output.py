@@ -8,6 +8,7 @@ import re
 import stat
 import tempfile
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 
 from lodcli.formats.storage.durable import fsync_folder
@@ -59,9 +60,15 @@ class FolderOutput(Output):
                 with self.naming():
                     folder.mkdir()
                 self._below[folder] = None
-        part = _Inside(self._partial / name, f"{self.label}/{name}")
+        part = _Inside(self._partial / name, f"{self.label}/{name}", self._file_mode)
         self._parts = (*self._parts, part)
         return part
+
+    @cached_property
+    def _file_mode(self) -> int:
+        """Permissions of its files; to read the umask of each takes as long as to make it."""
+        assert self._partial is not None
+        return files.new_mode(Output._new_mode, self._partial)
 
     def rename(self, part: str, name: str) -> None:
         """Rename a part that was written."""
@@ -141,14 +148,14 @@ class FolderOutput(Output):
 class _Inside(Output):
     """A file of a folder being written."""
 
-    def __init__(self, path: Path, label: str) -> None:
+    def __init__(self, path: Path, label: str, mode: int) -> None:
+        self._mode = mode
         self._begin(label, path, overwrite=False)
         with self.naming(), shielded():
             self.fd = os.open(path, files.CREATE, 0o600)
 
     def _permit(self, fd: int) -> None:
-        assert self.path is not None
-        files.set_mode(fd, files.new_mode(self._new_mode, self.path.parent))
+        files.set_mode(fd, self._mode)
 
     def _settle(self) -> None:
         if self.fd >= 0:

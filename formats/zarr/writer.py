@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 import zarr
+from numcodecs.zstd import Zstd  # type: ignore[import-untyped]
 from zarr.codecs import ZstdCodec
 
 from lodcli.formats.arrays.array_writer import ArraySpec
@@ -22,6 +24,8 @@ from lodcli.formats.zarr.stores import Collected
 from lodcli.kernels.index.checks import Array
 
 CHUNK_BYTES, CHUNKS_A_SHARD = 512 << 10, 16
+# Of zstd.
+_LEVEL = 1
 
 
 def write_arrays(
@@ -51,7 +55,7 @@ def write_arrays(
             group = {"zarr_format": 3, "node_type": "group", "attributes": {}}
             put(f"{group_of(spec.name)}/zarr.json", json.dumps(group).encode())
         for array, spooled in arrays.values():
-            for key, value in _files(array, spooled):
+            for key, value in array_files(array, spooled):
                 put(key, value)
 
 
@@ -65,34 +69,64 @@ def mask_path(spec: TensorSpec, level: int) -> str:
     return f"{group_of(spec.name)}/{mask_name(level, len(spec.levels))}"
 
 
-def _files(array: ArraySpec, spooled: SpooledArray) -> Iterator[tuple[str, bytes]]:
+def array_files(array: ArraySpec, spooled: SpooledArray) -> Iterator[tuple[str, bytes]]:
     """Yield the files of an array, first its chunks, then its metadata."""
-    store = Collected()
     rows = array.rows or 0
     row_bytes = math.prod(array.row_shape) * array.dtype.itemsize
-    chunk = max(1, min(rows, CHUNK_BYTES // max(1, row_bytes)))
-    shard = chunk * min(CHUNKS_A_SHARD, max(1, -(-rows // chunk)))
+    chunk = CHUNK_BYTES // max(1, row_bytes)
+    if rows <= chunk:
+        # zarr takes half a millisecond for an array, however small.
+        if rows and row_bytes:
+            key = f"{array.name}/c{'/0' * (1 + len(array.row_shape))}"
+            yield key, _zstd().encode(b"".join(spooled.blocks()))
+        metadata = _metadata_of_one_chunk(array.dtype, (rows, *array.row_shape))
+    else:
+        chunk = max(1, chunk)
+        shard = chunk * min(CHUNKS_A_SHARD, -(-rows // chunk))
+        store = Collected()
+        made, metadata = _created(store, array, chunk, shard)
+        for start, part in _shards(array, spooled, shard):
+            made[start : start + len(part)] = part
+            yield from store.taken().items()
+    yield f"{array.name}/zarr.json", metadata
+
+
+def _created(
+    store: Collected, array: ArraySpec, chunk: int, shard: int
+) -> tuple[zarr.Array[Any], bytes]:
+    """Return an array in a store, by rows of a chunk and of a shard, and its metadata."""
     inner = tuple(max(1, size) for size in array.row_shape)
     made = zarr.create_array(
         store,
         name=array.name,
-        shape=(rows, *array.row_shape),
+        shape=(array.rows or 0, *array.row_shape),
         dtype=array.dtype,
         chunks=(chunk, *inner),
         shards=(shard, *inner) if shard > chunk else None,
-        compressors=ZstdCodec(level=1, checksum=True),
+        compressors=ZstdCodec(level=_LEVEL, checksum=True),
         filters=None,
         fill_value=array.dtype.type(0),
         config={"write_empty_chunks": True},
     )
-    metadata = {
-        key: value for key, value in store.taken().items() if key == f"{array.name}/zarr.json"
-    }
-    if rows and row_bytes:
-        for start, part in _shards(array, spooled, shard):
-            made[start : start + len(part)] = part
-            yield from store.taken().items()
-    yield from metadata.items()
+    return made, store.taken()[f"{array.name}/zarr.json"]
+
+
+def _metadata_of_one_chunk(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    """Return the metadata that zarr writes for an array of one chunk."""
+    content = json.loads(_metadata_of_one_row(dtype, shape[1:]))
+    content["shape"][0] = shape[0]
+    content["chunk_grid"]["configuration"]["chunk_shape"][0] = max(1, shape[0])
+    return json.dumps(content, indent=2).encode()
+
+
+@lru_cache(256)
+def _metadata_of_one_row(dtype: np.dtype[Any], row_shape: tuple[int, ...]) -> bytes:
+    return _created(Collected(), ArraySpec("x", dtype, row_shape, 1), 1, 1)[1]
+
+
+@cache
+def _zstd() -> Any:
+    return Zstd(level=_LEVEL, checksum=True)
 
 
 def _shards(array: ArraySpec, spooled: SpooledArray, rows: int) -> Iterator[tuple[int, Array]]:

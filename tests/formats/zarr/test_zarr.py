@@ -75,6 +75,44 @@ def test_everything_of_ours_comes_back(name: str, tmp_path: Path) -> None:
         assert LoDTensor.concatenate(parts).identical(CONTENT["much"])
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "float16", "int64", "complex128"])
+@pytest.mark.parametrize(
+    "shape", [(0,), (1,), (7,), (5, 3), (0, 3), (4, 0), (2, 3, 2), (9000, 8), (70_000,)]
+)
+def test_the_files_of_an_array_are_those_that_zarr_makes(
+    dtype: str, shape: tuple[int, ...], tmp_path: Path
+) -> None:
+    """Small arrays are encoded without zarr."""
+    from zarr.codecs import ZstdCodec
+
+    from lodcli.formats.zarr import writer
+
+    rows = np.random.default_rng(0).integers(0, 2, shape).astype(dtype)
+    io.write(tmp_path / "t.zarr", {"x": LoDTensor(rows)})
+    chunk = max(1, min(shape[0], writer.CHUNK_BYTES // max(1, rows[:1].nbytes)))
+    shards = min(16, -(-shape[0] // chunk)) * chunk if rows.size else chunk
+    inner = tuple(max(1, extent) for extent in shape[1:])
+    made = zarr.create_array(
+        tmp_path / "theirs",
+        name="x/data",
+        shape=shape,
+        dtype=dtype,
+        chunks=(chunk, *inner),
+        shards=(shards, *inner) if shards > chunk else None,
+        compressors=ZstdCodec(level=1, checksum=True),
+        filters=None,
+        fill_value=np.dtype(dtype).type(0),
+        config={"write_empty_chunks": True},
+    )
+    if rows.size:
+        made[...] = rows
+    found, expected = (
+        {one.relative_to(folder): one.read_bytes() for one in folder.rglob("*") if one.is_file()}
+        for folder in (tmp_path / "t.zarr" / "x" / "data", tmp_path / "theirs" / "x" / "data")
+    )
+    assert found == expected
+
+
 def test_equal_tensors_make_equal_files(tmp_path: Path) -> None:
     for name in ("a.zarr.zip", "b.zarr.zip"):
         io.write(tmp_path / name, CONTENT)
