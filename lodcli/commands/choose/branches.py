@@ -145,7 +145,12 @@ def _cut(
     """Return the cut for the parts of a branch; prints a note about tensors left out."""
     shared = sharing(schema, name, level)
     specs = rekeyed(schema)
-    lead = find(specs, name) if name else max(shared.specs, key=_depth)
+    if name is not None:
+        lead = find(specs, name)
+    else:
+        lead = max(shared.specs, key=_depth)
+        if not (path or lead.levels):  # ranges of records: a text is in one as a whole
+            lead = max(shared.specs, key=lambda spec: len(spec.levels))
     below, depth = shared.level + len(path), len(lead.levels)
     if below - (not ranges) > depth:
         raise SelectionError(

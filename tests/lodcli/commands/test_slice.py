@@ -319,3 +319,20 @@ def test_what_is_read_in_order_is_read_only_as_far_as_needed(
     assert done.code == 0, done.stderr
     done = lod("slice", path, "2:", "-o", out, "--force")
     assert "line 4001" in done.stderr
+
+
+@pytest.mark.parametrize("branch", ["1:3", "::3", "4:0:-2", "0:1,3:5", "-2:"])
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "lod.h5"])
+def test_a_range_of_records_takes_their_texts(
+    lod: Lod, tmp_path: Path, branch: str, suffix: str
+) -> None:
+    source = str(tmp_path / f"x.{suffix}")
+    records = [("b", 3), ("", 1), ("ccc", 4), ("d", 1), ("ee", 5)]
+    (tmp_path / "x.csv").write_text("n,t\n" + "".join(f"{n},{t}\n" for t, n in records))
+    assert suffix == "csv" or lod("convert", str(tmp_path / "x.csv"), source).code == 0
+    out = tmp_path / "out.jsonl"
+    done = lod("slice", source, branch, "-o", out)
+    assert (done.code, done.stderr) == (0, "")
+    ranges = [slice(*(int(n) if n else None for n in one.split(":"))) for one in branch.split(",")]
+    wanted = [{"n": n, "t": t} for one in ranges for t, n in records[one]]
+    assert list(map(json.loads, out.read_text().splitlines())) == wanted
