@@ -93,6 +93,33 @@ def test_texts_are_compared_on_a_gpu(lod: Lod, folder: Path, text: str) -> None:
     assert io.read("cuda.lod.h5").identical(io.read("cpu.lod.h5"))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("mean(x)", "x - mean(x)", "reverse(x - max(x))", "mean(x) - n", "n - mean(x)"),
+        *("coalesce(mean(x), 0) + n", "mean(mean(d))", "x if x > 0 else n", "x if n > 1 else 0"),
+        *("x if x > 0 else None", "mean(x if x > 0 else None)", "1 if x > 0 else 2", "not x"),
+        *("floor(t, 'P1M')", "floor(t, 'PT1H') if n > 1 else t", "date(t)", "length(tags)"),
+        *("first(tags)", "'a' if x > 0 else 'b'", "tags if n > 1 else 'b'", "x if True else n"),
+    ],
+)
+def test_nulls_and_choices_are_those_of_the_cpu(lod: Lod, folder: Path, text: str) -> None:
+    """A sequence is empty, and a GPU has no nulls."""
+    seconds = np.array([10**9, 0, -5])
+    content = {
+        "x": LoDTensor.from_lists([[1.5, -2.0], [], [3.0]]),
+        "d": LoDTensor.from_lists([[[1.5], []], [], [[3.0]]]),
+        "n": LoDTensor(np.arange(3)),
+        "t": LoDTensor(seconds, marks=Marks(unit=Times("timestamp", "s"))),
+        "tags": LoDTensor.from_lists([["x", "é"], [], [""]]),
+    }
+    io.write("in.lod.h5", content)
+    for device in ("cpu", "cuda"):
+        done = lod("apply", text, "in.lod.h5", "--device", device, "-o", f"{device}.lod.h5")
+        assert (done.code, done.stderr) == (0, "")
+    assert io.read("cuda.lod.h5").identical(io.read("cpu.lod.h5"))
+
+
 def test_a_backend_of_main_memory_is_refused(lod: Lod, folder: Path) -> None:
     line = "apply sum x.lod.h5 --then reverse --backend numba --device cuda -o y.npz"
     done = lod(*line.split())
