@@ -28,6 +28,15 @@ from lodcli.kernels.tensor.marks import NO_MARKS, Categories, Times, Unit
 _INT64, _SINGLE, _DOUBLE = np.dtype(np.int64), np.dtype(np.float32), np.dtype(np.float64)
 # Values are copied as words of the same size: one kernel for each size, not for each dtype.
 WORDS = {**{size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}, 16: np.dtype(np.complex128)}
+# Sums and products of integers have the same bits in all dtypes of a size: the dtypes, by
+# `dtype.char`, that arithmetic is compiled for.
+WRAPPING = {
+    **{each: each for each in "fdilBFD"},
+    **{"I": "i", "L": "l", "q": "l", "Q": "l", "b": "B"},
+}
+_PIECES = 64
+# Segments with fewer values than this in total are processed by one thread anyway.
+_PIECE_VALUES = 1 << 12
 
 
 def segments(tensor: LoDTensor, level: int | str, op: str) -> Offsets:
@@ -68,6 +77,11 @@ def flat_rows(data: Array) -> Array:
     if data.ndim == 2 and data.flags.c_contiguous:
         return data
     return np.ascontiguousarray(data).reshape(data.shape[0], row_width(data.shape))
+
+
+def piece_count(rows: Array) -> int:
+    """Return how many pieces segments are split into for threads; results do not depend on it."""
+    return min(_PIECES, 1 + rows.size // _PIECE_VALUES)
 
 
 def real_columns(rows: Array) -> Array:

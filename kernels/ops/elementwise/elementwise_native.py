@@ -9,7 +9,15 @@ import numpy as np
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
-from lodcli.kernels.ops.common import common_dtype, flat_rows, is_half, summed_dtype, viewed
+from lodcli.kernels.ops.common import (
+    WRAPPING,
+    common_dtype,
+    flat_rows,
+    is_half,
+    piece_count,
+    summed_dtype,
+    viewed,
+)
 from lodcli.kernels.ops.elementwise import elementwise as reference
 from lodcli.kernels.ops.elementwise.elementwise import UFUNCS, Arithmetic
 from lodcli.kernels.ops.halves_native import narrowed, widened
@@ -17,40 +25,43 @@ from lodcli.kernels.runtime.buffers import empty
 from lodcli.kernels.simd.row_copies import STREAMED_BYTES
 
 PIECE_BYTES = 1 << 18
-PIECES = 64
-# Segments with fewer values than this in total are processed by one thread anyway.
-PIECE_VALUES = 1 << 12
 _LINE = 64  # bytes
 
 _MODULE = "kernels.ops.elementwise.elementwise_numba"
 _binary = {op: load.kernel(_MODULE, op) for op in ("add", "sub", "mul", "div")}
 _pairs = {op: load.kernel(_MODULE, f"{op}_pairs") for op in ("add", "sub", "mul", "div")}
 _dot = load.kernel(_MODULE, "dot")
-# Integers are cast to the compiled dtypes of the same size: overflow wraps around in the same bits.
-_WRAPPING = {
-    **{each: each for each in "fdilBFD"},
-    **{"I": "i", "L": "l", "q": "l", "Q": "l", "b": "B"},
-}
 _DIVIDED = {"f": "f", "d": "d"}
 
 
 def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets | None) -> Array:
     """See elementwise.py."""
-    if offsets is None and values.size == data.size:
-        return _pairwise(op, data, values.reshape(data.shape))
     dtype = _result_dtype(op, data, values)
-    compiled = (_DIVIDED if op == "div" else _WRAPPING).get(dtype.char)
-    if is_half(dtype) and data.size:
+    if is_half(dtype):
         return narrowed(segment_binary(op, _single(data), _single(values), offsets), dtype)
-    if compiled is None or not data.size:
+    one_by_one = offsets is None and values.size == data.size
+    compiled = (_DIVIDED if op == "div" else WRAPPING).get(dtype.char)
+    # Compiled products of complex numbers would round differently from `x * y`.
+    if compiled is None or not data.size or (one_by_one and dtype.kind == "c"):
         return reference.segment_binary(op, data, values, offsets)
-    x = flat_rows(data.astype(dtype, copy=False))
-    z = flat_rows(values.astype(dtype, copy=False))
-    out, (rows, width) = empty(data.shape, dtype), x.shape
+    out = empty(data.shape, dtype)
+    to = viewed(out, compiled)
+    if one_by_one:
+        x, z = np.ascontiguousarray(data, dtype), np.ascontiguousarray(values, dtype)
+        streams = out.nbytes >= STREAMED_BYTES and load.address(out) % _LINE == 0
+        piece_values = PIECE_BYTES // dtype.itemsize
+        run(
+            _pairs[op][compiled], -(-x.size // piece_values), 3 * out.nbytes,
+            viewed(x, compiled), viewed(z, compiled), to, x.size,
+            _LINE // dtype.itemsize if streams else 0, piece_values,
+        )  # fmt: skip
+        return out
+    x, z = flat_rows(data.astype(dtype, copy=False)), flat_rows(values.astype(dtype, copy=False))
+    rows, width = x.shape
     piece_rows = max(1, PIECE_BYTES // (width * out.itemsize))
     run(
         _binary[op][compiled], -(-rows // piece_rows), 2 * out.nbytes,
-        viewed(x, compiled), viewed(z, compiled), row_ends(x, offsets), viewed(out, compiled),
+        viewed(x, compiled), viewed(z, compiled), row_ends(x, offsets), to,
         len(z), width, z.shape[1], piece_rows,
     )  # fmt: skip
     return out
@@ -73,27 +84,6 @@ def row_ends(rows: Array, offsets: Offsets | None) -> Offsets:
     return np.arange(len(rows) + 1) if offsets is None else np.ascontiguousarray(offsets)
 
 
-def _pairwise(op: Arithmetic, data: Array, values: Array) -> Array:
-    """Combine two arrays elementwise."""
-    dtype = _result_dtype(op, data, values)
-    compiled = (_DIVIDED if op == "div" else _WRAPPING).get(dtype.char)
-    if is_half(dtype):
-        return narrowed(_pairwise(op, _single(data), _single(values)), dtype)
-    # Compiled products of complex numbers would round differently from `x * y`.
-    if compiled is None or dtype.kind == "c":
-        return reference.segment_binary(op, data, values, None)
-    x, z = np.ascontiguousarray(data, dtype), np.ascontiguousarray(values, dtype)
-    out = empty(data.shape, dtype)
-    streams = out.nbytes >= STREAMED_BYTES and load.address(out) % _LINE == 0
-    piece_values = PIECE_BYTES // dtype.itemsize
-    run(
-        _pairs[op][compiled], -(-x.size // piece_values), 3 * out.nbytes,
-        viewed(x, compiled), viewed(z, compiled), viewed(out, compiled), x.size,
-        _LINE // dtype.itemsize if streams else 0, piece_values,
-    )  # fmt: skip
-    return out
-
-
 def segment_dot(a: Array, b: Array, offsets: Offsets) -> Array:
     """See elementwise.py."""
     dtype = summed_dtype(common_dtype(a.dtype, b.dtype))
@@ -114,8 +104,3 @@ def segment_dot(a: Array, b: Array, offsets: Offsets) -> Array:
     )  # fmt: skip
     with np.errstate(over="ignore"):
         return (out.view(wide) if wide.kind in "iu" else out).astype(dtype, copy=False)
-
-
-def piece_count(rows: Array) -> int:
-    """Return the number of pieces to split the segments into; results do not depend on it."""
-    return min(PIECES, 1 + rows.size // PIECE_VALUES)

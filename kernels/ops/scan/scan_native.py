@@ -7,8 +7,7 @@ import numpy as np
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
-from lodcli.kernels.ops.common import flat_rows, is_half, summed_dtype
-from lodcli.kernels.ops.elementwise.elementwise_native import piece_count
+from lodcli.kernels.ops.common import flat_rows, is_half, piece_count, summed_dtype
 from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.ops.halves_native import narrowed, widened
 from lodcli.kernels.runtime.buffers import empty

@@ -6,21 +6,16 @@ import numpy as np
 
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.native import load
-from lodcli.kernels.ops.common import WORDS, row_width, viewed
+from lodcli.kernels.ops.common import WORDS, WRAPPING, row_width, viewed
 from lodcli.kernels.ops.scatter import scatter as reference
 
 _MODULE = "kernels.ops.scatter.scatter_numba"
 _scatter, _pick = (load.kernel(_MODULE, name) for name in ("scatter", "pick"))
-# Integers are cast to the compiled dtypes of the same size: overflow wraps around in the same bits.
-_WRAPPING = {
-    **{each: each for each in "fdilBFD"},
-    **{"I": "i", "L": "l", "q": "l", "Q": "l", "b": "B"},
-}
 
 
 def segment_scatter(data: Array, ids: Offsets, updates: Array, offsets: Offsets) -> Array:
     """See scatter.py."""
-    compiled = _WRAPPING.get(data.dtype.char)
+    compiled = WRAPPING.get(data.dtype.char)
     if compiled is None:
         return reference.segment_scatter(data, ids, updates, offsets)
     out = np.array(data, order="C")

@@ -9,16 +9,13 @@ import numpy as np
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
-from lodcli.kernels.ops.common import common_dtype, flat_rows, result_array
+from lodcli.kernels.ops.common import common_dtype, flat_rows, piece_count, result_array
 from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.ops.halves_native import narrow_to, widened
 from lodcli.kernels.runtime.buffers import empty
 from lodcli.kernels.runtime.threads import thread_count
 from lodcli.kernels.simd.row_copies import STREAMED_BYTES, row_bytes
 
-PIECES = 64
-# Segments with fewer rows than this in total are processed by one thread anyway.
-PIECE_VALUES = 1 << 12
 # A segment is long if it has more than 1/N of all rows, and at least this many.
 LONG_SHARE = 32
 LONG_VALUES = 1 << 18
@@ -57,13 +54,9 @@ def segment_log_softmax_grad(upstream: Array, result: Array, offsets: Offsets) -
     return _gradient(upstream, result, offsets, log=True)
 
 
-def _plain(data: Array) -> Array:
-    return flat_rows(widened(data))
-
-
 def _applied(data: Array, offsets: Offsets, out: Array | None, *, log: bool) -> Array:
     result = result_array(out, data.shape, data.dtype, data)
-    rows = _plain(data)
+    rows = flat_rows(widened(data))
     half = rows.dtype != data.dtype
     to = empty(rows.shape, rows.dtype) if half else flat_rows(result)
     width, segments, kind = rows.shape[1], offsets.size - 1, rows.dtype.char
@@ -82,7 +75,7 @@ def _applied(data: Array, offsets: Offsets, out: Array | None, *, log: bool) -> 
 
 
 def _gradient(upstream: Array, result: Array, offsets: Offsets, *, log: bool) -> Array:
-    y, flow = _plain(result), _plain(upstream)
+    y, flow = flat_rows(widened(result)), flat_rows(widened(upstream))
     if flow.dtype is not y.dtype:  # neither is rounded to the other before use
         dtype = common_dtype(y.dtype, flow.dtype)
         y, flow = y.astype(dtype), flow.astype(dtype)
@@ -96,7 +89,8 @@ def _gradient(upstream: Array, result: Array, offsets: Offsets, *, log: bool) ->
     if skipped:
         for part in long_segments(offsets, most):
             _softmax_long_grad(flow[part], y[part], out[part], log=log)
-    return as_dtype(out.reshape(result.shape), result.dtype)
+    out = out if result.ndim == 2 else out.reshape(result.shape)
+    return out if out.dtype is result.dtype else as_dtype(out, result.dtype)
 
 
 def _spare(rows: Array, offsets: Offsets) -> tuple[Array, int, int]:
@@ -104,7 +98,7 @@ def _spare(rows: Array, offsets: Offsets) -> tuple[Array, int, int]:
 
     Results do not depend on the number of pieces that the segments are split into.
     """
-    pieces = min(PIECES, 1 + rows.size // PIECE_VALUES)
+    pieces = piece_count(rows)
     if rows.nbytes < STREAMED_BYTES or (size := row_bytes(rows)) < COPIED_ROW_BYTES:
         return rows, 0, pieces
     if size % LINE_BYTES:

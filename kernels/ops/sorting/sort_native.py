@@ -9,8 +9,7 @@ from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.immutable import unwritten
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
-from lodcli.kernels.ops.common import WORDS, flat_rows, is_half, real_columns
-from lodcli.kernels.ops.elementwise.elementwise_native import piece_count
+from lodcli.kernels.ops.common import WORDS, flat_rows, is_half, piece_count, real_columns
 from lodcli.kernels.ops.halves_native import widened
 from lodcli.kernels.ops.ids.ids import segment_compress
 from lodcli.kernels.ops.pooling.pool_grad_native import segment_max_grad
