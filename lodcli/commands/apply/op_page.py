@@ -10,8 +10,8 @@ from lodcli.kernels.ops.registry import OPS, OpEntry
 _HEAD = """\
 # Sequence ops
 
-*For* people who look for an op. *Afterwards* you know its equation, the levels and dtypes it
-takes, and its options.
+*For* people who look for an op. *Afterwards* you know its equation, its level, its gradient and
+its options.
 
 ```console
 $ printf '[1,2,6]\\n[4]\\n' > x.jsonl
@@ -46,6 +46,7 @@ to hi-1 its rows, and n its number of rows. Below each equation:
   ops return numbers; `lod apply` computes with the values of decimals, as float64, and with times
   as in [expressions](expressions.md): differences are durations, and the sum of dates is an error.
   In Python, ops compute with the numbers.
+- *nulls kept*: those of the first tensor; other ops refuse nulls.
 
 This page is generated: `python -m lodcli.commands.apply.op_page > docs/ops.md`.
 """
@@ -82,6 +83,7 @@ def _section(name: str) -> str:
         *twins_of(entry, own),
         *["in parts"] * entry.itemwise,
         *["units kept"] * entry.marks,
+        *["nulls kept"] * entry.nulls,
     ]
     lines = [
         f"\n## {name}\n",
