@@ -13,10 +13,11 @@ import numpy as np
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.values.casting import nearest_quotient
 from lodcli.formats.values.changed import Change, place
-from lodcli.formats.values.texts_arrow import encoded
+from lodcli.formats.values.texts_arrow import decimal_digits, encoded
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.casting import Mask, scaled
 from lodcli.kernels.tensor.exchange.units import texts
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -87,9 +88,18 @@ class AsDecimals(Change):
 
     def _parsed(self, spec: TensorSpec, tensor: LoDTensor, before: int) -> LoDTensor:
         """Return decimals of a tensor of texts."""
-        offsets = tensor.lod.levels[-1]
-        words, numbers = encoded(tensor.values, offsets)
-        lod = tensor.lod.without_finest()
+        offsets, lod = tensor.lod.levels[-1], tensor.lod.without_finest()
+        whole: Mask = np.ones(offsets.size - 1, np.bool_)
+        digits = decimal_digits(tensor.values, offsets, self._decimals.scale)
+        if digits is None or self._misfit((digits, whole, whole)) is not None:
+            digits = self._with_care(tensor, lod, before)
+        valid = offsets[1:] > offsets[:-1]  # a null is an empty text
+        masks = tensor.nulls.masks[:-2] if tensor.nulls else [None] * lod.n_levels
+        return LoDTensor(digits, lod, self.spec(spec).marks, Nulls.of([*masks, valid]))
+
+    def _with_care(self, tensor: LoDTensor, lod: LoD, before: int) -> Array:
+        """Return the digits of texts that are rounded, or the error of one that is no number."""
+        words, numbers = encoded(tensor.values, tensor.lod.levels[-1])
         wrong = [bool(word) and not _NUMBER.fullmatch(word) for word in words]
         known = [
             Decimal(word if word and not bad else 0) for word, bad in zip(words, wrong, strict=True)
@@ -103,9 +113,7 @@ class AsDecimals(Change):
             if wrong[number]:
                 said = f"expected a number, found {words[number][:40]!r}"
             raise InvalidDataError(f"{place(lod, flat, before)}: {said}")
-        valid = offsets[1:] > offsets[:-1]  # a null is an empty text
-        masks = tensor.nulls.masks[:-2] if tensor.nulls else [None] * lod.n_levels
-        return LoDTensor(found[0], lod, self.spec(spec).marks, Nulls.of([*masks, valid]))
+        return found[0]
 
     def _misfit(self, found: Digits) -> int | None:
         """Return the flat index of the first number that cannot be such a decimal, or None."""

@@ -1,4 +1,4 @@
-"""Distinct texts, and texts that are among some words, found by Arrow."""
+"""Distinct texts, texts that are among some words, and decimals of texts, found by Arrow."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.tensor.marks import DECIMAL_DIGITS
 
 
 def encoded(data: Array, offsets: Offsets) -> tuple[list[str], Array]:
@@ -42,8 +43,33 @@ def among(words: Sequence[str], data: Array, offsets: Offsets) -> Array:
     return found
 
 
-def _array(data: Array, offsets: Offsets) -> Any:
-    buffers = (np.ascontiguousarray(one) for one in (offsets, data))
-    return pa.Array.from_buffers(
-        pa.large_string(), offsets.size - 1, [None, *map(pa.py_buffer, buffers)]
-    )
+def decimal_digits(data: Array, offsets: Offsets, scale: int) -> Array | None:
+    """Return the digits of decimals in texts, (K,) int64, 0 of an empty text.
+
+    Args:
+        data: (N,) uint8, the bytes of all texts.
+        offsets: (K + 1,), of the texts.
+        scale: so many digits are after the point.
+
+    Returns:
+        None if a text is no such number, has more digits after the point, or exceeds 64 bits.
+
+    >>> decimal_digits(np.frombuffer(b"1.5-2e1", np.uint8), np.array([0, 3, 3, 7]), 2)
+    array([  150,     0, -2000])
+    """
+    if not 0 <= scale <= DECIMAL_DIGITS[128]:
+        return None
+    known = offsets[1:] > offsets[:-1]
+    try:
+        found = _array(data, offsets, known).cast(pa.decimal128(DECIMAL_DIGITS[128], scale))
+    except pa.ArrowInvalid:
+        return None
+    low, high = np.frombuffer(found.buffers()[1], np.int64)[: 2 * known.size].reshape(-1, 2).T
+    digits: Array = np.where(known, low, 0)
+    return digits if np.all((high == digits >> 63) | ~known) else None
+
+
+def _array(data: Array, offsets: Offsets, valid: Array | None = None) -> Any:
+    buffers = [pa.py_buffer(np.ascontiguousarray(one)) for one in (offsets, data)]
+    mask = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    return pa.Array.from_buffers(pa.large_string(), offsets.size - 1, [mask, *buffers])

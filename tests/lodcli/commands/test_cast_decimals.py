@@ -144,3 +144,17 @@ def test_parquet_has_the_type_of_pyarrow(lod: Lod) -> None:
     wanted = pa.array([12.5, None, 0.1]).cast(pa.decimal128(10, 2))
     assert table["price"].combine_chunks().equals(wanted)
     assert table["n"].to_pylist() == [Decimal(1), Decimal(2), Decimal(3)]
+
+
+@pytest.mark.usefixtures("folder")
+def test_texts_that_arrow_parses_are_those_of_python(lod: Lod) -> None:
+    """Arrow parses texts unless one must be rounded: then Python does."""
+    rng = np.random.default_rng(5)
+    numbers = [Decimal(int(one)).scaleb(-2) for one in rng.integers(-(10**17), 10**17, 300)]
+    texts = [*map(str, numbers), "", "1e3", "-0.5", "+7.", "-92233720368547758.07"]
+    wanted = [None if one == "" else Decimal(one) for one in texts]
+    assert cast(lod, LoDTensor.from_lists(texts), "decimal(38, 2)") == ("", wanted)
+    rounded = cast(lod, LoDTensor.from_lists([*texts, "0.001"]), "decimal(38, 2)", "--dtype-unsafe")
+    assert rounded == ("", [*wanted, Decimal(0)])
+    error, _ = cast(lod, LoDTensor.from_lists([*texts, "92233720368547758.08"]), "decimal(38, 2)")
+    assert "row 305: 92233720368547758.08 does not fit decimal(38, 2) and 64 bits" in error
