@@ -18,7 +18,7 @@ from lodcli.kernels.ops.common import fill_value, per_segment, result_array
 from lodcli.kernels.ops.slicing.slice import segment_place
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
-from lodcli.kernels.runtime.arrays import as_array, beside, on_host
+from lodcli.kernels.runtime.arrays import as_array, beside
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -184,7 +184,7 @@ def _box_offsets(shape: tuple[int, ...], lengths: npt.ArrayLike, op: str) -> Off
     if np.count_nonzero(outside):
         place = int(outside.argmax())
         raise ShapeMismatchError(
-            f"{op}: length {place} must be 0 to {shape[1]}, found {counts[place]}"
+            f"{op}: the length of sequence {place} must be 0 to {shape[1]}, found {counts[place]}"
         )
     return lengths_to_offsets(counts, level=0)
 
@@ -294,21 +294,6 @@ def from_padded(data: npt.ArrayLike, lengths: npt.ArrayLike, what: str) -> LoDTe
     >>> from_padded([[1, 2, 0], [3, 0, 0]], [2, 1], "ids")
     LoDTensor(3 int64, [[1, 2], [3]])
     """
-    array, counts = as_array(data), on_host(lengths, f"{what}: lengths")
-    if array.ndim < 2:
-        raise InvalidDataError(f"{what}: a padded batch is (B, T, ...), found {array.shape}")
-    if counts.shape not in ((len(array),), (len(array), 1)):
-        raise ShapeMismatchError(
-            f"{what}: expected {len(array)} lengths, found an array of shape {counts.shape}"
-        )
-    if counts.size and counts.dtype.kind not in "iu":
-        raise InvalidDataError(f"{what}: lengths must be whole numbers, found {counts.dtype}")
-    counts = counts.reshape(-1)
-    wrong = np.flatnonzero((counts < 0) | (counts > array.shape[1]))
-    if wrong.size:
-        raise InvalidDataError(
-            f"{what}: length {int(counts[wrong[0]])} of sequence {int(wrong[0])} is not within "
-            f"0 to {array.shape[1]}"
-        )
-    offsets = lengths_to_offsets(counts.astype(np.int64), level=0)
+    array = as_array(data)
+    offsets = _box_offsets(array.shape, lengths, what)
     return LoDTensor._made(on("auto", segment_unpad)(array, offsets), LoD._trusted([offsets]))

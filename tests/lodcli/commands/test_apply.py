@@ -336,7 +336,7 @@ def test_quiet_anywhere_is_quiet_everywhere(lod: Lod, inputs: Path) -> None:
         ("row_conv x --weight ids", 1, "the weight of row_conv needs floating-point numbers"),
         ("slice ids --offset 1 --length 1", 1, "one number for each of 3 sequences"),
         ("sum ids --pad-value 0.5", 1, "int64 cannot hold the pad_value 0.5"),
-        ("unpad padded --lengths 9,9", 1, "length 0 must be 0 to 2, found 9"),
+        ("unpad padded --lengths 9,9", 1, "the length of sequence 0 must be 0 to 2, found 9"),
         ("windows ids --length 0", 2, "length must be at least 1, found 0"),
         ("truncate ids --length -1", 2, "length must be at least 0, found -1"),
         ("topk ids --k -1", 2, "k must be at least 0, found -1"),

@@ -252,17 +252,23 @@ def test_refusals_say_where() -> None:
         sequence_edit_distance(
             LoDTensor(np.zeros(1, np.uint64), [[1]]), LoDTensor(np.zeros(1, int), [[1]])
         )
-    with pytest.raises(InvalidDataError, match="length 3 of sequence 1 is not within 0 to 2"):
+    with pytest.raises(
+        InvalidDataError, match="hyps: the length of sequence 1 must be 0 to 2, found 3"
+    ):
         edit_distance_padded([[1, 2], [3, 4]], [[1], [2]], [1, 3], [1, 1])
-    with pytest.raises(ShapeMismatchError, match="expected 2 lengths"):
+    with pytest.raises(
+        ShapeMismatchError, match="lengths must be one number for each of 2 sequences"
+    ):
         ctc_align_padded([[1, 2], [3, 4]], [1])
     with pytest.raises(InvalidDataError, match="lengths must be whole numbers"):
         ctc_align_padded([[1, 2], [3, 4]], [1.0, 2.0])
-    with pytest.raises(InvalidDataError, match="length -1 of sequence 0"):
+    with pytest.raises(InvalidDataError, match="length of sequence 0 must be 0 to 2, found -1"):
         ctc_align_padded([[1, 2], [3, 4]], [-1, 2])
     with pytest.raises(InvalidDataError, match=r"padded paths are \(B, T\)"):
         ctc_align_padded(np.zeros((1, 2, 1), int), [1])
-    with pytest.raises(InvalidDataError, match=r"a padded batch is \(B, T, \.\.\.\)"):
+    with pytest.raises(
+        InvalidDataError, match=r"ctc_align: expected \(S, T, \.\.\.\), found shape \(2,\)"
+    ):
         ctc_align_padded([1, 2], [1])
     with pytest.raises(InvalidDataError, match="padding_value -1 does not fit uint8"):
         ctc_align_padded(np.zeros((1, 2), np.uint8), [1], padding_value=-1)
