@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.common import moved, result_array, segments
@@ -56,10 +56,11 @@ def sequence_reverse(
         return _items_reversed(tensor, number, out, backend)
     kernel = on(backend, segment_reverse, size_bytes=tensor.nbytes)
     rows = kernel(tensor.data, offsets, out=out)
-    levels = [*lod.levels[: number + 1]]
-    for depth in range(number, lod.n_levels - 1):
-        lengths = lod.lengths(depth + 1)[ranges_backwards(_within(lod, number, depth))]
-        levels.append(np.concatenate([[0], np.cumsum(lengths)]))
+    levels, within = [*lod.levels[: number + 1]], lod.levels[number]
+    for lower in lod.levels[number + 1 :]:
+        lengths = offsets_to_lengths(lower)[ranges_backwards(within)]
+        levels.append(lengths_to_offsets(lengths, level=0))
+        within = lower[within]
     same = number == lod.n_levels - 1
     return moved(tensor, rows, lod if same else LoD._trusted(levels, lod.names))
 
@@ -117,14 +118,6 @@ def _items_reversed(
     rows = kernel(tensor.data, starts, taken.absolute(0), out=out)
     index = LoD._trusted((*lod.levels[: number + 1], *taken.levels), lod.names)
     return moved(tensor, rows, index, whole=True)
-
-
-def _within(lod: LoD, number: int, depth: int) -> Offsets:
-    """Return the offsets of level `number` counted in items of level `depth` + 1."""
-    offsets = lod.levels[number]
-    for lower in lod.levels[number + 1 : depth + 1]:
-        offsets = lower[offsets]
-    return offsets
 
 
 def ranges_backwards(offsets: Offsets) -> Offsets:
