@@ -301,8 +301,14 @@ def _fields(count: int) -> str:
     return f"{count} field" + "s" * (count != 1)
 
 
-def quoted(field: str, separator: str) -> str:
-    """Return a field for writing, in quotes if necessary."""
-    if any(char in field for char in (separator, '"', "\n", "\r")):
-        return '"' + field.replace('"', '""') + '"'
-    return field
+def quoted(fields: list[str], separator: str) -> list[str]:
+    """Return fields for writing, in quotes if necessary."""
+    special = (separator, '"', "\n", "\r")
+    whole = "\0".join(fields)
+    found = [char for char in special if char in whole]
+    if not found:
+        return fields
+    return [
+        '"' + field.replace('"', '""') + '"' if any(char in field for char in found) else field
+        for field in fields
+    ]
