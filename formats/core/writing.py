@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -13,6 +14,7 @@ from lodcli.formats.core import registry
 from lodcli.formats.core.batching import only
 from lodcli.formats.core.errors import Incoming, name_file, naming_file
 from lodcli.formats.core.format import Format, Stored
+from lodcli.formats.core.limits import declared_bytes
 from lodcli.formats.core.losses import Loss, losses, marks_of_steps
 from lodcli.formats.core.marks import marked
 from lodcli.formats.core.options import WriteOptions, refuse_unknown_options
@@ -101,7 +103,8 @@ class Writing:
         schema = self._held(told)
         schema, found = self.in_words(schema, marked(schema, batches))
         self._incoming = Incoming(self.with_held_nulls(schema, found) or found)
-        self._kind.write(output, rekeyed(schema), self._incoming, self._options)
+        with _telling_size(schema):
+            self._kind.write(output, rekeyed(schema), self._incoming, self._options)
 
     def copy(self, output: Output, stored: Stored) -> bool:
         """Write all of a file to an output as it is stored; return whether that can be done."""
@@ -109,7 +112,8 @@ class Writing:
         if copied is None:
             return False
         self._incoming = Incoming(stored.passing(copied))
-        with closing(copied):  # its threads end before the output does
+        # The threads of the copy end before the output does.
+        with _telling_size(stored.source.schema), closing(copied):
             deque(self._incoming, 0)
         return True
 
@@ -146,6 +150,19 @@ class Writing:
 
         what = f"for items and text {kind.name}" if kind.nulls else kind.name
         return refusing_nulls(batches, what, numbers=not kind.nulls)
+
+
+@contextmanager
+def _telling_size(schema: Schema) -> Iterator[None]:
+    """Add to the error of a full disk how many bytes the tensors take, if that is known."""
+    try:
+        yield
+    except OSError as error:
+        counts = [n for spec in schema for n in (spec.rows, *(one.items for one in spec.levels))]
+        if error.errno in (errno.ENOSPC, errno.EDQUOT) and None not in counts:
+            needed = sum(map(declared_bytes, schema))
+            error.strerror = f"{error.strerror}; rows and offsets take {needed:,} bytes"
+        raise
 
 
 def new_output(path: PathLike, kind: Format, overwrite: bool) -> Output:

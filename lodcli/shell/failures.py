@@ -260,6 +260,8 @@ def _code(error: LodError) -> int:
 
 def _os_message(error: OSError) -> str:
     what = _WORDS.get(error.errno or 0) or error.strerror or str(error).partition("\n")[0]
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):  # how much was to be written
+        what += "".join(str(error.strerror).partition("; ")[1:])
     if str(error.strerror).startswith("No usable temporary directory"):  # of tempfile
         what = "needs a folder for temporary files, and none can be written to; set TMPDIR to one"
         if _has_temporary_folder():  # now that files were closed
