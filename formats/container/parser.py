@@ -25,7 +25,7 @@ MOST_TREE_LEVELS = 16
 # Twice the ranks in the superblock (R26).
 NAMES_A_LEAF, CHILDREN_A_NODE = 8, 32
 # Read size: structures are mostly adjacent. The last windows are cached.
-_WINDOW_BYTES, _WINDOWS = 4096, 8
+_WINDOW_BYTES, _WINDOWS = 16384, 8
 _HEADER_PREFIX = struct.Struct("<BBHIII")
 _MESSAGE = struct.Struct("<HHB3x")
 # Of a symbol node, and of one of its names.

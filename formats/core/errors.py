@@ -53,17 +53,23 @@ def from_item(name: str, first: int) -> str:
     return f"{name}, in the items from {first} on" if first else name
 
 
-@contextmanager
-def naming_file(label: str) -> Iterator[None]:
+class naming_file:  # lower case: used as `with naming_file(..):`
     """Prefix LodErrors with their file; outer `naming` blocks then add nothing.
 
     For a block with several open files: one is read while another is written.
     """
-    try:
-        yield
-    except LodError as error:
-        name_file(error, label)
-        raise
+
+    __slots__ = ("_label",)
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, LodError):
+            name_file(error, self._label)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from lodcli.formats.core.marks import check_content
 from lodcli.formats.core.names import split_reference
 from lodcli.formats.core.options import (
     GENERAL,
+    NO_OPTIONS,
     ReadKeywords,
     ReadOptions,
     WriteKeywords,
@@ -101,7 +102,7 @@ def open_file(
         optional: options that are ignored instead of an error if the format does not know them.
     """
     require_path(path)
-    options = options or ReadOptions()
+    options = options or NO_OPTIONS
     if (files := many_files.listed(path, format_name)) is not None:
         how: dict[str, Any] = {"options": options, "limits": limits, "one": one}
         how |= {"name": name, "format_name": format_name, "optional": optional}
@@ -188,6 +189,8 @@ def _of_reader(
         casts: whether the dtype is applied to the tensors.
         one: see `open_file`; otherwise tensors that share the items of the named one are read too.
     """
+    if name is None and (options is NO_OPTIONS or options == NO_OPTIONS):  # nearly always
+        return options
     dropped: dict[str, Any] = dict.fromkeys({*optional, *GENERAL} - kind.options)
     if casts and "dtype" in kind.options:
         dropped["dtype"] = wide_dtype(options.dtype)

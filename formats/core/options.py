@@ -241,7 +241,8 @@ _INSTEAD = {
     "names": "--rename gives other names in every format",
 }
 
-_NO_OPTIONS = ReadOptions()
+NO_OPTIONS = ReadOptions()
+_DEFAULTS: dict[type[Any], Any] = {ReadOptions: NO_OPTIONS, WriteOptions: WriteOptions()}
 
 
 def read_options(given: ReadOptions | None, keywords: ReadKeywords) -> ReadOptions:
@@ -272,7 +273,7 @@ def _given(options: T | None, kind: type[T]) -> T:
             f"options: expected lodcli.formats.{kind.__name__}, found {type(options).__name__}; "
             "or give each option as a keyword"
         )
-    return kind() if options is None else options
+    return _DEFAULTS[kind] if options is None else options
 
 
 def _values(
@@ -407,7 +408,7 @@ def refuse_unknown_options(
     known: frozenset[str], given: ReadOptions | WriteOptions, name: str
 ) -> None:
     """Raise UnsupportedError for an option the format does not understand."""
-    if given == _NO_OPTIONS:  # nearly always; takes a tenth of the time of the loop
+    if given == NO_OPTIONS:  # nearly always; takes a tenth of the time of the loop
         return
     for field in fields(given):
         if field.name in ("skip_unsupported", "attributes"):

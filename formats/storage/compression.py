@@ -28,8 +28,11 @@ def codec_of(head: bytes) -> str | None:
 
 def suffix_codec(name: str) -> str | None:
     """Return the codec for the extension of a file name, None for others."""
-    full = _in_full(name)
-    return next((c for suffix, c in SUFFIXES.items() if full.lower().endswith(suffix)), None)
+    full = _in_full(name).lower()
+    for suffix, codec in SUFFIXES.items():
+        if full.endswith(suffix):
+            return codec
+    return None
 
 
 def codec_suffix(codec: str) -> str:

@@ -59,7 +59,11 @@ def stem(name: str) -> str:
 
 def journal_path(target: Path) -> Path:
     """Return the path of the journal, or signpost, of the set of `target`; it need not exist."""
-    return target.with_name(f".{shortened(stem(target.name))}.lod-commit")
+    return target.with_name(_journal_name(target.name))
+
+
+def _journal_name(target: str) -> str:
+    return f".{shortened(stem(target))}.lod-commit"
 
 
 @dataclass(frozen=True)
@@ -331,19 +335,23 @@ def opened(path: Path, opener: Callable[[Path], T]) -> T:
     Raises:
         OSError: raised by the opener; or there is a journal that cannot be read.
     """
-    real = path
-    if not path.name or ".." in path.parts or path.is_symlink():
-        real = Path(os.path.realpath(path))
-        if not real.name:  # the root of the file system
+    text = os.fspath(path)
+    folder, name = os.path.split(text)
+    if name in ("", ".", "..") or ".." in path.parts or os.path.islink(text):
+        text = os.path.realpath(path)
+        folder, name = os.path.split(text)
+        if not name:  # the root of the file system
             return opener(path)
-    place = journal_path(real)
-    if not exists(place):
+    # As text: for every file that is opened, paths would take three times as long.
+    journal_text = os.path.join(folder, _journal_name(name))
+    if not exists(journal_text):
         try:
             return opener(path)
         except FileNotFoundError:
             # A writer may be renaming it whose journal was created after the check.
-            if not exists(place) and not exists(real):
+            if not exists(journal_text) and not exists(text):
                 raise
+    real, place = Path(text), Path(journal_text)
     with contextlib.suppress(OSError):  # users without write permission can still read
         if files.owns(place):
             finish(place)

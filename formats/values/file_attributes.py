@@ -24,7 +24,7 @@ NO_LENGTHS = (
 
 def parsed(text: str | None) -> dict[str, Any]:
     """Return the attributes from their JSON text, as in WriteOptions and headers."""
-    found: dict[str, Any] = json.loads(text or "{}")
+    found: dict[str, Any] = json.loads(text) if text else {}
     return found
 
 
