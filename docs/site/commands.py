@@ -40,9 +40,12 @@ def page(name: str, command: click.Command) -> str:
     context = click.Context(command, info_name=name, **CONTEXT)
     body, examples = examples_of(command)
     usage = f"{name} {' '.join(command.collect_usage_pieces(context))}"
-    lines = [f"# {name}", "", *_prose(body), "```", usage, "```", ""]
+    summary, _, details = body.strip().partition("\n\n")
+    lines = [f"# {name}", "", *_prose(summary), "```", usage, "```", ""]
     if examples:
         lines += ["## Examples", "", "```sh", *examples, "```", ""]
+    if details:
+        lines += ["## Details", "", *_prose(details)]
     below = command.commands if isinstance(command, click.Group) else {}
     if below:
         lines += ["## Commands", "", "| command | |", "|---|---|"]
@@ -78,6 +81,9 @@ def _prose(text: str) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Return text that Markdown shows as it is."""
-    shown = " ".join(text.split()).replace("<", "&lt;").replace(">", "&gt;")
-    return re.sub(r"([\\`*_{}\[\]|])", r"\\\1", shown)
+    """Return text that Markdown shows as it is; words in backquotes remain code."""
+    parts = re.split(r"(`[^`|]+`)", " ".join(text.split()))
+    for place, part in enumerate(parts[::2]):
+        shown = part.replace("<", "&lt;").replace(">", "&gt;")
+        parts[2 * place] = re.sub(r"([\\`*_{}\[\]|])", r"\\\1", shown)
+    return "".join(parts)

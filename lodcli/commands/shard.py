@@ -57,16 +57,16 @@ def command(
 ) -> None:
     """Divide SOURCE into a dataset: FOLDER with shards, and a manifest that counts their items.
 
-    Every command reads a dataset like a file, and opens only the shards that it needs. A shard is
-    a lod.h5 of some of the outermost items, in all tensors that have as many. With --level the
-    items of that level become the outermost. FOLDER appears when everything is written.
-
     \b
     Examples:
       lod shard vowels.lod.h5 shards --shards 4
       lod shard articles.lod.h5 by-size --shard-size 64M --level sentence
       lod slice shards 200 --to jsonl
       lod concat shards -o joined.lod.h5
+
+    Every command reads a dataset like a file, and opens only the shards that it needs. A shard is
+    a lod.h5 of some of the outermost items, in all tensors that have as many. With --level the
+    items of that level become the outermost. FOLDER appears when everything is written.
     """
     if not folder:
         raise click.BadParameter("is empty; name a folder", param_hint="FOLDER")

@@ -17,14 +17,6 @@ from lodcli.shell.targets import Target
 def command(source: Reference, branch: str, level: int | str | None, target: Target) -> None:
     """Extract BRANCH of SOURCE: an index drops its level, a range keeps it.
 
-    BRANCH numbers items from 0, outermost level first: 2 is item 2, 2,0 is item 0 of item 2, and
-    2:3 is a batch of item 2 alone. Negative numbers count from the end, 0:10:2 is every
-    second of ten. A range may be followed by more ranges of the same level: 0:10,20:30. With
-    --level the first number counts the items of that level across the whole tensor.
-
-    All tensors that share the items are written; FILE::NAME writes only this tensor,
-    or the tensors of these records.
-
     \b
     Examples:
       lod slice articles.lod.h5 2 -o article.lod.h5
@@ -32,6 +24,14 @@ def command(source: Reference, branch: str, level: int | str | None, target: Tar
       lod slice articles.lod.h5 --level sentence 3:6 | lod inspect -
       lod slice vowels.lod.h5 0:10,20:30:2 -o fifteen.lod.h5
       lod slice articles.lod.h5 -1 --to jsonl
+
+    BRANCH numbers items from 0, outermost level first: 2 is item 2, 2,0 is item 0 of item 2, and
+    2:3 is a batch of item 2 alone. Negative numbers count from the end, 0:10:2 is every
+    second of ten. A range may be followed by more ranges of the same level: 0:10,20:30. With
+    --level the first number counts the items of that level across the whole tensor.
+
+    All tensors that share the items are written; FILE::NAME writes only this tensor,
+    or the tensors of these records.
     """
     options.file_first(source, branch)
     keys = parse_branch(branch)

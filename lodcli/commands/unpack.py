@@ -29,13 +29,13 @@ def command(
 ) -> None:
     """Split the sequences of a level into time steps: step t holds item t of every sequence.
 
-    `lod pack` is the exact inverse.
-
     \b
     Examples:
       lod unpack vowels.lod.h5 -o steps.lod.h5
       lod unpack articles.lod.h5 --level article -o sentences.lod.h5
       lod unpack vowels.lod.h5 --no-sort | lod inspect -
+
+    `lod pack` is the exact inverse.
     """
     from lodcli.formats.arrays.budget import WHOLE_COPIES, fits
     from lodcli.formats.core.limits import declared_bytes

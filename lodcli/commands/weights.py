@@ -60,18 +60,18 @@ def command(
 ) -> None:
     """Show the RNNs in FILE: cell, layers, sizes and arrays; or convert one to OUT.
 
-    The embedding of a model of ids is shown, but not converted.
-
-    FILE is a safetensors or .pt file with torch's names, a .keras or HDF5 file of Keras, an ONNX
-    model, or the weights of Paddle's lstm and gru ops, as consecutive streams. No code in it is
-    executed.
-
     \b
     Examples:
       lod weights model.safetensors
       lod weights model.safetensors -o model.keras
       lod weights model.safetensors --json
       lod weights gru.lodt --set origin_mode=true -o gru.safetensors
+
+    The embedding of a model of ids is shown, but not converted.
+
+    FILE is a safetensors or .pt file with torch's names, a .keras or HDF5 file of Keras, an ONNX
+    model, or the weights of Paddle's lstm and gru ops, as consecutive streams. No code in it is
+    executed.
     """
     if out is None and (kind or force):
         raise click.UsageError("--to and --force are for -o OUT")

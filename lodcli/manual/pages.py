@@ -59,7 +59,8 @@ def examples_of(command: click.Command) -> tuple[str, list[str]]:
     """Return the help text of a command without its examples, and the examples."""
     text = (command.help or "").replace("\r", "") + "\n"
     found = _EXAMPLES.search(text)
-    examples = [line.strip() for line in found[1].splitlines()] if found else []
+    lines = found[1].split("\n") if found else []
+    examples = [line.strip() for line in lines if line.strip()]
     return _EXAMPLES.sub("\n", text), examples
 
 

@@ -115,14 +115,14 @@ def _show_version(ctx: click.Context, param: click.Parameter, value: bool) -> No
 def group() -> None:
     """Inspect, check, slice, convert and compute on ragged tensors (nested sequences).
 
-    FILE::NAME selects one tensor of a file; a file to read may be a URL; - is standard input
-    or output. Data goes to standard output, everything else to standard error.
-
     \b
     Examples:
       lod convert articles.txt articles.lod.h5
       lod inspect articles.lod.h5
       lod slice articles.lod.h5 2,0 | lod inspect -
+
+    FILE::NAME selects one tensor of a file; a file to read may be a URL; - is standard input
+    or output. Data goes to standard output, everything else to standard error.
 
     \b
     Completion: eval "$(lod completion bash)"

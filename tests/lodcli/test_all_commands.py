@@ -66,6 +66,14 @@ def test_help_shows_every_default_in_the_same_words() -> None:
     assert shown > 100
 
 
+def test_the_examples_of_a_help_follow_its_summary() -> None:
+    for name, command in leaves(group):
+        parts = re.split(r"\n\s*\n", command.help or "")
+        if found := [place for place, part in enumerate(parts) if "Examples:" in part]:
+            # Before those of an op is its equation.
+            assert found == [1 + name.startswith("apply ")], name
+
+
 def test_an_output_file_has_the_same_options_everywhere() -> None:
     for name, command in leaves(group):
         for option in command.params:

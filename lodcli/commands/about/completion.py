@@ -19,13 +19,13 @@ SHELLS = ("bash", "zsh", "fish")
 def command(shell: str, as_json: bool) -> None:
     """Print the completion script of SHELL for lod's commands, options and file names.
 
-    SHELL is bash, zsh or fish.
-
     \b
     Examples:
       lod completion bash > lod.bash
       lod completion zsh
       lod completion fish
+
+    SHELL is bash, zsh or fish.
     """
     register()
     kind = get_completion_class(shell)

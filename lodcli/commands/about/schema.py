@@ -25,14 +25,14 @@ def _fitting(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
 def command(name: str | None, as_json: bool) -> None:
     """Print the JSON Schema of the --json output of COMMAND; without COMMAND, list all commands.
 
-    With --json, errors and notes are one JSON object per line on standard error; their schema is
-    called error.
-
     \b
     Examples:
       lod schema
       lod schema inspect
       lod schema error > error.schema.json
+
+    With --json, errors and notes are one JSON object per line on standard error; their schema is
+    called error.
     """
     from lodcli.commands import TABLE
     from lodcli.reports.schema import json_schema

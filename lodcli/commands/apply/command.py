@@ -151,8 +151,8 @@ def op_command(entry: OpEntry, *, chained: bool = False) -> click.Command:
         cls=OpCommand,
         short_help=entry.summary,
         help=(
-            f"Return {entry.summary}.\n\n\b\n  {entry.equation}\n\n{_LETTERS}\n\n"
-            f"\b\nExamples:\n  {example(entry, own)}"
+            f"Return {entry.summary}.\n\n\b\n  {entry.equation}\n\n"
+            f"\b\nExamples:\n  {example(entry, own)}\n\n{_LETTERS}"
         ),
         params=[
             click.Argument(
@@ -265,6 +265,16 @@ _FLOAT_DTYPE = click.option(
 def command(ctx: click.Context, as_list: bool, as_json: bool) -> None:
     """Apply an op to the sequences of a file; --then chains more ops on its result.
 
+    \b
+    Examples:
+      lod apply --list
+      lod apply sum vowels.lod.h5 -o sums.lod.h5
+      lod apply max articles.lod.h5 --level article --to jsonl
+      lod apply softmax vowels.lod.h5 --then reverse --then last -o last.lod.h5
+      lod apply mul vowels.lod.h5 2 --then softmax -o weights.lod.h5
+      lod apply 'data - mean(data)' vowels.lod.h5 --into centered -o both.lod.h5
+      lod apply softmax shards --jobs 2 -o weights
+
     An op takes one file for each input tensor; a chained op takes its first input from the
     previous op. Arrays, such as filters, are given as --weight FILE::NAME, or as numbers: 1,2,3.
 
@@ -277,16 +287,6 @@ def command(ctx: click.Context, as_list: bool, as_json: bool) -> None:
 
     With --device cuda all ops compute on an NVIDIA GPU (pip install 'lodcli[cuda12]'); rows are
     copied to the GPU after reading, and back before writing.
-
-    \b
-    Examples:
-      lod apply --list
-      lod apply sum vowels.lod.h5 -o sums.lod.h5
-      lod apply max articles.lod.h5 --level article --to jsonl
-      lod apply softmax vowels.lod.h5 --then reverse --then last -o last.lod.h5
-      lod apply mul vowels.lod.h5 2 --then softmax -o weights.lod.h5
-      lod apply 'data - mean(data)' vowels.lod.h5 --into centered -o both.lod.h5
-      lod apply softmax shards --jobs 2 -o weights
     """
     if ctx.invoked_subcommand is not None:
         if as_list:

@@ -54,16 +54,16 @@ def command(
 ) -> None:
     """Benchmark lod against other libraries, interleaved, and check that all results agree.
 
-    Each row shows times (minimum, median, quartile range), useful work per second, its fraction
-    of the machine's limit, and the time of the best peer divided by lod's. Peers are the
-    installed libraries; missing libraries are named. -o writes a report; lod bench --compare
-    old.json new.json compares two reports.
-
     \b
     Examples:
       lod bench kernels --op sum --rows 10000 --against numpy
       lod bench kernels --op sum,max --lengths articles.lod.h5 --against numpy --json
       lod bench kernels --op max --rows 20000 --against none -o old.json
+
+    Each row shows times (minimum, median, quartile range), useful work per second, its fraction
+    of the machine's limit, and the time of the best peer divided by lod's. Peers are the
+    installed libraries; missing libraries are named. -o writes a report; lod bench --compare
+    old.json new.json compares two reports.
     """
     for name in ("threshold", "alpha") if not compare else ():
         if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
@@ -88,6 +88,12 @@ def command(
 def kernels(ops: str | None, case: str | None, settings: Settings, **sizes: Any) -> None:
     """Time the sequence ops.
 
+    \b
+    Examples:
+      lod bench kernels --case B1 --threads 1,2 --json
+      lod bench kernels --case G1,G2 --device cuda -o gpu.json
+      lod bench kernels --op max,reverse --rows 1e5 --lengths uniform:1,99
+
     B1 is 1,000,000 rows of 64 in 20,000 sequences of skewed lengths, B2 5,000,000 rows of one
     value in 500,000 short sequences, B3 100,000 rows of 1,024 in 200 long ones; 3 % are empty.
     S1 and S2 are 10 and 1,000 rows of 64; W3, W5, W7, W48, W100 and W300 are 256 MB of rows of that
@@ -95,12 +101,6 @@ def kernels(ops: str | None, case: str | None, settings: Settings, **sizes: Any)
     equal, very skewed and skewed lengths. attention and attention_grad of float16 and bfloat16
     are measured with --device cuda only. --rows, --features, --sequences and --lengths define a
     custom case; the others default to B1 (with only --device cuda to G1).
-
-    \b
-    Examples:
-      lod bench kernels --case B1 --threads 1,2 --json
-      lod bench kernels --case G1,G2 --device cuda -o gpu.json
-      lod bench kernels --op max,reverse --rows 1e5 --lengths uniform:1,99
     """
     from lodcli.bench.suites.cases import KERNEL_CASES, USUAL_KERNEL_CASES
     from lodcli.bench.suites.kernels import KernelPlan
@@ -143,14 +143,6 @@ def rnn(
 ) -> None:
     """Time one RNN layer, forward or forward and backward (training).
 
-    Case a is 32 sequences of 50 rows on average, with 128 features and hidden size 128; b 256 of
-    60, 256; c 64 of 200, 512; d one sequence of 500, 256; e, for --device cuda, 1,024 of 100,
-    1,024. b-equal, c-equal and e-equal have equal lengths; h64, h128 and h192 are c with smaller
-    hidden sizes. 1x200, 1x512, 8x200 and 64x200 are few sequences: their number and the hidden
-    size. Padding does not count as work.
-
-    On a GPU the report shows how lod runs the layer, and the estimated time.
-
     \b
     Examples:
       lod bench rnn --cell lstm --case a --threads 1,2
@@ -159,6 +151,14 @@ def rnn(
       lod bench rnn --case b --device cuda --precision tf32
       lod bench rnn --case h128 --device cuda --precision bfloat16
       lod bench rnn --pass forward --case b,c --precision bfloat16 --against torch
+
+    Case a is 32 sequences of 50 rows on average, with 128 features and hidden size 128; b 256 of
+    60, 256; c 64 of 200, 512; d one sequence of 500, 256; e, for --device cuda, 1,024 of 100,
+    1,024. b-equal, c-equal and e-equal have equal lengths; h64, h128 and h192 are c with smaller
+    hidden sizes. 1x200, 1x512, 8x200 and 64x200 are few sequences: their number and the hidden
+    size. Padding does not count as work.
+
+    On a GPU the report shows how lod runs the layer, and the estimated time.
     """
     from lodcli.bench.suites.cases import RNN_CASES, USUAL_RNN_CASES
     from lodcli.bench.suites.rnn import CELLS, PASSES, RnnPlan
@@ -188,15 +188,15 @@ def linear(
 ) -> None:
     """Time one layer of a linear cell, forward or forward and backward (training).
 
-    Case many is 64 sequences of 200 rows, with 128 features and hidden size 128; long 16 of 1,000,
-    64; wide 4 of 1,000, 256; one a single sequence of 20,000, 64; skewed 64 of 200 on average, 128.
-    torch runs the same cell on a padded batch: step by step (up to 1,000 steps), and with parallel
-    scans.
-
     \b
     Examples:
       lod bench linear --cell mingru,s5 --case long --threads 1
       lod bench linear --cell lru --pass training --hidden 96 --lengths uniform:1,99
+
+    Case many is 64 sequences of 200 rows, with 128 features and hidden size 128; long 16 of 1,000,
+    64; wide 4 of 1,000, 256; one a single sequence of 20,000, 64; skewed 64 of 200 on average, 128.
+    torch runs the same cell on a padded batch: step by step (up to 1,000 steps), and with parallel
+    scans.
     """
     from lodcli.bench.suites.cases import LINEAR_CASES
     from lodcli.bench.suites.linear import LINEAR_CELLS, LinearPlan
@@ -227,13 +227,13 @@ def convert(
 ) -> None:
     """Time conversions to and from lod's container: jsonl, arrow, parquet, megatron, and others.
 
-    A peer reads the same file, or writes the same values from memory; cp copies the bytes. By
-    default 4,000,000 values in 80,000 sequences.
-
     \b
     Examples:
       lod bench convert --op jsonl_to_lod,lod_to_jsonl --threads 1
       lod bench convert --op parquet_to_lod --dtype float32 --folder /dev/shm
+
+    A peer reads the same file, or writes the same values from memory; cp copies the bytes. By
+    default 4,000,000 values in 80,000 sequences.
     """
     from lodcli.bench.suites.cases import CONVERT_CASES
     from lodcli.bench.suites.convert import CONVERSIONS, ConvertPlan
@@ -256,13 +256,13 @@ def convert(
 def io(ops: str | None, folder: str | None, settings: Settings, **sizes: Any) -> None:
     """Time lod's container, plain and compressed: writing, reading, checking, single sequences.
 
-    Files are in the page cache; write_synced also waits until they are on the disk. By default
-    500,000 rows of 128 values, 80 rows per sequence. sequence reads 20 sequences of an open file;
-    open_and_sequence opens the file each time.
-
     \b
     Examples:
       lod bench io --op read,write --threads 1 --folder /dev/shm
+
+    Files are in the page cache; write_synced also waits until they are on the disk. By default
+    500,000 rows of 128 values, 80 rows per sequence. sequence reads 20 sequences of an open file;
+    open_and_sequence opens the file each time.
     """
     from lodcli.bench.suites.cases import FILE_CASES
     from lodcli.bench.suites.files import IO_OPS, FilesPlan
@@ -299,14 +299,14 @@ def slice_(folder: str | None, settings: Settings, **sizes: Any) -> None:
 def load(folder: str | None, settings: Settings, **sizes: Any) -> None:
     """Time an epoch of training batches in random order, compared with other loaders.
 
-    Each loader returns every sequence once, in batches of at most 4,096 rows, in one process; files
-    are in the page cache. lod reads and checks the rows, or maps the file unchecked. By default
-    1,000,000 rows of 16 values in 20,000 sequences. Needs torch.
-
     \b
     Examples:
       lod bench load --threads 1 --budget 60 --folder /dev/shm
       lod bench load --rows 5e6 --against webdataset,datasets
+
+    Each loader returns every sequence once, in batches of at most 4,096 rows, in one process; files
+    are in the page cache. lod reads and checks the rows, or maps the file unchecked. By default
+    1,000,000 rows of 16 values in 20,000 sequences. Needs torch.
     """
     from lodcli.bench.suites.cases import LOAD_CASES
     from lodcli.bench.suites.load import EPOCH, LoadPlan
@@ -347,23 +347,23 @@ _question(
     "offsets",
     """Time an index of offsets and one of lengths, which need a prefix sum first.
 
-    access reads 1,000 random sequences; the other ops run the kernel.
-
     \b
     Examples:
       lod bench offsets --op access,sum --threads 1
+
+    access reads 1,000 random sequences; the other ops run the kernel.
     """,
 )
 _question(
     "sorting",
     """Time sequences in input order and sorted by length.
 
-    steps runs a recurrent cell step by step: if sorted, the active sequences are a prefix;
-    if not, they must be searched at each step.
-
     \b
     Examples:
       lod bench sorting --op steps --threads 1
+
+    steps runs a recurrent cell step by step: if sorted, the active sequences are a prefix;
+    if not, they must be searched at each step.
     """,
 )
 _question(

@@ -40,6 +40,14 @@ def command(
 ) -> None:
     """Keep the items of SOURCE for which EXPRESSION is true, in all tensors that share them.
 
+    \b
+    Examples:
+      lod filter articles.lod.h5 'length() >= 3' -o long.lod.h5
+      lod filter articles.lod.h5 'max(length(sentence)) < 80' -o short.lod.h5
+      lod filter vowels.lod.h5 'label in ("2", "4") and mean(data[0]) > 0.5' -o two.lod.h5
+      lod filter articles.lod.h5 --level sentence '10 <= length() <= 100' -o some.lod.h5
+      lod filter articles.lod.h5 --indices numbers.txt --invert -o others.lod.h5
+
     Items are sequences of the outermost level, or of --level. An expression consists of numbers,
     tensors with one value per item, and functions:
 
@@ -60,14 +68,6 @@ def command(
       day >= "2024-05-01", "a" in tags, age is None, age is not None
 
     What is compared with a null is null, and not kept.
-
-    \b
-    Examples:
-      lod filter articles.lod.h5 'length() >= 3' -o long.lod.h5
-      lod filter articles.lod.h5 'max(length(sentence)) < 80' -o short.lod.h5
-      lod filter vowels.lod.h5 'label in ("2", "4") and mean(data[0]) > 0.5' -o two.lod.h5
-      lod filter articles.lod.h5 --level sentence '10 <= length() <= 100' -o some.lod.h5
-      lod filter articles.lod.h5 --indices numbers.txt --invert -o others.lod.h5
     """
     if expression is None and indices is None:
         raise click.UsageError("give an expression, such as 'length() > 5', or --indices FILE")

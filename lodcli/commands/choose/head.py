@@ -17,13 +17,13 @@ from lodcli.shell.targets import Target
 def command(source: Reference, count: int, level: int | str | None, target: Target) -> None:
     """Write the first items of SOURCE, from all tensors that share them.
 
-    Items are sequences of the outermost level, or of --level. A pipe is read only as far as needed.
-
     \b
     Examples:
       lod head articles.lod.h5 -n 3 -o three.lod.h5
       lod head articles.lod.h5 -n 3 --level sentence | lod inspect -
       lod head articles.lod.h5 -n -1 -o without_the_last.lod.h5
+
+    Items are sequences of the outermost level, or of --level. A pipe is read only as far as needed.
     """
     from lodcli.commands.choose.branches import write_range
     from lodcli.commands.choose.choosing import items_of, items_or_stream

@@ -35,14 +35,14 @@ def command(
 ) -> None:
     """Draw AMOUNT items of SOURCE at random, from all tensors that share them.
 
-    AMOUNT is a number, or a share such as 10%. No item is drawn twice, and items stay in the order
-    of the file; `lod shuffle` changes the order. The same seed draws the same items.
-
     \b
     Examples:
       lod sample articles.lod.h5 5 -o five.lod.h5
       lod sample articles.lod.h5 10% --seed 7 -o tenth.lod.h5
       lod sample articles.lod.h5 2 --level sentence --to jsonl
+
+    AMOUNT is a number, or a share such as 10%. No item is drawn twice, and items stay in the order
+    of the file; `lod shuffle` changes the order. The same seed draws the same items.
     """
     options.file_first(source, amount)
     number, share = _share(amount)

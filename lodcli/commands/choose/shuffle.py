@@ -17,13 +17,13 @@ from lodcli.shell.targets import Target
 def command(source: Reference, seed: int, level: int | str | None, target: Target) -> None:
     """Put the items of SOURCE in a random order, in all tensors that share them.
 
-    Files may be larger than memory: data of more than 64 MB may go through a temporary file, in
-    the folder TMPDIR. The same seed gives the same order.
-
     \b
     Examples:
       lod shuffle articles.lod.h5 --seed 7 -o shuffled.lod.h5
       lod sample articles.lod.h5 5 | lod shuffle - --seed 7 -o five.lod.h5
+
+    Files may be larger than memory: data of more than 64 MB may go through a temporary file, in
+    the folder TMPDIR. The same seed gives the same order.
     """
     from lodcli.commands.choose.choosing import items_of, named
     from lodcli.formats.items.random_order import shuffled

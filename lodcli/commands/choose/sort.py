@@ -29,16 +29,16 @@ def command(
 ) -> None:
     """Sort the items of SOURCE, in all tensors that share them.
 
-    Items with equal keys stay in their order; items whose key is nan or null come last. Texts are
-    sorted by their bytes, and must fit into memory. Data of more than 64 MB may go through a
-    temporary file, in the folder TMPDIR.
-
     \b
     Examples:
       lod sort articles.lod.h5 --by -length -o longest_first.lod.h5
       lod sort articles.lod.h5 --by length:sentence -o by_words.lod.h5
       lod sort clicks.csv --by user,-day --to jsonl
       lod sort articles.lod.h5 --by 'max(length(sentence))' --reverse -o sorted.lod.h5
+
+    Items with equal keys stay in their order; items whose key is nan or null come last. Texts are
+    sorted by their bytes, and must fit into memory. Data of more than 64 MB may go through a
+    temporary file, in the folder TMPDIR.
     """
     from lodcli.commands.choose.choosing import items_of, named
     from lodcli.commands.choose.evaluating import item_values

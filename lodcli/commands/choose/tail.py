@@ -17,13 +17,13 @@ from lodcli.shell.targets import Target
 def command(source: Reference, count: int, level: int | str | None, target: Target) -> None:
     """Write the last items of SOURCE, from all tensors that share them.
 
-    Items are sequences of the outermost level, or of --level. -n -N writes all but the first N.
-
     \b
     Examples:
       lod tail articles.lod.h5 -n 3 -o three.lod.h5
       lod tail articles.lod.h5 -n 1 --level sentence --to jsonl
       lod tail articles.lod.h5 -n -1 -o without_the_first.lod.h5
+
+    Items are sequences of the outermost level, or of --level. -n -N writes all but the first N.
     """
     from lodcli.commands.choose.branches import write_range
     from lodcli.commands.choose.choosing import items_of

@@ -20,14 +20,14 @@ from lodcli.shell.targets import Target
 def command(sources: list[Reference], new_level: str | None, target: Target) -> None:
     """Concatenate the items of all SOURCES along the outermost level.
 
-    All must hold the same tensors: names, dtypes, row shapes and numbers of levels. With
-    --new-level each file becomes one sequence: one recording per .npy file, for example.
-
     \b
     Examples:
       lod concat vowels.lod.h5 more.lod.h5 -o both.lod.h5
       lod slice articles.lod.h5 :2 | lod concat - articles.lod.h5 -o longer.lod.h5
       lod concat vowels.lod.h5 more.lod.h5 --new-level day -o days.lod.h5
+
+    All must hold the same tensors: names, dtypes, row shapes and numbers of levels. With
+    --new-level each file becomes one sequence: one recording per .npy file, for example.
     """
     from lodcli.commands.concat.joining import joined
 

@@ -40,14 +40,14 @@ def command(
 ) -> None:
     """Show what differs between the files A and B: the index first, then the values.
 
-    Values are compared if the index of a tensor is the same in both; nan equals nan. The exit
-    code is 0 if nothing differs and 1 if something does. Level names are compared, formats are not.
-
     \b
     Examples:
       lod diff vowels.ts vowels.lod.h5
       lod diff vowels.lod.h5 more.lod.h5 --stat
       lod diff vowels.lod.h5 more.lod.h5 --atol 1e-6 --json
+
+    Values are compared if the index of a tensor is the same in both; nan equals nan. The exit
+    code is 0 if nothing differs and 1 if something does. Level names are compared, formats are not.
     """
     from lodcli.commands.diff.comparing import compared
     from lodcli.commands.diff.showing import as_object, as_text

@@ -78,13 +78,6 @@ def command(
 ) -> None:
     """Show the content of SOURCE: dtypes, shapes, the lengths on every level, a drawing.
 
-    In the drawing, numbers are lengths; each | is one row. The bars are a histogram of the
-    lengths, from the shortest to the longest. If there are several tensors, each gets one line, and
-    data is shown in full; FILE::NAME shows another one. For a lod.h5 file only header and
-    index are read, except for --stats and --duplicates, which read everything once.
-
-    --values, --top and --duplicates apply to the outermost sequences, or to those of --level.
-
     \b
     Examples:
       lod inspect articles.lod.h5
@@ -95,6 +88,13 @@ def command(
       lod inspect vowels.lod.h5 --stats --html vowels.html
       lod inspect articles.lod.h5 --form absolute
       lod slice articles.lod.h5 2 | lod inspect -
+
+    In the drawing, numbers are lengths; each | is one row. The bars are a histogram of the
+    lengths, from the shortest to the longest. If there are several tensors, each gets one line, and
+    data is shown in full; FILE::NAME shows another one. For a lod.h5 file only header and
+    index are read, except for --stats and --duplicates, which read everything once.
+
+    --values, --top and --duplicates apply to the outermost sequences, or to those of --level.
     """
     if values and head is None and top is None:
         raise click.UsageError("--values is for --head N or --top N")

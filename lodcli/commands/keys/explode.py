@@ -16,15 +16,15 @@ from lodcli.shell.targets import Target
 def command(source: Reference, tensors: tuple[str, ...], target: Target) -> None:
     """Write an item for each value of the lists of SOURCE, the inverse of `lod group`.
 
-    The lists of each item have equal lengths; all other tensors are repeated for each value. With
-    TENSOR only its lists are exploded, and other lists are repeated as a whole. Items whose lists
-    are empty or null are left out. Of nested lists the values are the inner lists.
-
     \b
     Examples:
       lod explode chat.jsonl ids -o ids.parquet
       lod explode articles.lod.h5 -o sentences.lod.h5
       lod group clicks.csv --by user | lod explode - -o clicks_by_user.csv
+
+    The lists of each item have equal lengths; all other tensors are repeated for each value. With
+    TENSOR only its lists are exploded, and other lists are repeated as a whole. Items whose lists
+    are empty or null are left out. Of nested lists the values are the inner lists.
     """
     from lodcli.commands.choose.choosing import items_or_stream
     from lodcli.commands.keys.exploding import exploded, exploded_schema, lists_of

@@ -53,13 +53,6 @@ def command(
 ) -> None:
     """Group the items of SOURCE by a key: one sequence for each key.
 
-    Items need not be sorted, and keep their order within a group. All tensors that share them
-    get an outer level named after the key; the key tensors have one value for each group. Texts
-    are sorted by their bytes; nan is one key, and null another, the last.
-
-    Files may be larger than memory: they are sorted in temporary files, in the folder TMPDIR.
-    Each group must fit into memory.
-
     \b
     Examples:
       lod group clicks.csv --by user -o users.lod.h5
@@ -67,6 +60,13 @@ def command(
       lod sort clicks.csv --by day | lod group - --by user -o users.parquet
       lod group clicks.parquet --by user --gap time=PT30M -o sessions.parquet
       lod group users.csv --by user --keep last -o latest.csv
+
+    Items need not be sorted, and keep their order within a group. All tensors that share them
+    get an outer level named after the key; the key tensors have one value for each group. Texts
+    are sorted by their bytes; nan is one key, and null another, the last.
+
+    Files may be larger than memory: they are sorted in temporary files, in the folder TMPDIR.
+    Each group must fit into memory.
     """
     from lodcli.commands.choose.choosing import items_or_stream
     from lodcli.formats.core.errors import naming_file

@@ -40,17 +40,17 @@ def command(
 ) -> None:
     """Join the items of the files A and B that have equal keys.
 
-    The result has the tensors of A, and those of B except its keys, sorted by the keys (texts by
-    their bytes; nan is one key; nulls are last, and equal no key). It has all pairs of items with
-    equal keys.
-
-    Files may be larger than memory: both are sorted in temporary files, in the folder TMPDIR.
-
     \b
     Examples:
       lod join clicks.csv users.csv --on user -o both.lod.h5
       lod join clicks.csv users.csv --on user --how left --to jsonl
       lod join clicks.csv users.csv --on user --how anti -o unknown.csv
+
+    The result has the tensors of A, and those of B except its keys, sorted by the keys (texts by
+    their bytes; nan is one key; nulls are last, and equal no key). It has all pairs of items with
+    equal keys.
+
+    Files may be larger than memory: both are sorted in temporary files, in the folder TMPDIR.
     """
     from lodcli.commands.choose.choosing import items_or_stream
     from lodcli.formats.core.errors import naming_file

@@ -57,17 +57,17 @@ def command(
 ) -> None:
     """Show what batches of T rows of SOURCE cost: their number and their padding.
 
-    Sequences are the outermost items, or those of --level; a padded batch is as long as its longest
-    sequence. If tensors differ in lengths, FILE::NAME names the one to count. Sequences of more
-    than T rows are counted and left out. --write stores the packed batches: all tensors that share
-    the sequences get a level called batch, and the file also has cu_seqlens, positions, documents,
-    items and max_seqlen.
-
     \b
     Examples:
       lod plan articles.lod.h5 --tokens 8192
       lod plan vowels.lod.h5 --tokens 512 --strategy pack --json
       lod plan vowels.lod.h5 --tokens 512 --seed 7 --write packed.lod.h5
+
+    Sequences are the outermost items, or those of --level; a padded batch is as long as its longest
+    sequence. If tensors differ in lengths, FILE::NAME names the one to count. Sequences of more
+    than T rows are counted and left out. --write stores the packed batches: all tensors that share
+    the sequences get a level called batch, and the file also has cu_seqlens, positions, documents,
+    items and max_seqlen.
     """
     target = None if out is None else Target(out, None, force)
     if target is not None:

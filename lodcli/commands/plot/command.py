@@ -56,13 +56,13 @@ def command(
 ) -> None:
     """Draw a tensor of SOURCE to a file; needs matplotlib (pip install 'lodcli[plot]').
 
-    Only the rows of the drawn sequence are read.
-
     \b
     Examples:
       lod plot articles.lod.h5 -o lengths.svg
       lod plot vowels.lod.h5::data --kind padding -o padding.png
       lod plot vowels.lod.h5::data --kind values --item 3 -o series.html
+
+    Only the rows of the drawn sequence are read.
     """
     ending = out.rpartition(".")[2].lower()
     if ending not in ENDINGS or out == "-":

@@ -110,6 +110,17 @@ from lodcli.shell.targets import Target
 def command(source: Reference, target: Target, **given: Any) -> None:
     """Run an RNN over the sequences of a level.
 
+    \b
+    Examples:
+      lod run-rnn vowels.lod.h5 -o out.lod.h5 --cell lstm --hidden 64 --seed 1
+      lod run-rnn vowels.lod.h5 --weights model.safetensors --emit last -o last.lod.h5
+      lod run-rnn reviews.jsonl::text --weights text.safetensors --emit class -o class.csv
+      lod run-rnn vowels.lod.h5 --cell gru --hidden 8 --seed 2 --emit both | lod inspect -
+      lod run-rnn events.lod.h5 --nested day:gru:8/hour:gru:4:boot --seed 1 -o out.lod.h5
+      lod run-rnn vowels.lod.h5 --step model:step -o out.lod.h5
+      lod run-rnn vowels.lod.h5 --cell gru --hidden 4 --seed 1 --grad -o gradients.npz
+      lod run-rnn shards --jobs 2 --cell lstm --hidden 8 --seed 1 -o states
+
     A row of any shape is one step. Several results are written as tensors "all" and "last".
 
     --emit class is for a model of lod train: "predicted" is the most probable class of each
@@ -138,17 +149,6 @@ def command(source: Reference, target: Target, **given: Any) -> None:
 
     --grad computes the gradients of the sum of the emitted outputs times --upstream: "input",
     "h0", "c0" and one tensor for each weight.
-
-    \b
-    Examples:
-      lod run-rnn vowels.lod.h5 -o out.lod.h5 --cell lstm --hidden 64 --seed 1
-      lod run-rnn vowels.lod.h5 --weights model.safetensors --emit last -o last.lod.h5
-      lod run-rnn reviews.jsonl::text --weights text.safetensors --emit class -o class.csv
-      lod run-rnn vowels.lod.h5 --cell gru --hidden 8 --seed 2 --emit both | lod inspect -
-      lod run-rnn events.lod.h5 --nested day:gru:8/hour:gru:4:boot --seed 1 -o out.lod.h5
-      lod run-rnn vowels.lod.h5 --step model:step -o out.lod.h5
-      lod run-rnn vowels.lod.h5 --cell gru --hidden 4 --seed 1 --grad -o gradients.npz
-      lod run-rnn shards --jobs 2 --cell lstm --hidden 8 --seed 1 -o states
     """
     from lodcli.commands.run_rnn.running import run
 

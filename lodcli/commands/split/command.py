@@ -55,9 +55,6 @@ def command(
 ) -> None:
     """Split the items of SOURCE into several files, in all tensors that share them.
 
-    In OUT, {} is replaced by the number of each file, and {train,test} by these names. All files
-    appear together, or none if something fails. A list of the files goes to standard output.
-
     \b
     Examples:
       lod split articles.lod.h5 --by count 2 -o 'articles-{}.lod.h5'
@@ -65,6 +62,9 @@ def command(
       lod split vowels.lod.h5 --by fractions 0.8,0.1,0.1 --seed 7 -o 'vowels-{train,valid,test}.npz'
       lod split articles.lod.h5 --by article -o 'article-{}.jsonl'
       lod group clicks.csv --by user | lod split - --by user -o 'user-{}.jsonl'
+
+    In OUT, {} is replaced by the number of each file, and {train,test} by these names. All files
+    appear together, or none if something fails. A list of the files goes to standard output.
     """
     how = parse_how(by)
     if how.level is not None:

@@ -23,6 +23,13 @@ from lodcli.shell.targets import Target
 def command(source: Reference, dtypes: tuple[str, ...], rounded: bool, target: Target) -> None:
     """Cast the values of SOURCE to DTYPE, such as float32; TENSOR=DTYPE casts one tensor.
 
+    \b
+    Examples:
+      lod cast articles.lod.h5 int32 -o int32.lod.h5
+      lod cast vowels.lod.h5 data=float32 label=uint8 --dtype-unsafe -o small.lod.h5
+      lod cast events.csv 'time=timestamp[us, UTC]' day=date user=category -o events.parquet
+      lod cast events.csv 'price=decimal(10, 2)' -o events.parquet
+
     A value that is not exact in DTYPE is an error that names its position. With --dtype-unsafe it
     is rounded; a value beyond the range of DTYPE remains an error.
 
@@ -31,13 +38,6 @@ def command(source: Reference, dtypes: tuple[str, ...], rounded: bool, target: T
     unit, and of times of other units. TENSOR='decimal(10, 2)' makes decimals of numbers and texts,
     TENSOR=category categories of texts, and TENSOR=text texts of categories, times, decimals and
     whole numbers.
-
-    \b
-    Examples:
-      lod cast articles.lod.h5 int32 -o int32.lod.h5
-      lod cast vowels.lod.h5 data=float32 label=uint8 --dtype-unsafe -o small.lod.h5
-      lod cast events.csv 'time=timestamp[us, UTC]' day=date user=category -o events.parquet
-      lod cast events.csv 'price=decimal(10, 2)' -o events.parquet
     """
     from lodcli.commands.tensors.casting import write_cast
 

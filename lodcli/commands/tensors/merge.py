@@ -15,13 +15,13 @@ from lodcli.shell.targets import Target
 def command(sources: list[Reference], target: Target) -> None:
     """Write the tensors of all SOURCES to one file, with one index.
 
-    Each index must equal that of the first: equal levels are stored once, and a tensor without
-    levels has one row for each outermost item. A text is one value. Names of tensors must differ;
-    `lod rename` changes them. `lod concat` joins items one after another instead.
-
     \b
     Examples:
       lod rename vowels.lod.h5::data data=frames | lod merge vowels.lod.h5 - -o both.lod.h5
+
+    Each index must equal that of the first: equal levels are stored once, and a tensor without
+    levels has one row for each outermost item. A text is one value. Names of tensors must differ;
+    `lod rename` changes them. `lod concat` joins items one after another instead.
     """
     if len(sources) < 2:
         raise click.UsageError("give two files or more")

@@ -167,6 +167,16 @@ def command(
 ) -> None:
     """Train an RNN to classify the sequences of SOURCE, or to predict numbers, without padding.
 
+    \b
+    Examples:
+      lod train vowels.ts -o new.safetensors --test more.ts
+      lod train vowels.ts -o new.safetensors --cell gru --bidirectional --dropout 0.3
+      lod train vowels.ts -o new.safetensors --validation more.ts --patience 5
+      lod train vowels.ts -o new.safetensors --force --state new.state
+      lod train reviews.jsonl::text -o new.safetensors --embedding 16
+      lod train more.ts --weights speakers.safetensors --epochs 0
+      lod run-rnn more.ts --weights speakers.safetensors --emit last -o last.npz
+
     The model is an RNN, its last states (or their mean), and a linear layer, trained with
     cross-entropy, Adam and a cosine learning-rate schedule. MODEL is a safetensors file with
     the names of a torch module that has rnn and out; it holds the epoch with the lowest loss
@@ -195,16 +205,6 @@ def command(
     --precision bfloat16 rounds the inputs of the RNN's products, forward and backward, on Intel
     processors with AMX for lstm, gru, elman and slstm, and on a GPU, which has tf32 and float16
     too. Weights, and everything else, stay float32.
-
-    \b
-    Examples:
-      lod train vowels.ts -o new.safetensors --test more.ts
-      lod train vowels.ts -o new.safetensors --cell gru --bidirectional --dropout 0.3
-      lod train vowels.ts -o new.safetensors --validation more.ts --patience 5
-      lod train vowels.ts -o new.safetensors --force --state new.state
-      lod train reviews.jsonl::text -o new.safetensors --embedding 16
-      lod train more.ts --weights speakers.safetensors --epochs 0
-      lod run-rnn more.ts --weights speakers.safetensors --emit last -o last.npz
     """
     from lodcli.commands.train import reading, saved_state, training
     from lodcli.kernels.rnn.training.train import Recipe, evaluate, prediction_errors, train

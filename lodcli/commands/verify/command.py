@@ -47,14 +47,6 @@ def command(
 ) -> None:
     """Read every byte of the files and check everything that the format allows to check.
 
-    All files are checked. The exit code is 0 if all are valid, 1 if one is not, and 3 if the
-    only failures are files that cannot be read.
-
-    Many formats have no checksums, so a changed number goes unnoticed. --write-sums stores
-    SHA-256 sums of a file, a pair or a folder beside it, in the format of sha256sum, and
-    --sums compares: each altered, missing or new file gets one line. Each damaged shard of
-    a dataset gets one line too.
-
     \b
     Examples:
       lod verify articles.lod.h5 vowels.lod.h5
@@ -63,6 +55,14 @@ def command(
       lod verify --sums events.jsonl
       lod verify --jobs 2 shards
       lod slice articles.lod.h5 2 | lod verify -
+
+    All files are checked. The exit code is 0 if all are valid, 1 if one is not, and 3 if the
+    only failures are files that cannot be read.
+
+    Many formats have no checksums, so a changed number goes unnoticed. --write-sums stores
+    SHA-256 sums of a file, a pair or a folder beside it, in the format of sha256sum, and
+    --sums compares: each altered, missing or new file gets one line. Each damaged shard of
+    a dataset gets one line too.
     """
     if write_sums and sums:
         raise click.UsageError("--write-sums and --sums exclude each other")

@@ -22,14 +22,14 @@ from lodcli.shell.references import Reference
 def command(source: Reference, at: str | None, level: int | str | None, as_json: bool) -> None:
     """Page through the items of SOURCE on the terminal; --json prints the item at --at.
 
-    Only the part on the screen is read, however large the file is. Enter opens an item and
-    backspace closes it; g goes to a number or a branch, l to the longest sequence, / searches
-    forward for a value or a text, n finds the next match, t shows the next tensor.
-
     \b
     Examples:
       lod view articles.lod.h5 --at 2,0 --json
       lod view vowels.lod.h5::data --level series --json
+
+    Only the part on the screen is read, however large the file is. Enter opens an item and
+    backspace closes it; g goes to a number or a branch, l to the longest sequence, / searches
+    forward for a value or a text, n finds the next match, t shows the next tensor.
     """
     from lodcli.commands.view.browser import Browser
     from lodcli.formats.core.schema import find_all
