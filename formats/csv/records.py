@@ -177,11 +177,11 @@ class Records:
         starts = np.append(0, stops[:-1] + 1)
         lines = np.arange(first, first + len(ends))
         if has_quotes:
-            begun, ended = quotes[starts], quotes[stops - 1] & (stops - starts > 1)
-            if (begun != ended).any() or 2 * np.count_nonzero(begun) != np.count_nonzero(quotes):
-                return None  # one within a field
             lines = first + np.searchsorted(np.flatnonzero(line_ends), starts[::width])
-            starts, stops = starts + begun, stops - begun
+            found = _without_quotes(data, quotes, starts, stops)
+            if found is None:
+                return None
+            data, starts, stops = found
         self._refuse_blank(width)
         return Table(lines, data, _in_columns(starts, width), _in_columns(stops, width))
 
@@ -249,6 +249,35 @@ class Records:
                 f'line ends in quotes, and double the quotes in it, as "a ""b"" c"'
             ) from None
         return found
+
+
+def _without_quotes(
+    data: Array, quotes: Array, starts: Array, stops: Array
+) -> tuple[Array, Array, Array] | None:
+    """Return the bytes of fields, and where each starts and stops, without quotes around a field.
+
+    None if there are other quotes than these, and those doubled between them.
+
+    Args:
+        data: (N,) uint8.
+        quotes: (N,) bool, where the bytes are quotes.
+        starts, stops: (K,), of each field; none is within quotes.
+    """
+    begun, ended = quotes[starts], quotes[stops - 1] & (stops - starts > 1)
+    if (begun != ended).any():
+        return None
+    inner = quotes.copy()
+    inner[starts[begun]] = inner[stops[ended] - 1] = False
+    places = np.flatnonzero(inner)
+    double = places[::2]
+    pairs = places.size % 2 == 0 and (double + 1 == places[1::2]).all()
+    if not pairs or not begun[np.searchsorted(stops, double)].all():
+        return None
+    starts, stops = starts + begun, stops - begun
+    if double.size:
+        starts, stops = (some - np.searchsorted(double, some) for some in (starts, stops))
+        data = np.delete(data, double)
+    return data, starts, stops
 
 
 def _end(found: list[tuple[int, list[str]]], width: int) -> int:
