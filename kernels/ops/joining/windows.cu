@@ -36,7 +36,7 @@ window_add(const T* __restrict__ rows, const int64* __restrict__ starts,
         for (int64 i = first; i < ranges && starts[i] <= row; i++) {
             const Pack<T, N> values = from.at(offsets[i] + row - starts[i]);
 #pragma unroll
-            for (int n = 0; n < N; n++) total.at[n] += (A)values.at[n];
+            for (int n = 0; n < N; n++) total.at[n] = plus(total.at[n], (A)values.at[n]);
         }
         to.put(row, cast<T>(total));
     }

@@ -34,8 +34,8 @@ template <class A> struct Running<SUM, A> {
     typedef A Part;
     typedef A Value;
     __device__ static Part none() { return (A)0; }
-    __device__ static void row(Part& part, A value, int64, bool) { part += value; }
-    __device__ static void join(Part& part, Part below) { part += below; }
+    __device__ static void row(Part& part, A value, int64, bool) { part = plus(part, value); }
+    __device__ static void join(Part& part, Part below) { part = plus(part, below); }
 };
 
 template <class A, bool GREATEST> struct Extreme {

@@ -92,6 +92,13 @@ def test_windows_are_those_of_the_loops(
     assert out.data.tobytes() == gathered(tensor.data, rows_of(tree)).tobytes()
 
 
+def test_gradients_of_whole_numbers_wrap_at_64_bits() -> None:
+    most = 2**63 - 1
+    words = LoDTensor(np.zeros(3, np.int64), [[3]])
+    found = sequence_windows_grad(np.full(4, most), words, 2)
+    assert found.data.tolist() == [most, -2, most]
+
+
 @pytest.mark.parametrize("tail", ["drop", "keep"])
 @pytest.mark.parametrize(("length", "stride"), [(3, 1), (2, 3), (4, 2)])
 def test_gradient_is_that_of_finite_differences(length: int, stride: int, tail: Tail) -> None:

@@ -148,6 +148,13 @@ def test_means_of_whole_numbers_are_sums_over_lengths(backend: Backend) -> None:
 
 
 @on_every_backend
+@pytest.mark.parametrize("rows", [2, 200])
+def test_sums_of_whole_numbers_wrap_at_64_bits(rows: int, backend: Backend) -> None:
+    far = LoDTensor(np.full(rows, 2**63 - 1), [[rows]])
+    assert pool.sequence_sum(far, backend=backend).data.tolist() == [-rows]
+
+
+@on_every_backend
 @pytest.mark.parametrize("dtype", ["int64", "uint64"])
 def test_means_do_not_wrap_where_the_sum_exceeds_64_bits(dtype: str, backend: Backend) -> None:
     far = np.array([2**62, 2**62 + 2048, 2**62, 2**62, 2**62, 5], dtype)  # such as times in ns
