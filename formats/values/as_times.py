@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import numpy as np
 
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.values.changed import Change, place
+from lodcli.formats.values.texts_arrow import encoded, moments
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.casting import cast
 from lodcli.kernels.tensor.exchange.time_texts import NANOSECONDS, nanoseconds_of
 from lodcli.kernels.tensor.exchange.units import texts
@@ -21,10 +22,6 @@ from lodcli.kernels.tensor.nulls import Mask, Nulls
 
 # Kinds of times that are made of each other.
 _DAYS = {"date", "timestamp"}
-# Units of which NumPy parses texts to the same numbers, and the maximum number of digits below
-# the second.
-_DIGITS = {"s": 0, "ms": 3, "us": 6}
-_PLAIN = r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,%d})?Z?)?"
 
 
 class AsTimes(Change):
@@ -116,29 +113,28 @@ class AsTimes(Change):
         """Return times of a tensor of texts, which follows `before` outermost items."""
         lod = tensor.lod.without_finest()
         offsets = tensor.lod.levels[-1]
-        masks = tensor.nulls.masks[:-1] if tensor.nulls else [None] * tensor.lod.n_levels
-        valid = offsets[1:] > offsets[:-1]
-        if masks[-1] is not None:
-            valid &= masks[-1]
-        raw = np.ascontiguousarray(tensor.values).tobytes()
-        places = np.flatnonzero(valid).tolist()
-        bounds = offsets.tolist()
-        found = [raw[bounds[n] : bounds[n + 1]].decode() for n in places]
-        numbers = np.zeros(valid.size, np.int64)
-        fast = _fast(found, self._times)
-        if fast is not None:
-            numbers[valid] = fast
-        else:
-            for row, text in zip(places, found, strict=True):
-                try:
-                    numbers[row] = self._number(text)
-                except (InvalidDataError, OverflowError) as error:
-                    known = isinstance(error, InvalidDataError)
-                    what = error if known else f"{text} is beyond 64 bits"
-                    raise InvalidDataError(f"{place(lod, row, before)}: {what}") from error
-        nulls = Nulls.of([*masks[:-1], None if valid.all() else valid])
+        masks = tensor.nulls.masks[:-2] if tensor.nulls else [None] * lod.n_levels
+        valid = offsets[1:] > offsets[:-1]  # a null is an empty text
+        numbers = moments(tensor.values, offsets, self._times)
+        if numbers is None:
+            numbers = self._parsed_one_by_one(tensor, lod, before)
         marks = replace(tensor.marks, values=None, unit=self._times)
-        return LoDTensor(numbers, lod, marks, nulls)
+        return LoDTensor(numbers, lod, marks, Nulls.of([*masks, valid]))
+
+    def _parsed_one_by_one(self, tensor: LoDTensor, lod: LoD, before: int) -> Array:
+        """Return the numbers of texts, 0 of an empty one; each different text is parsed once."""
+        words, codes = encoded(tensor.values, tensor.lod.levels[-1])
+        numbers = np.zeros(len(words), np.int64)
+        for code, word in enumerate(words):
+            try:
+                numbers[code] = self._number(word) if word else 0
+            except (InvalidDataError, OverflowError) as error:
+                known = isinstance(error, InvalidDataError)
+                what = error if known else f"{word} is beyond 64 bits"
+                row = int(np.argmax(codes == code))  # words are in order of their first rows
+                raise InvalidDataError(f"{place(lod, row, before)}: {what}") from error
+        found: Array = numbers[codes]
+        return found
 
     def _number(self, text: str) -> int:
         unit = NANOSECONDS[self._times.unit]
@@ -163,18 +159,3 @@ def _in_unit(values: Array, unit: Times, other: Times) -> tuple[Array, Mask, Mas
         whole, own = rest == 0, day
     most = (2**63 - 1) // (own // step)
     return values * (own // step), np.asarray((values <= most) & (values >= -most)), whole
-
-
-def _fast(texts: list[str], times: Times) -> Array | None:
-    """Return the numbers of texts that NumPy can parse; None if one is in another form."""
-    if times.kind != "timestamp" or times.unit not in _DIGITS or not texts:
-        return None
-    digits = _DIGITS[times.unit]
-    pattern = _PLAIN % digits if digits else _PLAIN.replace(r"(?:\.[0-9]{1,%d})?", "")
-    if not all(map(re.compile(pattern).fullmatch, texts)):
-        return None
-    try:
-        moments = np.array([text.removesuffix("Z") for text in texts], f"datetime64[{times.unit}]")
-    except ValueError:
-        return None
-    return moments.astype(np.int64)

@@ -1,4 +1,4 @@
-"""Distinct texts, texts that are among some words, and decimals of texts, found by Arrow."""
+"""Distinct texts, texts that are among some words, and times and decimals of texts, by Arrow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.tensor.marks import DECIMAL_DIGITS
+from lodcli.kernels.tensor.exchange.time_texts import NANOSECONDS
+from lodcli.kernels.tensor.marks import DECIMAL_DIGITS, Times
+
+# Lengths of a date and of an hour in texts such as 2024-05-01T12.
+_DATE, _HOUR = 10, 3
 
 
 def encoded(data: Array, offsets: Offsets) -> tuple[list[str], Array]:
@@ -67,6 +71,45 @@ def decimal_digits(data: Array, offsets: Offsets, scale: int) -> Array | None:
     low, high = np.frombuffer(found.buffers()[1], np.int64)[: 2 * known.size].reshape(-1, 2).T
     digits: Array = np.where(known, low, 0)
     return digits if np.all((high == digits >> 63) | ~known) else None
+
+
+def moments(data: Array, offsets: Offsets, times: Times) -> Array | None:
+    """Return the numbers of dates or timestamps in texts, (K,) int64, 0 of an empty text.
+
+    Args:
+        data: (N,) uint8, the bytes of all texts.
+        offsets: (K + 1,), of the texts.
+        times: what they count.
+
+    Returns:
+        None if a text is no such time or has more digits than the unit, or if only some end with Z.
+
+    >>> moments(np.frombuffer(b"1970-01-02", np.uint8), np.array([0, 10, 10]), Times("date", "D"))
+    array([1, 0])
+    """
+    if times.kind not in ("date", "timestamp"):
+        return None
+    lengths = np.diff(offsets)
+    known, ends = lengths > 0, offsets[1:] - 1
+    zoned = known if (data[ends[known]] == ord("Z")).any() else np.zeros_like(known)
+    if zoned.any():
+        if times.kind == "date" or (data[ends[known]] != ord("Z")).any():
+            return None
+        data, offsets = np.delete(data, ends[known]), offsets - np.append(0, np.cumsum(known))
+        lengths = lengths - known
+    # Arrow also takes hours without minutes; a date has no zone.
+    if (known & ((lengths == _DATE + _HOUR) | (zoned & (lengths <= _DATE)))).any():
+        return None
+    kind = pa.date32() if times.kind == "date" else pa.timestamp(times.unit)
+    try:
+        found = _array(data, offsets, known).cast(kind)
+    except pa.ArrowInvalid:
+        return None
+    width = np.int32 if times.kind == "date" else np.int64
+    numbers = np.frombuffer(found.buffers()[1], width)[: known.size].astype(np.int64)
+    if times.kind == "date":
+        numbers *= NANOSECONDS["D"] // NANOSECONDS[times.unit]
+    return np.where(known, numbers, 0)
 
 
 def _array(data: Array, offsets: Offsets, valid: Array | None = None) -> Any:

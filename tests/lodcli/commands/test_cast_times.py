@@ -165,3 +165,24 @@ def test_a_time_of_day_is_made_of_a_timestamp(lod: Lod) -> None:
         assert tensor("o.lod.h5", "t").to_list() == [clock, time(23, 59), None]
     io.write("t.lod.h5", {"t": LoDTensor.from_lists([datetime(1970, 1, 1, 5)])}, overwrite=True)
     assert lod("cast", "t.lod.h5", "t=time[s]", "-fo", "o.lod.h5").code == 0
+
+
+@pytest.mark.parametrize("text", ["2024-05-01T12", "2024-05-01Z", "2024-05-01T12Z", "2024-5-1"])
+def test_texts_that_only_arrow_takes_for_times_are_errors(
+    lod: Lod, folder: Path, text: str
+) -> None:
+    for others in ("2024-05-01T12:00:00", "2024-05-01T12:00:00Z", ""):
+        io.write("t.lod.h5", {"t": LoDTensor.from_lists([others, text])}, overwrite=True)
+        done = lod("cast", "t.lod.h5", "t=timestamp[s]", "-fo", "o.lod.h5")
+        assert done.code == 1
+        assert "t: row 1: expected a timestamp such as '2024-05-01' or" in done.stderr
+
+
+def test_texts_with_and_without_a_zone(lod: Lod, folder: Path) -> None:
+    texts = ["2024-05-01T12:00:00Z", "", "2024-05-01 14:00+02:00", "2024-05-01T12:00", None]
+    io.write("t.lod.h5", {"t": LoDTensor.from_lists(texts)})
+    for some in (texts, texts[:2], texts[3:]):
+        io.write("t.lod.h5", {"t": LoDTensor.from_lists(some)}, overwrite=True)
+        assert lod("cast", "t.lod.h5", "t=timestamp[s]", "-fo", "o.lod.h5").code == 0
+        noon = datetime(2024, 5, 1, 12)
+        assert tensor("o.lod.h5", "t").to_list() == [noon if one else None for one in some]
