@@ -18,10 +18,11 @@ def as_dtype(values: Array, dtype: np.dtype[Any]) -> Array:
     found = values.dtype
     if found == dtype:
         return values
-    if dtype == _SINGLE and is_half(found):
-        return on("auto", widened, size_bytes=values.nbytes)(values)
-    if found == _SINGLE and is_half(dtype) and dtype.isnative:
-        return on("auto", narrowed, size_bytes=values.nbytes)(values, dtype)
+    if isinstance(values, np.ndarray):  # on a GPU, astype is as fast
+        if dtype == _SINGLE and is_half(found):
+            return on("auto", widened, size_bytes=values.nbytes)(values)
+        if found == _SINGLE and is_half(dtype) and dtype.isnative:
+            return on("auto", narrowed, size_bytes=values.nbytes)(values, dtype)
     with np.errstate(over="ignore", invalid="ignore"):
         return values.astype(dtype)
 
