@@ -19,15 +19,14 @@ from lodcli.formats.items.indexed_copy import copied
 from lodcli.formats.items.items import Items
 from lodcli.formats.items.reordering import reordered
 from lodcli.formats.items.sharing import Shared
-from lodcli.formats.items.taking import item_count, joined_items, part, taken
+from lodcli.formats.items.taking import item_count, joined_items, part, taken, under
 from lodcli.formats.structs.tree import broken_columns, flattened
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.index.lod import LoD, is_level_name
+from lodcli.kernels.index.lod import is_level_name
 from lodcli.kernels.tensor.exchange.time_texts import number_of
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Categories, Decimals, Times
-from lodcli.kernels.tensor.nulls import Nulls
 
 Tensors = dict[str, LoDTensor]
 Keep = Literal["first", "last"]
@@ -250,16 +249,6 @@ def _groups(
 
 def _grouped(whole: Tensors, bounds: Offsets, once: Sequence[str], level: str | None) -> Tensors:
     """Return items as groups; `bounds` are the offsets of the groups."""
-    found = taken({name: whole[name] for name in once}, bounds[:-1])
-    flat = LoD._trusted([bounds], [level])
-    lods: dict[int, LoD] = {}
-    for name, tensor in whole.items():
-        if name in once:
-            continue
-        lod, index = tensor.lod, flat
-        if lod.n_levels:
-            new = LoD._trusted([bounds, *lod.levels], [level, *lod.names])
-            index = lods.setdefault(id(lod), new)
-        nulls = Nulls.of([None, *tensor.nulls.masks]) if tensor.nulls else tensor.nulls
-        found[name] = LoDTensor(tensor.values, index, tensor.marks.below(1), nulls)
-    return found
+    keys_once = taken({name: whole[name] for name in once}, bounds[:-1])
+    others = {name: tensor for name, tensor in whole.items() if name not in once}
+    return keys_once | under(others, bounds, level)

@@ -10,6 +10,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.slicing.row_ranges import rows_at
 from lodcli.kernels.tensor.gather import gather_items
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.nulls import Nulls
 
 Tensors = Mapping[str, LoDTensor]
 
@@ -81,6 +82,27 @@ def taken(tensors: Tensors, items: Offsets) -> dict[str, LoDTensor]:
         rows, lod = tensor.values, tensor.lod
         data = gather_items(rows, places) if lod.n_levels else rows_at(rows, items)
         found[name] = LoDTensor(data, index, tensor.marks, tensor.nulls.taken(lod, items))
+    return found
+
+
+def under(tensors: Tensors, offsets: Offsets, name: str | None) -> dict[str, LoDTensor]:
+    """Return tensors with one more level, the outermost; those that share an index share it.
+
+    Args:
+        tensors: with equally many outermost items.
+        offsets: (K + 1,) int64, of the items of the new level.
+        name: of the new level.
+    """
+    flat = LoD._trusted([offsets], [name])
+    lods: dict[int, LoD] = {}
+    found = {}
+    for called, tensor in tensors.items():
+        lod, index = tensor.lod, flat
+        if lod.n_levels:
+            new = LoD._trusted([offsets, *lod.levels], [name, *lod.names])
+            index = lods.setdefault(id(lod), new)
+        nulls = Nulls.of([None, *tensor.nulls.masks]) if tensor.nulls else tensor.nulls
+        found[called] = LoDTensor(tensor.values, index, tensor.marks.below(1), nulls)
     return found
 
 

@@ -14,11 +14,11 @@ from lodcli.formats.core.schema import Batch, Item, LevelSpec, Schema, TensorSpe
 from lodcli.formats.items.dividing import Divider
 from lodcli.formats.items.items import Items
 from lodcli.formats.items.reordering import reordered
+from lodcli.formats.items.taking import under
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.nulls import Nulls
 from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
 
@@ -98,18 +98,15 @@ def _batch(plan: Plan, whole: dict[str, LoDTensor], numbers: Offsets, offsets: O
         numbers: of the items in the file.
         offsets: (B + 1,), of the batches, in items.
     """
-    found: dict[str, Item] = {}
-    for name, tensor in whole.items():
-        made = LoD._trusted([offsets, *tensor.lod.levels], ["batch", *tensor.lod.names])
-        nulls = Nulls.of([None, *tensor.nulls.masks]) if tensor.nulls else tensor.nulls
-        found[name] = LoDTensor(tensor.values, made, tensor.marks.below(1), nulls)
+    below = under(whole, offsets, "batch")
+    found: dict[str, Item] = {**below}
     lead = whole[plan.name]
     ends = lead.lod.absolute(0)
     lengths = np.diff(ends)
     batch_of = np.repeat(np.arange(offsets.size - 1), np.diff(offsets))
     within = np.arange(lengths.size) - offsets[batch_of]
     rows = np.arange(lead.rows)
-    lod = found[plan.name].lod  # type: ignore[union-attr]
+    lod = below[plan.name].lod
     found["positions"] = LoDTensor((rows - np.repeat(ends[:-1], lengths)).astype(np.int32), lod)
     found["documents"] = LoDTensor(np.repeat(within, lengths).astype(np.int32), lod)
     found["items"] = LoDTensor(numbers, LoD._trusted([offsets], ["batch"]))
