@@ -12,9 +12,9 @@ import numpy as np
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.text.numerals import exceeds_float64
 from lodcli.formats.values.changed import Change, place
-from lodcli.formats.values.texts_arrow import encoded
+from lodcli.formats.values.texts_arrow import encoded, plain_numbers
 from lodcli.kernels.errors import InvalidDataError
-from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.tensor.casting import cast
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Nulls
@@ -53,17 +53,28 @@ class AsNumbers(Change):
 
     def of(self, spec: TensorSpec, tensor: LoDTensor, before: int) -> LoDTensor:
         offsets = tensor.lod.levels[-1]
-        words, numbers = encoded(tensor.values, offsets)
-        values, wrong = self._parsed(words)
         lod = tensor.lod.without_finest()
-        if wrong:
-            row = int(np.argmax(np.isin(numbers, [*wrong])))
-            raise InvalidDataError(f"{place(lod, row, before)}: {wrong[int(numbers[row])]}")
+        values = self._plain(tensor.values, offsets)
+        if values is None:
+            words, numbers = encoded(tensor.values, offsets)
+            each, wrong = self._parsed(words)
+            if wrong:
+                row = int(np.argmax(np.isin(numbers, [*wrong])))
+                raise InvalidDataError(f"{place(lod, row, before)}: {wrong[int(numbers[row])]}")
+            values = each[numbers]
         # A null is an empty text.
         valid = offsets[1:] > offsets[:-1]
         masks = tensor.nulls.masks[:-2] if tensor.nulls else [None] * (tensor.lod.n_levels - 1)
         nulls = Nulls.of([*masks, None if valid.all() else valid])
-        return LoDTensor(values[numbers], lod, self.spec(spec).marks, nulls)
+        return LoDTensor(values, lod, self.spec(spec).marks, nulls)
+
+    def _plain(self, data: Array, offsets: Offsets) -> Array | None:
+        """Return the numbers of texts, 0 of an empty one; None if one needs care."""
+        found = None if self._dtype.kind == "b" else plain_numbers(data, offsets, self._dtype.kind)
+        if found is None:
+            return None
+        made, fits = cast(found, self._dtype, rounded=self._rounded)
+        return made if fits.all() else None
 
     def _parsed(self, words: list[str]) -> tuple[Array, dict[int, str]]:
         """Return the numbers of texts, 0 of an empty one, and by place what is wrong with some."""

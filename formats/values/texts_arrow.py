@@ -1,4 +1,4 @@
-"""Distinct texts, texts that are among some words, and times and decimals of texts, by Arrow."""
+"""Distinct texts, texts that are among some words, and numbers and times of texts, by Arrow."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from lodcli.kernels.tensor.marks import DECIMAL_DIGITS, Times
 
 # Lengths of a date and of an hour in texts such as 2024-05-01T12.
 _DATE, _HOUR = 10, 3
+_HEX = np.frombuffer(b"xX", np.uint8)
 
 
 def encoded(data: Array, offsets: Offsets) -> tuple[list[str], Array]:
@@ -45,6 +46,33 @@ def among(words: Sequence[str], data: Array, offsets: Offsets) -> Array:
         zero_copy_only=False
     )
     return found
+
+
+def plain_numbers(data: Array, offsets: Offsets, kind: str) -> Array | None:
+    """Return the numbers in texts, (K,) int64 or float64, 0 of an empty text.
+
+    Args:
+        data: (N,) uint8, the bytes of all texts.
+        offsets: (K + 1,), of the texts.
+        kind: of the dtype; whole numbers for "i" and "u".
+
+    Returns:
+        None if a text is no number, or one that 64 bits may round: from 2**53 on, and infinity.
+
+    >>> plain_numbers(np.frombuffer(b"1.5-2e1", np.uint8), np.array([0, 3, 3, 7]), "f")
+    array([  1.5,   0. , -20. ])
+    """
+    known = offsets[1:] > offsets[:-1]
+    whole = kind in "iu"
+    if np.isin(data, _HEX).any():  # Arrow takes 0x10 for 16
+        return None
+    try:
+        found = _array(data, offsets, known).cast(pa.int64() if whole else pa.float64())
+    except pa.ArrowInvalid:
+        return None
+    values = np.frombuffer(found.buffers()[1], np.int64 if whole else np.float64)[: known.size]
+    numbers: Array = np.where(known, values, 0)
+    return numbers if whole or np.all(np.abs(numbers) < 2.0**53) else None
 
 
 def decimal_digits(data: Array, offsets: Offsets, scale: int) -> Array | None:
