@@ -56,12 +56,15 @@ def _products(on: _Columns, to: Any, flow: Any, x: Any, rows: Any, exclusive: An
     ones, none = v.constant(1.0, v.total_kind), v.constant(0.0, v.total_kind)
     ahead = builder.zext(exclusive, _I64)
 
-    def added(row: Any, values: Values, upstream: Any) -> Values:
+    def added(row: Any, values: Values, upstream: Any, *, ends: bool = False) -> Values:
         product, zeros = values
         value = on.load(x, row)
         product = builder.fmul(product, value)
         zeros = builder.select(builder.fcmp_ordered("==", value, none), ones, zeros)
-        on.store_wide(builder.fmul(upstream, product), to, row)
+        term = builder.fmul(upstream, product)
+        if ends:  # no exclusive result has the factor of the last row: not 0 times infinity, NaN
+            term = builder.select(exclusive, none, term)
+        on.store_wide(term, to, row)
         return [product, zeros]
 
     def one(row: Any, values: Values) -> Values:
@@ -69,8 +72,7 @@ def _products(on: _Columns, to: Any, flow: Any, x: Any, rows: Any, exclusive: An
 
     last = builder.sub(rows, _I64(1))
     found = v.loop(last, 1, [ones, none], one)
-    upstream = builder.select(exclusive, none, on.load(flow, last))
-    _, zeros = added(last, found, upstream)
+    _, zeros = added(last, found, on.load(flow, last), ends=True)
     bits = builder.bitcast(builder.fcmp_ordered("!=", zeros, none), ir.IntType(v.lanes))
     return builder.icmp_unsigned("!=", bits, bits.type(0))
 
@@ -189,7 +191,7 @@ def _column(
         at += step
     value = np.float64(x[at])
     zero = min(zero, count - 1 if value == 0 else count)
-    products[at] = (0.0 if exclusive else np.float64(flow[at])) * (product * value)
+    products[at] = 0.0 if exclusive else np.float64(flow[at]) * (product * value)
     total = 0.0
     for _ in range(count):
         total += products[at]
@@ -210,11 +212,10 @@ def _from_zero(
         at = start + step * i
         if i != zero:
             others *= np.float64(x[at])
-        if exclusive:
-            upstream = np.float64(flow[at + step]) if i + 1 < count else 0.0
+        if not exclusive:
+            products[at] = np.float64(flow[at]) * others
         else:
-            upstream = np.float64(flow[at])
-        products[at] = upstream * others
+            products[at] = np.float64(flow[at + step]) * others if i + 1 < count else 0.0
     total = 0.0
     for i in range(count - 1, zero - 1, -1):
         at = start + step * i

@@ -207,6 +207,9 @@ def segment_cumprod_grad(
     first = zero & (earlier == 0)
     whole = flow * _scanned(np.multiply, x, offsets)
     without = flow * _scanned(np.multiply, np.where(first, 1.0, x), offsets)
+    if exclusive:  # no result has the factor of the last row: not 0 times infinity, NaN
+        last = offsets[1:][offsets[:-1] < offsets[1:]] - 1
+        whole[last] = without[last] = 0
     ends = [
         segment_cumsum(part, offsets, exclusive=False, reverse=True) for part in (whole, without)
     ]

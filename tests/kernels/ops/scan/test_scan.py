@@ -187,6 +187,24 @@ def test_gradients_of_products_of_rows_of_any_width(
     np.testing.assert_allclose(found, wanted, near, near)
 
 
+@on_every_backend
+@pytest.mark.parametrize("width", [1, 2, 3, 8, 9])
+@pytest.mark.parametrize("first", [0, 2])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_last_factor_has_no_part_in_exclusive_products(
+    reverse: bool, first: int, width: int, backend: Backend
+) -> None:
+    # Results 1, x0 and x0 * 3.
+    way = -1 if reverse else 1
+    rows = np.array([[first] * width, [3] * width, [math.inf] * width])[::way]
+    upstream = np.array([[7] * width, [5] * width, [11] * width])[::way]
+    found = sequence_cumprod_grad(
+        upstream, LoDTensor(rows, [[3]]), exclusive=True, reverse=reverse, backend=backend
+    )
+    wanted = [[5 + 11 * 3] * width, [11 * first] * width, [0] * width]
+    assert found.data[::way].tolist() == wanted
+
+
 def test_a_gradient_keeps_the_dtype_of_the_rows() -> None:
     tensor = LoDTensor(np.array([1e-30, 1e-30, 2], np.float32), [[2, 1]])
     found = sequence_cumprod_grad(np.ones(3), tensor).data
