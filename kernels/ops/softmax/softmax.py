@@ -12,7 +12,13 @@ import numpy as np
 
 from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.common import in_working_dtype, require_float, result_array, segments
+from lodcli.kernels.ops.common import (
+    common_dtype,
+    in_working_dtype,
+    require_float,
+    result_array,
+    segments,
+)
 from lodcli.kernels.ops.upstream import Upstream, rows_of, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
@@ -175,8 +181,11 @@ def segment_softmax_grad(upstream: Array, result: Array, offsets: Offsets) -> Ar
 @np.errstate(all="ignore")
 def segment_log_softmax_grad(upstream: Array, result: Array, offsets: Offsets) -> Array:
     """Return dy - exp(y) * (sum of dy over the segment): (N, ...) to (N, ...)."""
-    flow = in_working_dtype(upstream)
-    found: Array = flow - np.exp(in_working_dtype(result)) * _over_rows(np.add, flow, offsets)
+    y, flow = in_working_dtype(result), in_working_dtype(upstream)
+    # In the narrower dtype, the power of e could underflow, and the sum overflow.
+    dtype = common_dtype(y.dtype, flow.dtype)
+    y, flow = y.astype(dtype, copy=False), flow.astype(dtype, copy=False)
+    found: Array = flow - np.exp(y) * _over_rows(np.add, flow, offsets)
     return found.astype(result.dtype)
 
 

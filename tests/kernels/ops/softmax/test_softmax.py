@@ -104,9 +104,20 @@ def test_an_upstream_gradient_beyond_the_dtype_of_the_result_is_not_rounded(
     result = np.array([1, 1e-30], np.float32)
     found = sequence_softmax_grad(upstream, rows, result=result, backend=backend)
     np.testing.assert_allclose(found.data, [-1e20, 1e20], rtol=1e-6)
-    result = np.array([-80, 0], np.float32)
+    # exp(-200) is 0 in float32.
+    result, upstream = np.array([-200, 0], np.float32), np.array([0, 1e100])
     found = sequence_log_softmax_grad(upstream, rows, result=result, backend=backend)
-    np.testing.assert_allclose(found.data, [-math.exp(-80) * 1e50, 0], rtol=1e-6)
+    np.testing.assert_allclose(found.data, [-math.exp(-200) * 1e100, 0], rtol=1e-6)
+
+
+@on_every_backend
+def test_gradients_of_doubles_keep_digits_and_range_that_the_upstream_gradient_has_not(
+    backend: Backend,
+) -> None:
+    rows, upstream = LoDTensor(np.zeros(2), [[2]]), np.array([1.5, 1.75], np.float32) * 2.0**127
+    found = sequence_log_softmax_grad(upstream, rows, result=np.array([-1.0, 0]), backend=backend)
+    wanted = np.array([1.5 - 3.25 * math.exp(-1), -1.5]) * 2.0**127
+    np.testing.assert_allclose(found.data, wanted, rtol=1e-15)
 
 
 def test_whole_numbers_and_gradients_that_do_not_fit_are_refused() -> None:
