@@ -78,7 +78,7 @@ def _gradient(upstream: Array, result: Array, offsets: Offsets, *, log: bool) ->
     y, flow = flat_rows(widened(result)), flat_rows(widened(upstream))
     if flow.dtype is not y.dtype:  # neither is rounded to the other before use
         dtype = common_dtype(y.dtype, flow.dtype)
-        y, flow = y.astype(dtype), flow.astype(dtype)
+        y, flow = y.astype(dtype, copy=False), flow.astype(dtype, copy=False)
     out = empty(y.shape, y.dtype)
     index, most = np.ascontiguousarray(offsets), longest(y)
     spare, room, pieces = _spare(y, offsets)
