@@ -18,7 +18,7 @@ from lodcli.kernels.ops.common import fill_value, per_segment, result_array
 from lodcli.kernels.ops.slicing.slice import segment_place
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
-from lodcli.kernels.runtime.arrays import as_array, beside
+from lodcli.kernels.runtime.arrays import as_array, beside, in_native_order
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -141,7 +141,7 @@ def sequence_unpad(
     >>> sequence_unpad([[1, 2], [3, 0]], [2, 1]).data.tolist()
     [1, 2, 3]
     """
-    box = as_array(padded)
+    box = in_native_order(as_array(padded))
     offsets = _box_offsets(box.shape, lengths, "sequence_unpad")
     rows = on(backend, segment_unpad, size_bytes=box.nbytes)(box, offsets, out=out)
     return LoDTensor._made(rows, LoD._trusted([offsets]))

@@ -100,6 +100,14 @@ def test_golden_rejects(case: GoldenCase) -> None:
 
 
 @on_every_backend
+def test_a_box_in_another_byte_order_is_unpadded_into_an_array(backend: Backend) -> None:
+    box, out = np.array([[1, 2], [3, 4]], np.dtype(np.int32).newbyteorder()), np.empty(3, np.int32)
+    found = sequence_unpad(box, [2, 1], out=out, backend=backend)
+    assert found.dtype == np.int32
+    assert out.tolist() == [1, 2, 3]
+
+
+@on_every_backend
 def test_a_box_is_rounded_up_and_long_sequences_are_cut_on_request(backend: Backend) -> None:
     words = LoDTensor(np.array([1, 2, 3, 4]), [[3, 0, 1]])
     padded, lengths = sequence_pad(words, pad_value=9, pad_to_multiple=4, backend=backend)
