@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -21,6 +22,8 @@ from lodcli.kernels.errors import UnsupportedError
 
 # Limit of HDF5.
 CHUNK_LIMIT_BYTES = 1 << 32
+# Minimum size for which another thread computes the checksums.
+SHARED_BYTES = 1 << 20
 # Buffer limit while the size is unknown; larger data is written at its final position, after a gap.
 SPOOLED_BYTES = 4 << 20
 
@@ -31,11 +34,12 @@ class Sink(ABC):
     def __init__(self, file: WrittenFile, array: ArraySpec) -> None:
         self.file = file
         self.path = array.name
-        self.dtype = numpy_type(array.dtype.name)
+        self._dtype_name = array.dtype.name  # NumPy takes microseconds to make it
+        self.dtype = numpy_type(self._dtype_name)
         self.row_shape = array.row_shape
         self.known = array.rows
         self.rows = 0
-        self.row_bytes = int(np.prod(array.row_shape, dtype=np.int64)) * array.dtype.itemsize
+        self.row_bytes = math.prod(array.row_shape) * array.dtype.itemsize
         self.block_rows = block_rows(self.row_bytes)
         self._checksums = BlockChecksums(self.block_rows * self.row_bytes)
         self._size_bytes = 0
@@ -45,8 +49,13 @@ class Sink(ABC):
         """Write the next bytes, and add them to the checksums."""
         self._size_bytes += len(block)
         self._require_checksums(self._size_bytes)
-        with self.file.output.naming(), self.file.meanwhile(self._checksums.update, block):
-            self._put(block)
+        with self.file.output.naming():
+            if block.size < SHARED_BYTES:
+                self._checksums.update(block)
+                self._put(block)
+            else:
+                with self.file.meanwhile(self._checksums.update, block):
+                    self._put(block)
 
     def _require_checksums(self, size_bytes: int) -> None:
         """Raise an error if the header has no room for the checksums of this many bytes."""
@@ -66,7 +75,7 @@ class Sink(ABC):
     def entry(self) -> DatasetEntry:
         """Return the entry in the header."""
         shape = (self.rows, *self.row_shape)
-        return DatasetEntry(self.dtype.name, shape, self.block_rows, self._checksums.finish())
+        return DatasetEntry(self._dtype_name, shape, self.block_rows, self._checksums.finish())
 
     @abstractmethod
     def _put(self, block: Bytes) -> None:
@@ -95,7 +104,7 @@ class ContiguousSink(Sink):
 
     def _create(self, rows: int, at: int | None = None) -> None:
         with shielded():
-            kind = hdf5_type(self.dtype.name)
+            kind = hdf5_type(self._dtype_name)
             dataset = self.file.create(self.path, kind, (rows, *self.row_shape), at=at)
             self._offset = dataset.get_offset()
 
@@ -152,7 +161,7 @@ class ChunkedSink(Sink):
 
     def _create(self, rows: int) -> None:
         with shielded():
-            kind = hdf5_type(self.dtype.name)
+            kind = hdf5_type(self._dtype_name)
             shape = (rows, *self.row_shape)
             self._dataset = self.file.create(self.path, kind, shape, self.block_rows)
 

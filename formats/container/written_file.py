@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import h5py
@@ -30,9 +31,7 @@ PLACED_BYTES = 1 << 20
 GAP_BYTES = 64 << 10
 # The file is reopened after this many datasets: HDF5 searches all gaps left by alignment whenever
 # it creates a dataset, and forgets them when the file is closed.
-DATASETS_AT_ONCE = 256
-# Minimum size for which another thread computes the checksums.
-SHARED_BYTES = 1 << 20
+DATASETS_AT_ONCE = 64
 
 
 class WrittenFile:
@@ -117,10 +116,10 @@ class WrittenFile:
         self._made += 1
         if not (self._made % DATASETS_AT_ONCE or self._open_datasets or self._owned.kept_bytes):
             self._reopen(1, ALIGNMENT)
-        plist = h5p.create(h5p.DATASET_CREATE)
-        plist.set_obj_track_times(False)
         if chunk:
             self._open_datasets += 1
+            plist = h5p.create(h5p.DATASET_CREATE)
+            plist.set_obj_track_times(False)
             # Zeros beyond the last row: uninitialized memory must not get into a file.
             plist.set_fill_time(h5d.FILL_TIME_ALLOC)
             plist.set_chunk((chunk, *(max(1, extent) for extent in shape[1:])))
@@ -128,12 +127,9 @@ class WrittenFile:
             limits = (h5s.UNLIMITED, *shape[1:])
             space = h5s.create_simple(shape, limits)
         else:
-            plist.set_fill_time(h5d.FILL_TIME_NEVER)
-            plist.set_alloc_time(h5d.ALLOC_TIME_EARLY)
+            plist = _contiguous()
             space = h5s.create_simple(shape) if shape else h5s.create(h5s.SCALAR)
-        links = h5p.create(h5p.LINK_CREATE)
-        links.set_create_intermediate_group(True)
-        return h5d.create(self._file.id, path.encode(), kind, space, plist, lcpl=links)
+        return h5d.create(self._file.id, path.encode(), kind, space, plist, lcpl=_with_groups())
 
     def close_dataset(self, dataset: h5d.DatasetID) -> None:
         """Close a dataset in chunks, which is complete."""
@@ -170,11 +166,7 @@ class WrittenFile:
 
     @contextmanager
     def meanwhile(self, work: Callable[[Bytes], None], part: Bytes) -> Iterator[None]:
-        """Call `work` with bytes while the body of the `with` statement writes them."""
-        if part.size < SHARED_BYTES:
-            work(part)
-            yield
-            return
+        """Call `work` with bytes in a thread while the body of the `with` statement writes them."""
         if self._pool is None:
             self._pool = thread_pool(1, "lod-checksums")
         done = self._pool.submit(work, part)
@@ -182,6 +174,24 @@ class WrittenFile:
             yield
         finally:
             done.result()
+
+
+@cache
+def _contiguous() -> h5p.PropDCID:
+    """Return the properties of contiguous datasets, with their space allocated at once."""
+    plist = h5p.create(h5p.DATASET_CREATE)
+    plist.set_obj_track_times(False)
+    plist.set_fill_time(h5d.FILL_TIME_NEVER)
+    plist.set_alloc_time(h5d.ALLOC_TIME_EARLY)
+    return plist
+
+
+@cache
+def _with_groups() -> h5p.PropLCID:
+    """Return the properties of links that also create the groups of their path."""
+    links = h5p.create(h5p.LINK_CREATE)
+    links.set_create_intermediate_group(True)
+    return links
 
 
 def _set_filters(plist: Any, compression: str | None) -> None:
