@@ -78,13 +78,19 @@ _SUMS = frozenset(
         *("divide", "floor_divide", "remainder", "fmod", "divmod"),
     )
 )
-# Functions of NumPy that mix the rows of sequences, and the name of the op that does the same in
-# each sequence, if it is another:
-_OPS = dict.fromkeys(("argsort", "cumprod", "cumsum", "diff", "sort", "unique")) | {
+# Functions of NumPy that mix the rows of sequences, and the op that does the same in each sequence;
+# but `shift` does not wrap around as `roll` does:
+_OPS = {
     "add.accumulate": "cumsum",
+    "argsort": "argsort",
+    "cumprod": "cumprod",
+    "cumsum": "cumsum",
+    "diff": "diff",
     "flip": "reverse",
     "multiply.accumulate": "cumprod",
     "roll": "shift",
+    "sort": "sort",
+    "unique": "unique",
 }
 
 
@@ -447,7 +453,9 @@ def _refusal(name: str) -> UnsupportedError:
     """Return the error for a function of NumPy, by its name in NumPy."""
     remedy = "use an op for sequences"
     if name in _OPS:
-        remedy = f"lodcli.ops.{_OPS[name] or name}(tensor), which computes in each sequence"
+        remedy = f"use lodcli.ops.{_OPS[name]}(tensor), which computes in each sequence"
+    if name == "roll":
+        remedy += " and fills rows instead of wrapping around"
     return UnsupportedError(
         f"np.{name} does not know the levels of a LoDTensor and would drop them; call it on "
         f"tensor.data, or {remedy}"

@@ -604,7 +604,6 @@ def test_an_axis_that_rows_do_not_have_is_explained(function: Callable[..., Any]
         (np.cumsum, "cumsum"),
         (np.add.accumulate, "cumsum"),
         (np.flip, "reverse"),
-        (lambda rows: np.roll(rows, 1), "shift"),
     ],
 )
 def test_a_function_that_mixes_sequences_is_refused_with_the_op_that_does_not(
@@ -614,5 +613,12 @@ def test_a_function_that_mixes_sequences_is_refused_with_the_op_that_does_not(
     with pytest.raises(UnsupportedError, match=rf"lodcli\.ops\.{op}\(tensor\)"):
         function(tensor)
     rows = np.concatenate([function(np.array(one)) for one in ([1, 4, 9], [5, 7])])
-    if op != "shift":  # which does not move the last row to the beginning
-        assert OPS[op].load()(tensor).data.tolist() == rows.tolist()
+    assert OPS[op].load()(tensor).data.tolist() == rows.tolist()
+
+
+def test_a_roll_is_refused_with_an_op_that_is_said_to_fill_rows() -> None:
+    said = r"use lodcli\.ops\.shift\(tensor\), .* fills rows instead of wrapping around$"
+    tensor = LoDTensor(np.array([1, 4, 9, 5, 7]), [[3, 2]])
+    with pytest.raises(UnsupportedError, match=said):
+        np.roll(tensor, 1)
+    assert OPS["shift"].load()(tensor).data.tolist() == [0, 1, 4, 0, 5]
