@@ -17,6 +17,8 @@ from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.io import write_batches
 from lodcli.formats.core.limits import Limited
 from lodcli.formats.core.schema import Batch, Schema, find_all
+from lodcli.formats.values.relabelled import Relabelled
+from lodcli.formats.values.relabelled_in_place import RelabelledInPlace
 
 
 def in_place(source: Source, names: Sequence[str]) -> IndexedSource | None:
@@ -25,6 +27,12 @@ def in_place(source: Source, names: Sequence[str]) -> IndexedSource | None:
     Raises:
         TooLargeError: the declared sizes of these tensors exceed the limits for reading the file.
     """
+    if isinstance(source, Relabelled):
+        stored = source.names_in_file(names)
+        found = None if stored is None else in_place(source.inner, list(stored.values()))
+        if stored is None or found is None:
+            return None
+        return RelabelledInPlace(found, stored, find_all(source.schema, stored))
     # An IndexedSource declares all counts, so limits need not be checked while reading.
     inner = source.unlimited(names) if isinstance(source, Limited) else source
     if isinstance(inner, IndexedSource) and inner.reads_in_place(names):

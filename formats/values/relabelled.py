@@ -120,6 +120,18 @@ class Relabelled(Wrapped):
         self._old = {spec.name: old for spec, old in zip(chosen.values(), olds, strict=True)}
         self.schema = tuple(chosen.values())
 
+    @property
+    def inner(self) -> Source:
+        """The open file."""
+        return self._inner
+
+    def names_in_file(self, names: Iterable[str]) -> dict[str, str] | None:
+        """Return the names of tensors in the file, by those here; None if rows must be checked."""
+        pairs = [self._pair(name) for name in names]
+        if any(old.marks.of_values != spec.marks.of_values or spec.array for old, spec in pairs):
+            return None
+        return {spec.name: old.name for old, spec in pairs}
+
     def _pair(self, name: str) -> tuple[TensorSpec, TensorSpec]:
         """Return the specs of a tensor in the file and in this source."""
         spec = find(self.schema, name)

@@ -89,9 +89,27 @@ def test_any_level_is_the_item(articles: Path) -> None:
     batch = ours.collate("lod")(outer.__getitems__([2, 0]))
     assert batch.to_list() == [whole.to_list()[2], whole.to_list()[0]]
     names = ["article", "sentence"]
-    assert len(ours.Dataset(articles, level="sentence", levels=names, in_memory=True)) == 6
+    assert len(ours.Dataset(articles, level="sentence", levels=names)) == 6
+    square = articles.parent / "square.lod.h5"
+    lodcli.write(square, LoDTensor(np.arange(4), [[1, 1], [2, 2]]))
     with pytest.raises(UnsupportedError, match="with levels= cannot be read in any order"):
-        ours.Dataset(articles, level="sentence", levels=names)
+        ours.Dataset(square, levels=["pair"])
+    assert len(ours.Dataset(square, levels=["pair"], in_memory=True)) == 2
+
+
+def test_chosen_tensors_are_read_in_any_order_under_other_names(words: Path) -> None:
+    dataset = ours.Dataset(words, columns=["label", "tokens"], rename={"tokens": "x"})
+    assert [spec.name for spec in dataset.schema] == ["label", "x"]
+    whole = lodcli.read_all(words)
+    for place in (4, 1, 0):
+        assert dataset[place]["label"] == whole["label"][place]
+        assert dataset[place]["x"].tolist() == whole["tokens"][place].data.tolist()
+    with lodcli.open(words, columns=["tokens", "marks"], levels=["sentence"]) as file:
+        found = file["tokens"][[3, 0, 3]]
+        assert found.lod.names == ("sentence",)
+        assert found.to_list() == whole["tokens"][[3, 0, 3]].to_list()
+    lods = ours.Dataset(words, columns=["tokens", "marks"], levels=["s"])._open().items.lods
+    assert lods["tokens"] is lods["marks"]
 
 
 @pytest.mark.parametrize("layout", ["jagged", "padded", "packed", "varlen", "lod"])
