@@ -287,10 +287,16 @@ class Collate:
         """Return a batch of a Dataset's items, or of tensors of torch or dicts of them."""
         batch = items if isinstance(items, Batch) else _joined(items)
         offsets: dict[int, torch.Tensor] = {}
-        found = {name: self._formed(name, one, offsets) for name, one in batch.tensors.items()}
+        several = len(batch.tensors) > 1
+        found = {
+            name: self._formed(name, one, offsets, several=several)
+            for name, one in batch.tensors.items()
+        }
         return next(iter(found.values())) if batch.single else found
 
-    def _formed(self, name: str, tensor: LoDTensor, offsets: dict[int, torch.Tensor]) -> Any:
+    def _formed(
+        self, name: str, tensor: LoDTensor, offsets: dict[int, torch.Tensor], *, several: bool
+    ) -> Any:
         """Return one tensor of a batch.
 
         Args:
@@ -298,16 +304,19 @@ class Collate:
             tensor: the items.
             offsets: of the nested tensors so far, by their index; those of equal sequences share
                 them, so that torch combines them.
+            several: whether the batch has other tensors.
         """
         if self.layout == "lod":
             return tensor
         if not tensor.lod.n_levels:
             return rows_to_torch(tensor.data)
         if (inner := tensor.lod.n_levels - 1) > 0:
+            remedy = f", or with columns= that leave out {name}" if several else ""
             raise UnsupportedError(
                 f"collate: {name}: an item has {inner} level{'s' if inner > 1 else ''} of its own, "
                 f"and the layout {self.layout!r} of torch holds rows only; take "
                 'collate("lod"), or a Dataset with level=-1, whose items are the finest sequences'
+                f"{remedy}"
             )
         if self.layout == "jagged":
             found = jagged(tensor.data, tensor.lod, offsets.get(id(tensor.lod)))

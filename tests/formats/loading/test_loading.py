@@ -218,6 +218,16 @@ def test_items_with_levels_need_another_layout(articles: Path) -> None:
     assert lists(ours.collate("padded")(sentences.__getitems__([0, 3]))) == [[0, 1, 2], [9]]
 
 
+def test_one_tensor_with_levels_among_others_can_be_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "x.lod.h5"
+    tags = LoDTensor(np.arange(6), [[2, 1], [1, 2, 3]])
+    lodcli.write(path, {"tags": tags, "label": LoDTensor(np.arange(2))})
+    with pytest.raises(UnsupportedError, match="or with columns= that leave out tags"):
+        ours.collate()(ours.Dataset(path).__getitems__([0, 1]))
+    batch = ours.collate()(ours.Dataset(path, columns=["label"]).__getitems__([0, 1]))
+    assert batch.tolist() == [0, 1]
+
+
 def test_what_is_not_there_is_an_error(words: Path, tmp_path: Path) -> None:
     for place in (5, -6):
         with pytest.raises(SelectionError, match=f"no item {place}, there are 5"):
