@@ -91,10 +91,12 @@ __device__ __forceinline__ void put(const Out& out, int64 row, const typename Ou
     out.put(row, total);
 }
 
+// The first values of a total are not joined to its identity: 1 times a complex infinity is NaN.
 template <int OP, class A, class T, int N>
-__device__ __forceinline__ void add(Pack<A, N>& total, const Pack<T, N>& values) {
+__device__ __forceinline__ void add(Pack<A, N>& total, const Pack<T, N>& values, bool is_first) {
 #pragma unroll
-    for (int n = 0; n < N; n++) total.at[n] = Running<OP, A>::join(total.at[n], (A)values.at[n]);
+    for (int n = 0; n < N; n++)
+        total.at[n] = is_first ? (A)values.at[n] : Running<OP, A>::join(total.at[n], (A)values.at[n]);
 }
 template <int OP, class A, int N> __device__ __forceinline__ Pack<A, N> nothing() {
     Pack<A, N> total;
@@ -119,14 +121,15 @@ total_of(const Rows& data, const Direction& way, int64 unit, int64 column, int64
     if (column == 0) keys[unit] = goes_on ? segment : -1;
     if (!goes_on) return;
     Pack<A, N> total = nothing<OP, A, N>();
-    for (int64 row = max(start, top); row < bottom; row += BURST) {
+    const int64 first = max(start, top);
+    for (int64 row = first; row < bottom; row += BURST) {
         typename Rows::Values got[BURST];
         fetch(data, row, bottom, got);
 #pragma unroll
         for (int i = 0; i < BURST; i++) {
             if (row + i >= bottom) continue;
             if (row + i == start) begin(data, got[i], segment);
-            add<OP>(total, got[i]);
+            add<OP>(total, got[i], row + i == first);
         }
     }
     store(totals + unit * width + column, total);
@@ -238,7 +241,7 @@ scan_unit(const Rows& data, const Out& out, const Direction& way, int64 unit, in
                     if (row + i >= end) continue;
                     const Pack<A, N> before = total;
                     if (row + i == start) begin(data, got[i], segment);
-                    add<OP>(total, got[i]);
+                    add<OP>(total, got[i], row + i == start);
                     put(out, row + i, cast<typename Out::Value>(either(exclusive != 0, before, total)),
                         got[i], segment, row + i + 1 == stop);
                 }

@@ -226,24 +226,23 @@ def test_no_levels_and_gradients_that_do_not_fit_are_refused() -> None:
         sequence_cumprod_grad(np.zeros(3), tensor.with_data(np.arange(3)))
 
 
-# Not on a GPU, whose totals begin with 1 or 0.
-@pytest.mark.parametrize("backend", ["numpy", "numba"])
+@on_every_backend
 @pytest.mark.parametrize("width", [1, 2])
-@pytest.mark.parametrize("reverse", [False, True])
-def test_exclusive_results_begin_with_the_first_row_itself(
-    reverse: bool, width: int, backend: Backend
+@pytest.mark.parametrize(("exclusive", "reverse"), WAYS)
+def test_results_begin_with_the_first_row_itself(
+    exclusive: bool, reverse: bool, width: int, backend: Backend
 ) -> None:
     """It is neither multiplied by 1, which makes complex infinities NaN, nor added to 0."""
     infinite = complex(math.inf, 3)
-    way = -1 if reverse else 1
-    for dtype in (np.complex64, np.complex128):
-        rows = np.array([[infinite] * width, [7] * width], dtype)[::way]
-        tensor = LoDTensor(rows, [[0, 2, 0]])
-        found = sequence_cumprod(tensor, exclusive=True, reverse=reverse, backend=backend)
-        assert found.data[::way].tolist() == [[1] * width, [infinite] * width]
-    tensor = LoDTensor(np.full((2, width), -0.0), [[2]])
-    found = sequence_cumsum(tensor, exclusive=True, reverse=reverse, backend=backend)
-    assert np.signbit(found.data[::way]).tolist() == [[False] * width, [True] * width]
+    way, place = -1 if reverse else 1, int(exclusive)
+    options: Any = {"exclusive": exclusive, "reverse": reverse, "backend": backend}
+    for dtype, length in ((np.complex64, 2), (np.complex128, 2), (np.complex128, 200)):
+        rows = np.full((length, width), 7, dtype)[::way]
+        rows[::way][0] = infinite
+        found = sequence_cumprod(LoDTensor(rows, [[0, length, 0]]), **options)
+        assert found.data[::way][place].tolist() == [infinite] * width
+    found = sequence_cumsum(LoDTensor(np.full((2, width), -0.0), [[2]]), **options)
+    assert np.signbit(found.data[::way][place]).all()
 
 
 @on_every_backend
