@@ -8,6 +8,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from lodcli.formats.core.schema import TensorSpec
@@ -28,6 +29,10 @@ _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,9})?", re.A
 # Powers of ten up to this one are floats, and so many digits fit an int64.
 _EXACT_POWER, _MOST_DIGITS = 22, 18
 _MOST = 2**63 - 1
+# Products with a power of ten err by less than this, in relation to them.
+_PRODUCT_ERROR = 8 * np.finfo(np.longdouble).eps
+# So many digits distinguish all bfloat16.
+_BFLOAT16_DIGITS = 4
 
 # Digits; where they fit 64 bits; and where they are exact.
 Digits = tuple[Array, Mask, Mask]
@@ -134,23 +139,55 @@ class AsDecimals(Change):
 
 
 def _of_floats(values: Array, decimals: Decimals) -> Digits:
-    """Return the digits of the decimals that are the shortest texts of floating numbers."""
+    """Return the digits of the decimals that are the shortest texts of floating numbers.
+
+    Where the shortest text has more digits, the exact value is rounded.
+    """
     scale = decimals.scale
+    info = ml_dtypes.finfo(values.dtype)  # type: ignore[no-untyped-call]
     with np.errstate(all="ignore"):
         wide = values.astype(np.longdouble)
         power = np.longdouble(10) ** abs(scale)
-        nearest = np.rint(wide * power if scale >= 0 else wide / power)
-        fits = np.asarray(np.abs(nearest) <= _MOST)
+        product = wide * power if scale >= 0 else wide / power
+        nearest = np.rint(product)
+        size = np.abs(nearest)
+        fits = np.asarray(size <= _MOST)
         digits = np.where(fits, nearest, 0).astype(np.int64)
         # A quotient of whole numbers that are floats is the float next to the decimal.
         exact = np.asarray(
             scaled(digits.astype(np.float64), decimals).astype(values.dtype) == values
         )
-    far = fits & (np.abs(digits) >= 2**53) if abs(scale) <= _EXACT_POWER else fits
-    if far.any():
-        known = [Decimal(str(one)) for one in values[far].tolist()]
-        digits[far], fits[far], exact[far] = _of_decimals(known, scale)
+        # Of decimals with more digits, or subnormal ones, several are the same float.
+        several = (size >= 10**info.precision) | (np.abs(wide) < np.longdouble(info.tiny))
+        half = np.abs(np.abs(product - nearest) - 0.5) <= _PRODUCT_ERROR * np.abs(product)
+        careful = (several & (nearest != 0)) | (half & ~exact)
+        # The text of a number beyond 64 bits may be within.
+        careful = np.asarray((careful | (abs(scale) > _EXACT_POWER)) & (size <= 2.0**64))
+    if careful.any():
+        bits = values[careful].view(f"u{values.itemsize}")
+        known, places = np.unique(bits, return_inverse=True)
+        found = _of_distinct_floats(known.view(values.dtype), scale)
+        digits[careful], fits[careful], exact[careful] = (one[places] for one in found)
     return digits, fits, exact
+
+
+def _of_distinct_floats(values: Array, scale: int) -> Digits:
+    """Return what `_of_floats` does, of finite numbers, one by one."""
+    with np.errstate(over="ignore"):
+        digits, fits, exact = _of_decimals(map(_shortest, values), scale)
+    rounded = _of_decimals((Decimal(float(one)) for one in values[~exact]), scale)
+    digits[~exact], fits[~exact] = rounded[:2]
+    return digits, fits, exact
+
+
+def _shortest(value: Any) -> Decimal:
+    """Return the decimal with the fewest digits from which a floating number is read back."""
+    if value.dtype.kind == "f":
+        return Decimal(str(value))
+    # ml_dtypes writes up to six digits of a bfloat16, where fewer distinguish it.
+    texts_of_it = (f"{float(value):.{digits}g}" for digits in range(1, _BFLOAT16_DIGITS))
+    same = (text for text in texts_of_it if value.dtype.type(float(text)) == value)
+    return Decimal(next(same, f"{float(value):.{_BFLOAT16_DIGITS}g}"))
 
 
 def _of_decimals(values: Iterable[Decimal], scale: int) -> Digits:

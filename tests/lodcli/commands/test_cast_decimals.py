@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lodcli.formats.core import io
+from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Decimals, Marks
 from tests.lodcli.conftest import Lod, tensor
@@ -25,14 +27,57 @@ def cast(lod: Lod, content: LoDTensor, kind: str, *flags: str) -> tuple[str, lis
     return done.stderr, tensor("out.lod.h5", "x").to_list()
 
 
+def shortest(value: Any) -> Decimal:
+    """Return the decimal of the fewest digits that is read as a float; the nearest of these."""
+    if value.dtype == np.float64:
+        return Decimal(repr(float(value)))
+    texts = (f"{Decimal(float(value)):.{digits}e}" for digits in range(10))
+    with np.errstate(over="ignore"):
+        return Decimal(next(one for one in texts if value.dtype.type(float(one)) == value))
+
+
 @pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_a_float_is_the_decimal_of_its_shortest_text(lod: Lod, dtype: str) -> None:
-    digits = np.random.default_rng(1).integers(-(10**6), 10**6, 2000)
-    values = np.array([float(f"{one}e-2") for one in digits.tolist()]).astype(dtype)
-    found = cast(lod, LoDTensor(values), "decimal(10, 2)")
-    assert found == ("", [Decimal(one).scaleb(-2) for one in digits.tolist()])
-    assert tensor("out.lod.h5", "x").marks.unit == Decimals(10, 2)
+@pytest.mark.parametrize("scale", [-2, 0, 2, 4, 6, 8, 12, 25])
+@pytest.mark.parametrize(
+    ("dtype", "digits"), [("float16", 5), ("bfloat16", 4), ("float32", 9), ("float64", 17)]
+)
+def test_a_float_is_the_decimal_of_its_shortest_text(
+    lod: Lod, dtype: str, digits: int, scale: int
+) -> None:
+    rng = np.random.default_rng(1)
+    numbers = rng.integers(-(10**digits), 10**digits, 500) // 10 ** rng.integers(0, digits, 500)
+    texts = [f"{one}e{-scale}" for one in numbers.tolist()]
+    halves = [f"{one}5e{-scale - 1}" for one in numbers.tolist()]
+    with np.errstate(over="ignore"):
+        values = np.array([float(one) for one in texts + halves])
+        values = np.append(values, values / 1e5).astype(dtype_of_rows(dtype))
+    values = values[np.isfinite(values) & (abs(values.astype(float)) < 9.0 * 10.0 ** (18 - scale))]
+    power = Fraction(10) ** scale
+    whole = [Fraction(shortest(one)) * power for one in values]
+    # Others are rounded from the exact value, halves to even.
+    rounded = [
+        int(one) if one.denominator == 1 else round(Fraction(float(value)) * power)
+        for one, value in zip(whole, values, strict=True)
+    ]
+    kind = f"decimal(38, {scale})"
+    found = cast(lod, LoDTensor(values), kind, "--dtype-unsafe")
+    assert found == ("", [Decimal(one).scaleb(-scale) for one in rounded])
+    assert tensor("out.lod.h5", "x").marks.unit == Decimals(38, scale)
+    exact = [one.denominator == 1 for one in whole]
+    found = cast(lod, LoDTensor(values[exact]), kind)
+    wanted = [Decimal(int(one)).scaleb(-scale) for one in whole if one.denominator == 1]
+    assert found == ("", wanted)
+    for value in values[~np.array(exact)][:1]:
+        assert "is not exact in" in cast(lod, LoDTensor(np.array([value])), kind)[0]
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_shortest_text_of_a_float_beyond_64_bits_may_be_within(lod: Lod) -> None:
+    values = np.array([2.0**63, -(2.0**63)], np.float32)
+    wanted = [Decimal("9.223372e18"), Decimal("-9.223372e18")]
+    assert cast(lod, LoDTensor(values), "decimal(38, 0)") == ("", wanted)
+    error, _ = cast(lod, LoDTensor(values.astype(float)), "decimal(38, 0)")
+    assert "row 0: 9.223372036854776e+18 does not fit decimal(38, 0) and 64 bits" in error
 
 
 @pytest.mark.usefixtures("folder")
@@ -51,6 +96,8 @@ def test_rounded_floats_are_those_of_python(lod: Lod) -> None:
     # Python rounds the exact value of a float, halves to even.
     wanted = [round(Decimal(one), 2) for one in values.tolist()]
     assert found == ("", wanted)
+    below = cast(lod, LoDTensor(np.array([368.3351495])), "decimal(9, 6)", "--dtype-unsafe")
+    assert below == ("", [Decimal("368.335149")])
 
 
 @pytest.mark.usefixtures("folder")
