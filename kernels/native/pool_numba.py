@@ -1,7 +1,8 @@
 """Compiled worker loop of the pool, which runs without the interpreter.
 
-A pool is an array of words. Threads started by Python run `serve` and sleep on the word `bell`. A
-caller claims one of a few slots, stores its task there and rings. Workers that find an open slot
+A pool is an array of words. Threads started by Python run `serve`, and sleep on the words of their
+states. A caller claims one of a few slots, stores its task there and rings: it changes the word
+`bell` and wakes some threads that sleep. Workers that find an open slot
 join it, process pieces until none are left, and leave; the caller does the same, closes the slot
 and waits until all workers have left. Only workers that joined a slot read its task.
 
@@ -24,9 +25,9 @@ from lodcli.kernels.native.language_numba import function, pointer
 from lodcli.kernels.native.linking.library import RAISED
 from lodcli.kernels.native.system_numba import (
     add,
+    allow_cpu,
     at_least,
     call_3,
-    change_cpus,
     clock_gettime,
     current_cpu,
     exchange,
@@ -48,10 +49,10 @@ STATUS, SHARES, NEXT, LINE = 8, 9, 16, 8
 MOST_SHARES = 16
 SLOT_WORDS = NEXT + MOST_SHARES * LINE
 THREADS_AT = SLOTS_AT + SLOTS * SLOT_WORDS
-# Words of a thread: its number in the system, and its state; a thread that sleeps and may not run
-# on processor n has state _NOT_ON + n.
+# Words of a thread: its number in the system, and its state; that of a thread that was woken, and
+# may not run on processor n until it has begun, is _NOT_ON + n.
 THREAD_WORDS, MOST_THREADS = 2, 1 << 10
-_AWAKE, _CHANGING, _SLEEPING, _NOT_ON = range(4)
+_AWAKE, _WAKING, _SLEEPING, _NOT_ON = range(4)
 # How many threads a caller keeps off its processor, which takes it 1.2 us for each.
 _MOST_KEPT_OFF = 16
 WORDS = THREADS_AT + THREAD_WORDS * MOST_THREADS
@@ -168,14 +169,21 @@ def _helped(slot: int) -> bool:
 
 
 @function()
-def _awake(thread: int) -> None:
-    """Allow a thread that slept its processors again."""
-    state = load(thread + 8)
-    while state == _CHANGING or not exchange(thread + 8, state, _AWAKE):
-        pause()
-        state = load(thread + 8)
-    if state >= _NOT_ON:
-        change_cpus(0, -1, state - _NOT_ON)
+def _sleep(pool: int, thread: int, rung: int) -> None:
+    """Sleep until a caller wakes this thread; not if the bell has rung since `rung`."""
+    state = thread + 8
+    add(pool + 8 * ASLEEP, 1)
+    exchange(state, _AWAKE, _SLEEPING)
+    # Written, not read, so that a caller that rings later sees the state.
+    if add(pool + 8 * BELL, 0) == rung or not exchange(state, _SLEEPING, _AWAKE):
+        while load(state) == _SLEEPING:
+            _wait(state, _SLEEPING, 0)
+        while load(state) == _WAKING:
+            pause()
+        if load(state) >= _NOT_ON:
+            allow_cpu(0, load(state) - _NOT_ON, True)
+            store(state, _AWAKE)
+    add(pool + 8 * ASLEEP, -1)
 
 
 @kernel()
@@ -196,12 +204,7 @@ def serve(pool: int, number: int) -> int:
         if helped:
             continue
         if _stays(pool + 8 * BELL, rung):
-            add(pool + 8 * ASLEEP, 1)
-            store(thread + 8, _SLEEPING)
-            # Not if the bell rang after the slots were checked.
-            _wait(pool + 8 * BELL, rung & 0xFFFFFFFF, 0)
-            _awake(thread)
-            add(pool + 8 * ASLEEP, -1)
+            _sleep(pool, thread, rung)
     return 0
 
 
@@ -267,30 +270,24 @@ def _open(
 
 @function()
 def _ring(pool: int, helpers: int) -> None:
-    """Notify workers of an open slot: those awake, and up to this many sleeping ones."""
-    add(pool + 8 * BELL, 1)
-    if load(pool + 8 * ASLEEP):
-        _keep_off(pool, current_cpu())
-        _wake(pool + 8 * BELL, helpers)
+    """Notify workers of an open slot: those awake, and up to this many sleeping ones.
 
-
-@function()
-def _keep_off(pool: int, cpu: int) -> None:
-    """Let sleeping threads wake on other processors than that of the caller.
-
-    The system may wake a thread there although others are idle, and then it waits for the caller,
-    for milliseconds: docs/decisions/0022.
+    The system may wake a thread on the processor of the caller although others are idle, and then
+    it waits for the caller, for milliseconds: so it may not run there. See docs/decisions/0022.
     """
-    count = min(load(pool + 8 * COUNT), _MOST_KEPT_OFF)
-    for number in range(count if cpu >= 0 else 0):
+    add(pool + 8 * BELL, 1)
+    cpu, woken = current_cpu(), 0
+    for number in range(load(pool + 8 * COUNT) if load(pool + 8 * ASLEEP) else 0):
         thread = pool + 8 * (THREADS_AT + THREAD_WORDS * number)
-        state = load(thread + 8)
-        if state < _SLEEPING or state == _NOT_ON + cpu:
+        state = thread + 8
+        if woken == helpers:
+            break
+        if load(state) != _SLEEPING or not exchange(state, _SLEEPING, _WAKING):
             continue
-        if exchange(thread + 8, state, _CHANGING):
-            before = state - _NOT_ON if state >= _NOT_ON else -1
-            changed = change_cpus(load(thread), cpu, before)
-            store(thread + 8, _NOT_ON + cpu if changed else state)
+        kept = woken < _MOST_KEPT_OFF and cpu >= 0 and allow_cpu(load(thread), cpu, False)
+        store(state, _NOT_ON + cpu if kept else _AWAKE)
+        _wake(state, 1)
+        woken += 1
 
 
 @kernel()
@@ -374,6 +371,5 @@ def _closed(slot: int, deadline: int) -> bool:
 def end(pool: int) -> int:
     """Make all threads leave `serve`."""
     store(pool + 8 * ENDED, 1)
-    add(pool + 8 * BELL, 1)
-    _wake(pool + 8 * BELL, 1 << 30)
+    _ring(pool, MOST_THREADS)
     return 0

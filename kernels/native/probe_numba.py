@@ -8,7 +8,7 @@ from lodcli.kernels.native.declare import Pointer, T, kernel
 from lodcli.kernels.native.language_numba import address
 from lodcli.kernels.native.system_numba import (
     add,
-    change_cpus,
+    allow_cpu,
     current_cpu,
     load,
     sched_yield,
@@ -49,9 +49,9 @@ def sleep_each(done: Pointer[np.int64], nanoseconds: int, first: int, last: int)
 
 
 @kernel()
-def change(without: int, more: int) -> int:
-    """Change the processors of this thread; return whether they were changed."""
-    return 1 if change_cpus(0, without, more) else 0
+def allow(cpu: int, allowed: bool) -> int:
+    """Allow this thread a processor, or not; return whether its processors were changed."""
+    return 1 if allow_cpu(0, cpu, allowed) else 0
 
 
 @kernel()

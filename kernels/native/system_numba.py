@@ -135,28 +135,24 @@ def sleep(nanoseconds: int) -> None:
 
 
 @function()
-def change_cpus(thread: int, without: int, more: int) -> bool:
-    """Remove a processor from the affinity mask of a thread and add another; -1 for none.
+def allow_cpu(thread: int, cpu: int, allowed: bool) -> bool:
+    """Add a processor to the affinity mask of a thread, or remove it.
 
     Returns:
-        Whether the mask was changed: not if it had no `without`, or would be empty.
+        Whether the mask was changed: not if it would be empty.
     """
     # For up to 1024 processors; does nothing beyond.
-    allowed = stack_words(16)
-    if _getaffinity(thread, 128, allowed):
+    mask = stack_words(16)
+    if _getaffinity(thread, 128, mask):
         return False
-    if more >= 0:
-        word = allowed + more // 64 * 8
-        store(word, load(word) | 1 << more % 64)
-    if without >= 0:
-        word, others = allowed + without // 64 * 8, 0
-        before = load(word)
-        store(word, before & ~(1 << without % 64))
-        for place in range(16):
-            others |= load(allowed + 8 * place)
-        if not others or load(word) == before:
-            return False
-    return not _setaffinity(thread, 128, allowed)
+    word, bit, any_left = mask + cpu // 64 * 8, 1 << cpu % 64, 0
+    before = load(word)
+    store(word, before | bit if allowed else before & ~bit)
+    for place in range(16):
+        any_left |= load(mask + 8 * place)
+    if not any_left or load(word) == before:
+        return False
+    return not _setaffinity(thread, 128, mask)
 
 
 # Called from kernels without the typing context of their declaration.

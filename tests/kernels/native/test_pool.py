@@ -63,24 +63,19 @@ def allowed() -> Iterator[set[int]]:
     os.sched_setaffinity(0, before)
 
 
-def test_a_thread_loses_and_gets_processors(allowed: set[int]) -> None:
-    one, change = min(allowed), probe("change")
-    assert change.call(0, 1, one, -1) == (len(allowed) > 1)
+def test_a_thread_loses_and_gets_a_processor(allowed: set[int]) -> None:
+    one, allow = min(allowed), probe("allow")
+    assert allow.call(0, 1, one, False) == (len(allowed) > 1)
     assert os.sched_getaffinity(0) == (allowed - {one} or allowed)
-    assert change.call(0, 1, -1, one) == 1
+    assert allow.call(0, 1, one, False) == 0
+    assert allow.call(0, 1, one, True) == (len(allowed) > 1)
     assert os.sched_getaffinity(0) == allowed
-    for other in allowed - {one}:
-        assert change.call(0, 1, one, -1) == 1
-        assert change.call(0, 1, one, -1) == 0  # it has been taken already
-        assert change.call(0, 1, other, one) == 1
-        assert os.sched_getaffinity(0) == allowed - {other}
-        assert change.call(0, 1, -1, other) == 1
 
 
 def test_a_thread_keeps_its_only_processor(allowed: set[int]) -> None:
     only = {min(allowed)}
     os.sched_setaffinity(0, only)
-    assert probe("change").call(0, 1, *only, -1) == 0
+    assert probe("allow").call(0, 1, *only, False) == 0
     assert os.sched_getaffinity(0) == only
 
 
@@ -88,20 +83,24 @@ def test_a_thread_that_slept_wakes_on_another_processor(allowed: set[int]) -> No
     if len(allowed) < 2:
         pytest.skip("needs two processors")
     same = 0
-    for _ in range(20):
+    for _ in range(12):
         # The system takes a processor for busy, though it is idle, after some milliseconds.
         time.sleep(0.012)
         cpus = np.full(2, -1, np.int64)
-        pool.run_shared(probe("processors"), 2, 2, cpus, 2_000_000)
+        pool.run_shared(probe("processors"), 2, 2, cpus, 30_000_000)
         same += cpus[0] == cpus[1]
-    assert same <= 5  # with other load threads may be moved at any time
+    assert same <= 4  # with other load, threads may be late or moved
+
+
+def test_a_woken_thread_may_run_everywhere_again(allowed: set[int]) -> None:
+    pool.run_shared(probe("processors"), 3, 3, np.zeros(3, np.int64), 0)
     workers = [each for each in threading.enumerate() if each.name == "lod-worker"]
-    assert workers
-    pool.run_shared(
-        probe("processors"), 1 + len(workers), 1 + len(workers), np.zeros(64, np.int64), 0
-    )
+    assert len(workers) >= 2
     for each in workers:
         assert each.native_id is not None
+        until = time.monotonic() + 60
+        while os.sched_getaffinity(each.native_id) != allowed and time.monotonic() < until:
+            time.sleep(0.001)
         assert os.sched_getaffinity(each.native_id) == allowed
 
 
