@@ -136,11 +136,9 @@ def _objects(node: Node, parts: Sequence[_Texts]) -> _Texts:
 
 def _braced(fields: Sequence[Node], parts: Sequence[_Texts]) -> Iterator[str]:
     """Return objects, each with the next value of every field."""
-    keys = [json.dumps(field.name) for field in fields]
-    return (
-        "{" + ",".join(map(":".join, zip(keys, values, strict=True))) + "}"
-        for values in zip(*(part.values for part in parts), strict=True)
-    )
+    keys = (json.dumps(field.name).replace("%", "%%") for field in fields)
+    template = "{" + ",".join(f"{key}:%s" for key in keys) + "}"
+    return map(template.__mod__, zip(*(part.values for part in parts), strict=True))
 
 
 def bare_lines(found: dict[str, list[str]]) -> Iterator[str]:

@@ -143,3 +143,11 @@ def test_what_json_has_no_number_for_is_refused(tmp_path: Path, value: float, dt
 def test_complex_numbers_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="jsonl holds no complex64"):
         io.write(tmp_path / "x.jsonl", LoDTensor(np.zeros(1, np.complex64)))
+
+
+def test_names_of_fields_may_hold_any_character(tmp_path: Path) -> None:
+    names = ["100%", "%s", 'a"b', "%%(x)d"]
+    path = tmp_path / "x.jsonl"
+    io.write(path, {name: LoDTensor(np.arange(2) + n) for n, name in enumerate(names)})
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    assert found == [{name: n + k for n, name in enumerate(names)} for k in range(2)]
