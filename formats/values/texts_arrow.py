@@ -84,12 +84,15 @@ def decimal_digits(data: Array, offsets: Offsets, scale: int) -> Array | None:
         scale: so many digits are after the point.
 
     Returns:
-        None if a text is no such number, has more digits after the point, or exceeds 64 bits.
+        None if a text is no such number, has more digits after the point, exceeds 64 bits, has an
+        exponent, or is so long that Arrow may compute it modulo 2**128.
 
-    >>> decimal_digits(np.frombuffer(b"1.5-2e1", np.uint8), np.array([0, 3, 3, 7]), 2)
+    >>> decimal_digits(np.frombuffer(b"1.5-20", np.uint8), np.array([0, 3, 3, 6]), 2)
     array([  150,     0, -2000])
     """
-    if not 0 <= scale <= DECIMAL_DIGITS[128]:
+    longest = int(np.diff(offsets).max(initial=0))
+    exponents = (data | 0x20) == ord("e")  # also E
+    if not 0 <= scale <= DECIMAL_DIGITS[128] - longest or exponents.any():
         return None
     known = offsets[1:] > offsets[:-1]
     try:

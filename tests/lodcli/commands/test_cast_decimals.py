@@ -198,10 +198,37 @@ def test_texts_that_arrow_parses_are_those_of_python(lod: Lod) -> None:
     """Arrow parses texts unless one must be rounded: then Python does."""
     rng = np.random.default_rng(5)
     numbers = [Decimal(int(one)).scaleb(-2) for one in rng.integers(-(10**17), 10**17, 300)]
-    texts = [*map(str, numbers), "", "1e3", "-0.5", "+7.", "-92233720368547758.07"]
+    texts = [*map(str, numbers), "", "-0.5", "+7.", "-92233720368547758.07"]
     wanted = [None if one == "" else Decimal(one) for one in texts]
     assert cast(lod, LoDTensor.from_lists(texts), "decimal(38, 2)") == ("", wanted)
     rounded = cast(lod, LoDTensor.from_lists([*texts, "0.001"]), "decimal(38, 2)", "--dtype-unsafe")
     assert rounded == ("", [*wanted, Decimal(0)])
     error, _ = cast(lod, LoDTensor.from_lists([*texts, "92233720368547758.08"]), "decimal(38, 2)")
-    assert "row 305: 92233720368547758.08 does not fit decimal(38, 2) and 64 bits" in error
+    assert "row 304: 92233720368547758.08 does not fit decimal(38, 2) and 64 bits" in error
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("text", "kind", "wanted"),
+    [
+        (str(2**128), "decimal(38, 0)", "does not fit decimal(38, 0) and 64 bits"),
+        (str(2**128 + 500), "decimal(38, 0)", "does not fit decimal(38, 0) and 64 bits"),
+        (f"-{2**192 + 7}.5", "decimal(38, 1)", "does not fit decimal(38, 1) and 64 bits"),
+        (str(10**20), "decimal(38, 38)", "does not fit decimal(38, 38) and 64 bits"),
+        ("1.e-888", "decimal(4, 1)", "is not exact in decimal(4, 1); --dtype-unsafe rounds it"),
+        ("1e-41", "decimal(4, 2)", "is not exact in decimal(4, 2); --dtype-unsafe rounds it"),
+        ("1E-61", "decimal(4, 2)", "is not exact in decimal(4, 2); --dtype-unsafe rounds it"),
+        ("1e3", "decimal(6, 2)", Decimal(1000)),
+        (f"{'0' * 40}1.5", "decimal(4, 1)", Decimal("1.5")),
+        (f"1.5{'0' * 40}", "decimal(4, 1)", Decimal("1.5")),
+    ],
+)
+def test_texts_that_arrow_would_wrap_around(
+    lod: Lod, text: str, kind: str, wanted: str | Decimal
+) -> None:
+    """Arrow computes them in 128 bits, without an error."""
+    error, found = cast(lod, LoDTensor.from_lists(["0", text]), kind)
+    if isinstance(wanted, Decimal):
+        assert (error, found) == ("", [Decimal(0), wanted])
+    else:
+        assert f"x: row 1: {text[:40]} {wanted}" in error
