@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 
-from lodcli.formats.storage.durable import fsync_folder
+from lodcli.formats.storage.durable import OpenFolder, fsync_folder
 from lodcli.formats.storage.interrupts import shielded
 from lodcli.formats.storage.journal import opened, remove_unused
 from lodcli.formats.storage.outputs import Output, TargetExistsError
@@ -129,15 +129,19 @@ class FolderOutput(Output):
         assert self.path is not None
         assert self._partial is not None
         with shielded():
-            if not files.exchange(self._partial, self.path):
-                return False
-            old, self._partial = self._partial, None
-            try:
-                refuse_strangers(old, self._may_hold, self.label)  # files may have been added since
-            except BaseException:
-                files.exchange(old, self.path)
-                self._partial = old
-                raise
+            # Locked as by a reader: the old folder gets the name of a partial one, and another
+            # writer that begins now must not take it for that of a killed writer and remove it.
+            with contextlib.closing(OpenFolder(self.path)):
+                if not files.exchange(self._partial, self.path):
+                    return False
+                old, self._partial = self._partial, None
+                try:
+                    # Files may have been added since.
+                    refuse_strangers(old, self._may_hold, self.label)
+                except BaseException:
+                    files.exchange(old, self.path)
+                    self._partial = old
+                    raise
             files.unlock(self.fd)
             fsync_folder(self.path.parent)
             with contextlib.suppress(OSError):  # the next writer removes the rest

@@ -9,6 +9,7 @@ import signal
 import stat
 import struct
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -302,6 +303,34 @@ def test_a_stranger_that_comes_at_the_last_moment_brings_the_old_folder_back(
     with pytest.raises(TargetExistsError, match=r"/t: holds 'photo\.jpg', which is not part"):
         write_folder(folder)
     assert folder_in(folder) == {**OLD, "photo.jpg": b""}
+
+
+@pytest.mark.parametrize("strangers", [False, True])
+def test_a_writer_that_begins_meanwhile_does_not_remove_the_old_folder(
+    strangers: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(one: str, other: Path) -> bool:
+        if strangers:
+            (other / "stranger").write_bytes(b"theirs")
+        done = exchange(one, other)
+        journal.remove_stale(other)  # as a writer does first
+        return done
+
+    monkeypatch.setattr(files, "exchange", late)
+    (folder / "t").mkdir()
+    (folder / "t" / "a").write_bytes(b"old")
+    expected: AbstractContextManager[Any] = nullcontext()
+    if strangers:
+        expected = pytest.raises(TargetExistsError, match="stranger")
+    with (
+        expected,
+        FolderOutput(folder / "t", overwrite=True, may_hold="a") as output,
+        output.part("a") as part,
+    ):
+        part.write(b"new")
+    found = {one.name: one.read_bytes() for one in (folder / "t").iterdir()}
+    assert found == ({"a": b"old", "stranger": b"theirs"} if strangers else {"a": b"new"})
+    assert not partials_in(folder)
 
 
 def test_a_pair_is_replaced_where_its_links_lead(folder: Path) -> None:
