@@ -211,6 +211,10 @@ def _of_decimals(values: Iterable[Decimal], scale: int) -> Digits:
 def _moved(values: Array, places: int) -> Digits:
     """Return whole numbers times a power of ten, which may be negative."""
     whole: Any = np.ones(values.shape, np.bool_)
+    if places == -_MOST_DIGITS - 1:  # 64 bits hold half of this power of ten
+        moved = _of_decimals(map(Decimal, values.reshape(-1).tolist()), places)
+        digits, fits, exact = (one.reshape(values.shape) for one in moved)
+        return digits, fits, exact
     if places < -_MOST_DIGITS:
         return np.zeros(values.shape, np.int64), whole, np.asarray(values == 0)
     if places < 0:

@@ -145,8 +145,21 @@ def _decimals(marks: Marks) -> Decimals | None:
 
 
 def nearest_quotient(values: Array, divisor: int) -> tuple[Array, Mask]:
-    """Return whole numbers divided by another, halves to even, and a mask of exact results."""
-    numbers, rest = np.divmod(values, divisor)
+    """Return whole numbers divided by another, halves to even, and a mask of exact results.
+
+    Args:
+        values: any shape, integers.
+        divisor: at most 10 ** 18.
+
+    Returns:
+        64-bit integers, and a mask of the same shape.
+
+    >>> nearest_quotient(np.array([-28, 50, 100], np.int8), 100)
+    (array([0, 0, 1]), array([False, False,  True]))
+    """
+    # Narrow integers hold neither the divisor nor twice the rest.
+    wide = values if values.dtype == np.uint64 else values.astype(np.int64, copy=False)
+    numbers, rest = np.divmod(wide, divisor)
     half = 2 * rest == divisor
     nearest: Array = numbers + ((2 * rest > divisor) | (half & (numbers % 2 == 1)))
     return nearest, np.asarray(rest == 0)

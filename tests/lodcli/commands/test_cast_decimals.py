@@ -232,3 +232,33 @@ def test_texts_that_arrow_would_wrap_around(
         assert (error, found) == ("", [Decimal(0), wanted])
     else:
         assert f"x: row 1: {text[:40]} {wanted}" in error
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("scale", [-1, -2, -3, -5, -10, -18, -19, -20, 0, 1])
+@pytest.mark.parametrize(
+    "dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
+)
+def test_whole_numbers_of_any_width_are_rounded(lod: Lod, dtype: str, scale: int) -> None:
+    info = np.iinfo(dtype)
+    span = range(-150, 150) if info.bits == 8 else (25, 50, 75, 150, 500, 25000, 15 * 10**9)
+    numbers = [info.min, info.max, *(one for one in span if info.min <= one <= info.max)]
+    numbers = [one for one in numbers if abs(one) * 10.0**scale < 2**63]
+    values = np.array(numbers, dtype)
+    wanted = [round(Fraction(one) * Fraction(10) ** scale) for one in numbers]
+    kind = f"decimal(38, {scale})"
+    found = cast(lod, LoDTensor(values), kind, "--dtype-unsafe")
+    assert found == ("", [Decimal(one).scaleb(-scale) for one in wanted])
+    exact = [one % 10 ** max(-scale, 0) == 0 for one in numbers]
+    found = cast(lod, LoDTensor(values[exact]), kind)
+    assert found == ("", [Decimal(one) for one in values[exact].tolist()])
+    for value in values[~np.array(exact)][:1]:
+        assert f"{value} is not exact in" in cast(lod, LoDTensor(np.array([value])), kind)[0]
+
+
+@pytest.mark.usefixtures("folder")
+def test_all_digits_of_decimals_can_be_rounded_away(lod: Lod) -> None:
+    values = np.array([4 * 10**18, 5 * 10**18, 6 * 10**18, -(2**63) + 1])
+    digits = LoDTensor(values, marks=Marks(unit=Decimals(38, 19)))
+    found = cast(lod, digits, "decimal(38, 0)", "--dtype-unsafe")[1]
+    assert found == [Decimal(one) for one in (0, 0, 1, -1)]
