@@ -147,8 +147,10 @@ def _spooled(items: Items, parts: list[Offsets]) -> Iterator[dict[str, LoDTensor
         spool = _Spool(file.fileno(), items, parts)
         spool.distribute()
         for number, wanted in enumerate(parts):
-            ascending = np.sort(wanted)
-            yield taken(spool.read(number, ascending), np.searchsorted(ascending, wanted))
+            order = stable_order(wanted)
+            places = np.empty_like(order)
+            places[order] = np.arange(order.size)
+            yield taken(spool.read(number, wanted[order]), places)
 
 
 def _in_memory(items: Items, order: Offsets) -> dict[str, LoDTensor]:
