@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 from decimal import Decimal
+from shlex import quote
 from typing import Any
 
 import ml_dtypes
@@ -47,10 +48,12 @@ class AsDecimals(Change):
         decimals: what they become.
         rounded: whether numbers of more digits are rounded, halves to even.
         flag: the option that rounds, for messages.
+        written: the tensor as expressions refer to it, for messages.
     """
 
-    def __init__(self, decimals: Decimals, *, rounded: bool, flag: str) -> None:
+    def __init__(self, decimals: Decimals, *, rounded: bool, flag: str, written: str) -> None:
         self._decimals = decimals
+        self._written = written
         self._rounded = rounded
         self._flag = flag
         self._most = min(10**decimals.precision - 1, _MOST)
@@ -131,7 +134,8 @@ class AsDecimals(Change):
     def _said(self, text: str, found: Digits, flat: int) -> str:
         digits, fits, _ = (one.reshape(-1)[flat] for one in found)
         if text == "nan":
-            return f"nan is no {self._decimals}; lod apply 'x if x == x else None' makes nulls"
+            choice = quote(f"{self._written} if {self._written} == {self._written} else None")
+            return f"nan is no {self._decimals}; lod apply {choice} makes nulls"
         if not fits or abs(int(digits)) > self._most:
             bits = " and 64 bits" if self._decimals.precision > _MOST_DIGITS else ""
             return f"{text} does not fit {self._decimals}{bits}"

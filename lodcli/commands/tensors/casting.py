@@ -12,6 +12,7 @@ from typing import Any, cast
 import click
 import numpy as np
 
+from lodcli.expressions.hints import as_written
 from lodcli.formats.core.errors import naming_file, naming_os
 from lodcli.formats.core.format import Source
 from lodcli.formats.core.options import read_options
@@ -67,7 +68,9 @@ def write_cast(source: Reference, dtypes: Sequence[str], target: Target, *, roun
             if isinstance(kind, Times):
                 changes[name] = AsTimes(kind, rounded=rounded, flag=_FLAG)
             elif isinstance(kind, Decimals):
-                changes[name] = AsDecimals(kind, rounded=rounded, flag=_FLAG)
+                changes[name] = AsDecimals(
+                    kind, rounded=rounded, flag=_FLAG, written=as_written(name)
+                )
             else:
                 changes[name] = AsText() if kind == "text" else AsCategories(words[name])
         for name, dtype in made.items():

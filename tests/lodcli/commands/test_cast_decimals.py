@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from shlex import split
 from typing import Any
 
 import numpy as np
@@ -135,7 +136,11 @@ def test_numbers_decimals_and_texts(
             "x: row 1: 1.255 is not exact in decimal(6, 2); --dtype-un",
         ),
         ([1.5, 99999.5], "decimal(6, 2)", "x: row 1: 99999.5 does not fit decimal(6, 2)"),
-        ([np.nan], "decimal(6, 2)", "x: row 0: nan is no decimal(6, 2); lod apply 'x if x == x"),
+        (
+            [np.nan],
+            "decimal(6, 2)",
+            "x: row 0: nan is no decimal(6, 2); lod apply 'x if x == x else N",
+        ),
         ([np.inf], "decimal(6, 2)", "x: row 0: inf does not fit decimal(6, 2)"),
         (
             [1, 10**17],
@@ -262,3 +267,15 @@ def test_all_digits_of_decimals_can_be_rounded_away(lod: Lod) -> None:
     digits = LoDTensor(values, marks=Marks(unit=Decimals(38, 19)))
     found = cast(lod, digits, "decimal(38, 0)", "--dtype-unsafe")[1]
     assert found == [Decimal(one) for one in (0, 0, 1, -1)]
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("name", ["price", "a-b"])
+def test_the_remedy_for_nan_works_and_names_the_tensor(lod: Lod, name: str) -> None:
+    io.write("in.lod.h5", {name: LoDTensor(np.array([1.5, np.nan])), "n": LoDTensor(np.arange(2))})
+    error = lod("cast", "in.lod.h5", f"{name}=decimal(4, 1)", "-o", "out.lod.h5").stderr
+    assert f"{name}: row 1: nan is no decimal(4, 1); lod apply " in error
+    (expression,) = split(error.split("lod apply ")[1].removesuffix(" makes nulls\n"))
+    assert lod("apply", expression, "in.lod.h5", "--into", name, "-o", "nulls.lod.h5").code == 0
+    assert lod("cast", "nulls.lod.h5", f"{name}=decimal(4, 1)", "-o", "out.lod.h5").code == 0
+    assert tensor("out.lod.h5", name).to_list() == [Decimal("1.5"), None]
