@@ -120,7 +120,7 @@ def chosen(condition: Values, left: Values | None, right: Values | None) -> Valu
             for one, mask in zip(both, masks, strict=True)
         ]
         known = np.broadcast_to(np.where(true, *valid), true.shape)
-        rows = np.asarray(known.reshape(len(data), -1).all(axis=1))
+        rows = np.asarray(known.all(axis=tuple(range(1, known.ndim))))
     return _with_masks(LoDTensor(data, parts[0].lod), parts, rows)
 
 

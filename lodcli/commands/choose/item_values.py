@@ -205,7 +205,7 @@ def _in_axes(*arrays: Array) -> list[Array]:
     if len(shapes) > 1:
         raise InvalidDataError(f"the two sides have rows of shape {shapes[0]} and {shapes[1]}")
     rank = max(one.ndim for one in arrays)
-    return [one.reshape(*one.shape, *[1] * (rank - one.ndim)) for one in arrays]
+    return [one.reshape(one.shape + (1,) * (rank - one.ndim)) for one in arrays]
 
 
 def chosen(condition: Values, left: Values | None, right: Values | None, first: int) -> Values:
@@ -233,7 +233,7 @@ def chosen(condition: Values, left: Values | None, right: Values | None, first: 
     true, a, b = _in_axes(true, *_of_one_kind(sides[0], sides[1]))
     data = np.where(true, a, b)
     known = np.where(
-        true, *(one.reshape(*one.shape, *[1] * (data.ndim - one.ndim)) for one in valid)
+        true, *(one.reshape(one.shape + (1,) * (data.ndim - one.ndim)) for one in valid)
     )
     if known.ndim > 1:  # a row of several values is null as a whole
         known = np.asarray(known.all(axis=tuple(range(1, known.ndim))))

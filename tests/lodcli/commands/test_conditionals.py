@@ -269,3 +269,47 @@ def test_a_long_chain_of_choices(lod: Lod, folder: Path) -> None:
     done = lod("apply", text, "n.lod.h5", "-o", "out.lod.h5")
     assert (done.code, done.stderr) == (0, "")
     assert tensor("out.lod.h5").to_list() == [*range(99, -1, -1), *[-1] * 20]
+
+
+@pytest.mark.parametrize("shape", [(), (2,)])
+@pytest.mark.parametrize("text", ["x if x > 0 else None", "x if n > 0 else None"])
+def test_a_choice_of_no_rows_has_none(
+    lod: Lod, folder: Path, text: str, shape: tuple[int, ...]
+) -> None:
+    io.write(
+        "e.lod.h5",
+        {"x": LoDTensor(np.zeros((0, *shape)), [[0, 0]]), "n": LoDTensor(np.array([1, 2]))},
+    )
+    done = lod("apply", text, "e.lod.h5", "-o", "out.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    assert tensor("out.lod.h5").to_list() == [[], []]
+
+
+@pytest.mark.parametrize("how", [["-o", "out.lod.h5"], ["-o", "out", "--jobs", "2"]])
+def test_a_shard_of_empty_lists_has_choices(lod: Lod, folder: Path, how: list[str]) -> None:
+    lists = LoDTensor.from_lists([[], [], [1, -1], [2], [3], []])
+    io.write("in", {"x": lists}, format_name="lod.dataset", shards=3)
+    done = lod("apply", "x if x > 0 else None", "in", *how)
+    assert (done.code, done.stderr) == (0, "")
+    assert tensor(how[1]).to_list() == [[], [], [1, None], [2], [3], []]
+
+
+# A choice between constants is a constant: of `i`, the items that filter keeps.
+OF_CONSTANTS = {
+    "length(x) == (1 if 1 < 2 else 2)": [0, 2],
+    "n > (1 if 1 > 2 else 2) + 1": [],
+    "n == (n if 1 < 2 else 5)": [0, 1, 2],
+    "(1 if 1 < 2 else 2) == n and x is not None": [0],
+    "any(x == (7 if 1 > 2 else 3))": [2],
+    "coalesce(n if n > 1 else None, 1 if 1 < 2 else 0) == 1": [0],
+}
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("text", OF_CONSTANTS)
+def test_filter_chooses_between_constants(lod: Lod, text: str) -> None:
+    content = {"x": LoDTensor.from_lists([[1], [1, 2], [3]]), "n": LoDTensor(np.array([1, 2, 3]))}
+    io.write("n.lod.h5", {**content, "i": LoDTensor(np.arange(3))})
+    done = lod("filter", "n.lod.h5", text, "-qo", "kept.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    assert tensor("kept.lod.h5", "i").to_list() == OF_CONSTANTS[text]
