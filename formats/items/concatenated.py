@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from lodcli.formats.core.errors import naming
+from lodcli.formats.core.errors import naming, naming_file
 from lodcli.formats.core.format import joined as joined_batches
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import (
@@ -20,7 +20,7 @@ from lodcli.formats.core.schema import (
     TensorSpec,
     total,
 )
-from lodcli.kernels.errors import SelectionError, ShapeMismatchError
+from lodcli.kernels.errors import SelectionError, ShapeMismatchError, counted
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Categories, Marks, Times
@@ -39,8 +39,9 @@ def joined_schema(schemas: Sequence[Schema], labels: Sequence[str]) -> Schema:
     """
     first = schemas[0]
     for schema, label in zip(schemas, labels, strict=True):
-        if found := _difference(first, schema):
-            raise ShapeMismatchError(f"{label}: does not fit {labels[0]}: {found}")
+        with naming_file(label):  # and no other file that is open
+            if found := _difference(first, schema):
+                raise ShapeMismatchError(f"does not fit {labels[0]}: {found}")
     joined, keys = [], LevelKeys()
     for specs in zip(*schemas, strict=True):
         parts = list(zip(*(spec.levels for spec in specs), strict=True))
@@ -148,7 +149,7 @@ def _with_all_words(
     for one, label in zip(specs, labels, strict=True):
         other = one.marks.categories
         assert other is not None
-        with naming(label, one.name):
+        with naming_file(label), naming(one.name):
             if words.ordered or other.ordered or not words.words:
                 words = words.with_words(other)
         known.update(dict.fromkeys(other.words))  # not a dictionary of all words for each file
@@ -193,7 +194,7 @@ def _spec_difference(a: TensorSpec, b: TensorSpec) -> str | None:
     if a.row_shape != b.row_shape:
         return f"rows of shape {b.row_shape}, not {a.row_shape}"
     if len(a.levels) != len(b.levels):
-        return f"{len(b.levels)} levels, not {len(a.levels)}"
+        return f"{counted(len(b.levels), 'level')}, not {len(a.levels)}"
     if _joinable(a.marks) != _joinable(b.marks):
         plain = a.marks.unit is None and b.marks.unit is None
         remedy = "; lod convert --text-levels changes them" if plain else ""
