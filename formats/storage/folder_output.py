@@ -131,13 +131,14 @@ class FolderOutput(Output):
         with shielded():
             # Locked as by a reader: the old folder gets the name of a partial one, and another
             # writer that begins now must not take it for that of a killed writer and remove it.
-            with contextlib.closing(OpenFolder(self.path)):
+            with contextlib.closing(OpenFolder(self.path)) as held:
                 if not files.exchange(self._partial, self.path):
                     return False
                 old, self._partial = self._partial, None
                 try:
-                    # Files may have been added since.
-                    refuse_strangers(old, self._may_hold, self.label)
+                    # Files may have been added since. Not if another writer has just put it there.
+                    if _is_at(held, old):
+                        refuse_strangers(old, self._may_hold, self.label)
                 except BaseException:
                     files.exchange(old, self.path)
                     self._partial = old
@@ -147,6 +148,13 @@ class FolderOutput(Output):
             with contextlib.suppress(OSError):  # the next writer removes the rest
                 remove_unused(old, self.path, ours=True)
         return True
+
+
+def _is_at(held: OpenFolder, path: Path) -> bool:
+    try:
+        return os.path.samestat(held.stat("."), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 class _Inside(Output):

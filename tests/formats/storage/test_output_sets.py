@@ -333,6 +333,28 @@ def test_a_writer_that_begins_meanwhile_does_not_remove_the_old_folder(
     assert not partials_in(folder)
 
 
+def test_a_folder_that_another_writer_replaces_at_the_last_moment_is_replaced_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(one: Path, other: Path) -> bool:
+        (folder / "theirs").mkdir()
+        exchange(folder / "theirs", other)
+        shutil.rmtree(folder / "theirs")
+        done = exchange(one, other)
+        journal.remove_stale(other)  # of a third writer
+        return done
+
+    monkeypatch.setattr(files, "exchange", late)
+    (folder / "t").mkdir()
+    with (
+        FolderOutput(folder / "t", overwrite=True, may_hold="a") as output,
+        output.part("a") as part,
+    ):
+        part.write(b"new")
+    assert (folder / "t" / "a").read_bytes() == b"new"
+    assert not partials_in(folder)
+
+
 def test_a_pair_is_replaced_where_its_links_lead(folder: Path) -> None:
     (folder / "deep").mkdir()
     for ending in ("bin", "idx"):
