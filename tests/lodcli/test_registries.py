@@ -96,7 +96,7 @@ def test_a_new_op_is_one_module_and_one_line(
     io.write(source, LoDTensor(np.array([1.0, 2.0, 3.0]), LoD.from_lengths([[2, 1]])))
     assert "--factor INTEGER" in lod("apply", "toy", "--help").stdout
     assert "toy" in lod("apply", "--list").stdout
-    assert "`sequence_toy`" in page()
+    assert "[toy](#toy)" in page()
     done = lod("apply", "toy", source, "--factor", "10", "--then", "cumsum", "-o", out)
     assert (done.code, done.stderr) == (0, "")
     assert rows_of(out).tolist() == [20, 60, 30]  # by hand: 10 n x, then the running sum
