@@ -6,7 +6,7 @@ import ast
 
 from lodcli.commands.apply.skipping_nulls import UNDEFINED
 from lodcli.expressions.functions import COALESCE, FUNCTIONS, INDEX
-from lodcli.expressions.parsing import Parsed, choices_of, function_name, is_length
+from lodcli.expressions.parsing import LISTS, Parsed, choices_of, function_name, is_length
 from lodcli.formats.core.schema import Schema
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.ops.registry import OPS
@@ -15,6 +15,8 @@ from lodcli.kernels.tensor.marks import Decimals
 _NEVER_NAN = ("all", "any", "length", "isnan", "isfinite", INDEX)
 # Functions of single values; values of fewer levels are broadcast.
 _ELEMENTWISE = (*FUNCTIONS, "stack")
+# The keys of the levels of values, outermost first.
+_Levels = tuple[str, ...]
 
 
 class Nullable:
@@ -36,55 +38,62 @@ class Nullable:
             for spec in schema
             if is_float(spec.dtype) or isinstance(spec.marks.unit, Decimals)
         }
-        self._depths = _depths(
-            expression, {spec.name: len(spec.levels) - spec.marks.is_text for spec in schema}
+        keys = {spec.name: tuple(level.key for level in spec.levels) for spec in schema}
+        texts = {spec.name for spec in schema if spec.marks.is_text}
+        self._levels = _levels(
+            expression, {name: key[:-1] if name in texts else key for name, key in keys.items()}
         )
 
-    def may_be_null(self, node: ast.AST, depth: int = 0) -> bool:
+    def may_be_null(self, node: ast.AST, broadcast: _Levels = ()) -> bool:
         """Return whether a part may have nulls.
 
         Args:
             node: the part.
-            depth: the number of levels that its values are broadcast to, at least.
+            broadcast: the levels that its values are broadcast to, at least.
         """
-        waiting = [(node, depth)]  # not recursive: a sum may be long
+        waiting = [(node, broadcast)]  # not recursive: a sum may be long
         while waiting:
-            one, depth = waiting.pop()
-            depth = max(depth, self._depths.get(one) or 0)
+            one, broadcast = waiting.pop()
+            own = self._levels.get(one) or ()
+            broadcast = own if len(own) >= len(broadcast) else broadcast
             name = self._named(one)
             if isinstance(one, ast.Call) and function_name(one) == COALESCE:
                 found = self._has_null_lists(one)
-                found = found or all(self.may_be_null(each, depth) for each in one.args)
+                found = found or all(self.may_be_null(each, broadcast) for each in one.args)
             elif isinstance(one, ast.Compare) and isinstance(one.ops[0], ast.Is | ast.IsNot):
                 found = self._has_null_lists(one)
             elif isinstance(one, ast.IfExp):
                 sides = choices_of(one)
                 found = len(sides) < 2 or self._has_null_lists(one.test)
-                waiting += [(side, depth) for side in sides]
+                waiting += [(side, broadcast) for side in sides]
             elif name is not None:
                 found = name in self._nullable
             elif isinstance(one, ast.Call):
-                found = self._is_undefined(one, depth)
-                if function_name(one) not in _ELEMENTWISE:
-                    depth = 0
+                found = self._is_undefined(one, broadcast)
                 if not is_length(one):
-                    waiting += [(each, depth) for each in one.args]
+                    below = broadcast if _is_elementwise(one) else ()
+                    waiting += [(each, below) for each in one.args]
             else:
                 found = any(map(self._may_be_nan, _conditions(one)))
-                waiting += [(each, depth) for each in ast.iter_child_nodes(one)]
+                below = broadcast if _is_elementwise(one) else ()
+                waiting += [(each, below) for each in ast.iter_child_nodes(one)]
             if found:
                 return True
         return False
 
-    def _is_undefined(self, call: ast.Call, depth: int) -> bool:
+    def _is_undefined(self, call: ast.Call, broadcast: _Levels) -> bool:
         """Return whether a function is null for a sequence without rows, and the null remains.
 
-        If its values are broadcast to more levels, there is no row that it is broadcast to.
+        If its values are broadcast to the rows of these same sequences, there is no row that it is
+        broadcast to.
         """
-        own = self._depths.get(call)
         padded = any(one.arg == "pad_value" for one in call.keywords)
-        undefined = function_name(call) in UNDEFINED and not padded
-        return undefined and (own is None or depth <= own)
+        if function_name(call) not in UNDEFINED or padded:
+            return False
+        if self._levels.get(call) is None:
+            return True
+        sequences = self._levels[call.args[0]]
+        return sequences is None or broadcast[: len(sequences)] != sequences
 
     def _may_be_nan(self, node: ast.expr) -> bool:
         """Return whether values may be nan, which is null as a condition."""
@@ -109,14 +118,28 @@ def _conditions(node: ast.AST) -> list[ast.expr]:
     return node.values if isinstance(node, ast.BoolOp) else []
 
 
-def _depths(expression: Parsed, levels: dict[str, int]) -> dict[ast.AST, int | None]:
-    """Return the number of levels of each part; None if that is unknown.
+def _is_elementwise(node: ast.AST) -> bool:
+    """Return whether a part is computed value by value; any(..) and `in` are of sequences."""
+    if isinstance(node, ast.Compare):
+        sides = zip(node.ops, node.comparators, strict=True)
+        return all(
+            isinstance(right, LISTS) or not isinstance(op, ast.In | ast.NotIn)
+            for op, right in sides
+        )
+    return not isinstance(node, ast.Call) or function_name(node) in _ELEMENTWISE
+
+
+def _levels(expression: Parsed, levels: dict[str, _Levels]) -> dict[ast.AST, _Levels | None]:
+    """Return the levels of each part; None if they are unknown.
+
+    Values of several tensors have one index when they are computed: these are the levels of one of
+    those with most.
 
     Args:
         expression: the expression.
         levels: by tensor, without those of texts.
     """
-    found: dict[ast.AST, int | None] = {}
+    found: dict[ast.AST, _Levels | None] = {}
     for node in reversed(list(ast.walk(expression.tree))):  # inner ones first
         name = expression.named(node)
         if name is not None:
@@ -124,14 +147,21 @@ def _depths(expression: Parsed, levels: dict[str, int]) -> dict[ast.AST, int | N
             continue
         inner = node.args if isinstance(node, ast.Call) else ast.iter_child_nodes(node)
         parts = [found[one] for one in inner if isinstance(one, ast.expr)]
-        known = [depth for depth in parts if depth is not None]
-        deepest = max(known, default=0) if len(known) == len(parts) else None
-        if isinstance(node, ast.Call) and function_name(node) not in _ELEMENTWISE:
-            entry = OPS.get(function_name(node))
-            pools = entry is not None and entry.pools and not node.keywords
-            if pools and deepest:
-                deepest -= 1
-            elif entry is None or not entry.keeps or entry.keeps_by:
-                deepest = None
-        found[node] = deepest
+        known = [one for one in parts if one is not None]
+        deepest = max(known, key=len, default=()) if len(known) == len(parts) else None
+        found[node] = deepest if _is_elementwise(node) else _levels_of_result(node, deepest)
     return found
+
+
+def _levels_of_result(node: ast.AST, levels: _Levels | None) -> _Levels | None:
+    """Return the levels of a function that is not elementwise, given those of its argument."""
+    if not isinstance(node, ast.Call):  # `in`; a chain compares with other levels as well
+        single = isinstance(node, ast.Compare) and len(node.ops) == 1
+        return levels[:-1] if levels and single else None
+    name, options = function_name(node), {one.arg for one in node.keywords}
+    entry = OPS.get(name)
+    if levels and not options and (name in ("any", "all") or (entry and entry.pools)):
+        return levels[:-1]
+    # A function of another level keeps only those above it.
+    keeps = entry is not None and entry.keeps and not entry.keeps_by and "level" not in options
+    return levels if keeps else None

@@ -114,6 +114,58 @@ def test_a_stream_says_whether_there_may_be_nulls(lod: Lod, text: str) -> None:
     assert ("or null" in shown) == NULLABLE[text]
 
 
+# Of an expression over lists of different lengths, which have no nulls, whether it may have nulls.
+OF_OTHER_LISTS = {
+    "x - mean(y)": True,
+    "x - mean(x)": False,
+    "x * 2 - mean(x + z)": False,
+    "z - mean(z + x)": False,
+    "y - mean(y) + 0 * sum(x)": False,
+    "x - sum(y)": False,
+    "(x if x > 0 else max(y)) * 2": True,
+    "coalesce(mean(y), x)": False,
+    "stack(x, max(y))": True,
+    "d - mean(n)": True,
+    "d - mean(mean(d))": True,
+    "reverse(d) - mean(d)": False,
+    "reverse(d, level=0) - mean(d)": True,
+    "0 if 3 in x else max(x)": True,
+    "0 if any(x == 3) else max(x)": True,
+    "3 not in x and max(x) > 1": True,
+    "x - max(x) if 3 in x else x": False,
+    "x + (3 in y) - max(x)": False,
+    "x + (max(y) in x)": True,
+    "1 in x": False,
+    "x + any(x > 1) - max(x)": False,
+    "1 < max(y) in y": True,
+    "'-' if s in l else last(l)": True,
+    "'-' if s in l else s": False,
+    "first(l) if x > 0 else s": True,
+    "'-' if l == s else first(l)": False,
+}
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("text", OF_OTHER_LISTS)
+def test_files_take_nulls_of_one_list_beside_rows_of_another(lod: Lod, text: str) -> None:
+    rows: list[dict[str, Any]] = [
+        {"x": [1, 3], "y": [], "z": [4, 5], "n": [1], "d": [[1, 3], []], "s": "a", "l": []},
+        {"x": [], "y": [2], "z": [], "n": [], "d": [[5]], "s": "b", "l": ["b", "c"]},
+        {"x": [4], "y": [2], "z": [0], "n": [2, 3], "d": [], "s": "c", "l": ["a"]},
+    ]
+    Path("a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = lod("apply", text, "a.jsonl", "-q", "-o", "o.jsonl")
+    assert (done.code, done.stderr) == (0, "")
+    shown = Path("o.jsonl").read_text()
+    wanted = [json.loads(line) for line in shown.splitlines()]
+    assert OF_OTHER_LISTS[text] or "null" not in shown
+    for name in ("o.lod.h5", "o.parquet", "o.lods"):
+        done = lod("apply", text, "a.jsonl", "-q", "-o", name)
+        assert (done.code, done.stderr) == (0, "")
+        assert tensor(name).to_list() == wanted
+    assert ("or null" in lod("inspect", "o.lods").stdout) == OF_OTHER_LISTS[text]
+
+
 @pytest.mark.usefixtures("folder")
 def test_length_of_a_list_of_texts_is_the_number_of_texts(lod: Lod) -> None:
     content = {
