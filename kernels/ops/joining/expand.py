@@ -13,6 +13,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import chosen_level, segment_numbers
 from lodcli.kernels.ops.common import moved, result_array, segments
 from lodcli.kernels.ops.joining.windows import segment_add
+from lodcli.kernels.ops.pooling.pool import segment_sum
 from lodcli.kernels.ops.slicing.slice import segment_slice
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
@@ -90,7 +91,7 @@ def sequence_expand_grad(
     shape = (int(bounds[-1]), *x.row_shape)
     flow = upstream_of(upstream, shape, "sequence_expand_grad", levels)
     if starts is None:
-        back = on(backend, segment_broadcast_grad, size_bytes=flow.nbytes)(flow, bounds)
+        back = _sums_of_copies(flow, bounds, backend)
     else:
         add = on(backend, segment_add, size_bytes=flow.nbytes)
         back = add(flow, starts, bounds, x.rows)
@@ -187,8 +188,7 @@ def sequence_expand_as_grad(
     op = "sequence_expand_as_grad"
     offsets = _targets(x, y, level, op)
     flow = upstream_of(upstream, (y.rows, *x.row_shape), op, y.lod)
-    kernel = on(backend, segment_broadcast_grad, size_bytes=flow.nbytes)
-    return x._with_rows(kernel(flow, offsets))
+    return x._with_rows(_sums_of_copies(flow, offsets, backend))
 
 
 def _targets(x: LoDTensor, y: LoDTensor, level: int | str | None, op: str) -> Offsets:
@@ -199,15 +199,14 @@ def _targets(x: LoDTensor, y: LoDTensor, level: int | str | None, op: str) -> Of
     return offsets
 
 
+def _sums_of_copies(upstream: Array, offsets: Offsets, backend: Backend) -> Array:
+    """Return the gradient of `segment_broadcast` for its data, in the dtype of `upstream`."""
+    sums = on(backend, segment_sum, size_bytes=upstream.nbytes)(upstream, offsets)
+    return sums.astype(upstream.dtype, copy=False)
+
+
 def segment_broadcast(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
     """Return row s of `data` for every row of segment s: (S, ...) to (N, ...)."""
     result = result_array(out, (int(offsets[-1]), *data.shape[1:]), data.dtype, data)
     result[...] = np.repeat(data, offsets_to_lengths(offsets), axis=0)
     return result
-
-
-def segment_broadcast_grad(upstream: Array, offsets: Offsets) -> Array:
-    """Return the sum of every segment, in the dtype of `upstream`: (N, ...) to (S, ...)."""
-    from lodcli.kernels.ops.pooling.pool import segment_sum
-
-    return segment_sum(upstream, offsets).astype(upstream.dtype, copy=False)

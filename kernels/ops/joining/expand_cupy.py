@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from lodcli.kernels.cuda.row_copies import broadcast
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.pooling.pool_cupy import segment_sum
 
 
 def segment_broadcast(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
     """See expand.py."""
     return broadcast(data, offsets, out=out)
-
-
-def segment_broadcast_grad(upstream: Array, offsets: Offsets) -> Array:
-    """See expand.py."""
-    return segment_sum(upstream, offsets).astype(upstream.dtype, copy=False)

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.pooling.pool_native import segment_sum
 from lodcli.kernels.simd.broadcast import broadcast_rows
 
 
 def segment_broadcast(data: Array, offsets: Offsets, *, out: Array | None = None) -> Array:
     """See expand.py."""
     return broadcast_rows(data, offsets, out=out)
-
-
-def segment_broadcast_grad(upstream: Array, offsets: Offsets) -> Array:
-    """See expand.py."""
-    return segment_sum(upstream, offsets).astype(upstream.dtype, copy=False)
