@@ -20,13 +20,14 @@ from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.native import calls, settings
 from lodcli.kernels.native.calls import Kernel, address
 from lodcli.kernels.native.linking.library import Library, LibraryError
+from lodcli.kernels.platform.processes import held_during_forks
 
 __all__ = ["Kernels", "NativeUnavailableError", "address", "is_shipped", "kernel"]
 
 #: Modules and names of the kernels that all wrappers imported so far use.
 asked: set[tuple[str, str]] = set()
 _FOLDER = Path(__file__).parent / "lib"
-_lock = threading.RLock()
+_lock = held_during_forks(threading.RLock())
 
 
 class NativeUnavailableError(UnsupportedError):

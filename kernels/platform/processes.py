@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
     import subprocess
@@ -127,6 +127,28 @@ def fork_deaf_to(signums: Iterable[int]) -> int:
         if pid != 0:  # not in the child
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return pid
+
+
+class _Lock(Protocol):
+    def acquire(self) -> bool: ...
+    def release(self) -> None: ...
+
+
+_AnyLock = TypeVar("_AnyLock", bound=_Lock)
+
+
+def held_during_forks(lock: _AnyLock) -> _AnyLock:
+    """Return a lock that each fork waits for, and that is free in the child.
+
+    Otherwise a lock that another thread holds stays locked in the child: no thread there releases
+    it. What the lock protects is never half done in the child. For locks of modules only: the lock
+    is never deleted.
+    """
+    if CAN_FORK:
+        os.register_at_fork(
+            before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release
+        )
+    return lock
 
 
 def default_pipe_signal() -> None:

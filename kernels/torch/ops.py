@@ -16,6 +16,7 @@ import torch
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
 from lodcli.kernels.ops.parameters import REQUIRED
 from lodcli.kernels.ops.registry import OPS
+from lodcli.kernels.platform.processes import held_during_forks
 from lodcli.kernels.runtime.arrays import in_native_order
 from lodcli.kernels.runtime.threads import limited_threads
 from lodcli.kernels.tensor.exchange.torch import rows_from_torch, rows_to_torch
@@ -25,7 +26,7 @@ from lodcli.kernels.torch.custom_ops import CustomOp, custom_op
 from lodcli.kernels.torch.ragged import Ragged, jagged, ragged
 
 # Held while an op is registered: registering it twice would invalidate the first registration.
-_registering = threading.RLock()
+_registering = held_during_forks(threading.RLock())
 
 _EXPECTED = {"int": "a whole number", "float": "a number", "bool": "True or False", "str": "a text"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import mmap
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from pathlib import Path
 import pytest
 
 from lodcli.kernels.platform import machine, processes
+from tests.hanging import HANG_SECONDS
+from tests.test_imports import MODULES
 
 
 @pytest.fixture
@@ -96,6 +99,49 @@ def test_other_threads_that_run_are_reported(monkeypatch: pytest.MonkeyPatch) ->
     finally:
         stop.set()
         thread.join()
+
+
+# A thread holds a lock, and releases it only after a fork has begun.
+FORK = """
+import importlib, os, signal, sys, threading, time, warnings
+warnings.simplefilter("ignore")
+lock = importlib.import_module(sys.argv[1])._lock
+held, forks = threading.Event(), threading.Event()
+def hold():
+    with lock:
+        held.set()
+        forks.wait()
+        time.sleep(0.1)
+threading.Thread(target=hold).start()
+held.wait()
+os.register_at_fork(before=forks.set)
+child = os.fork()
+if child == 0:
+    signal.alarm(int(sys.argv[2]))
+    with lock:
+        os._exit(0)
+with lock:
+    raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not processes.CAN_FORK, reason="needs fork")
+@pytest.mark.parametrize("module", ["native.load", "rnn.engine.native.arrays"])
+def test_a_lock_that_a_thread_holds_is_free_in_a_forked_process(module: str) -> None:
+    words = [f"lodcli.kernels.{module}", str(HANG_SECONDS)]
+    assert subprocess.run([sys.executable, "-c", FORK, *words], check=False).returncode == 0
+
+
+def test_all_locks_of_modules_are_held_during_forks() -> None:
+    left_out = {
+        "lodcli.kernels.platform.files": "_positions",  # for systems without fork
+        "lodcli.kernels.rnn.engine.cupy.graphs": "_lock",  # CUDA does not work in a forked process
+    }
+    found = {}
+    for module, path in MODULES.items():
+        for name in re.findall(r"^(\w+)\b.* = threading\.R?Lock\(", path.read_text("utf-8"), re.M):
+            found[module] = name
+    assert found == left_out
 
 
 @pytest.mark.usefixtures("no_proc")

@@ -12,6 +12,7 @@ import numpy as np
 
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.native.calls import address
+from lodcli.kernels.platform.processes import held_during_forks
 
 _Room = TypeVar("_Room")
 _LINE_BYTES = 64
@@ -40,7 +41,7 @@ def aligned(count: int, dtype: np.dtype[Any]) -> Array:
     return room
 
 
-_lock = threading.Lock()
+_lock = held_during_forks(threading.Lock())
 _free: list[Array] = []
 # Freed blocks are queued here: a finaliser can run anywhere, and must not wait for a lock.
 _returned: deque[Array] = deque()
