@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import functools
-import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,17 +15,27 @@ from lodcli.formats.core.losses import MOST_SHOWN
 from lodcli.formats.core.names import listing, name_of, repeated, there_are
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, LevelSpec, Schema, TensorSpec
-from lodcli.formats.csv.records import Records, Table, quoted, refuse_other_separators, wrong_width
+from lodcli.formats.csv.number_columns import (
+    OTHERS,
+    WITHOUT_COMMAS,
+    NumberReader,
+    dtype_of,
+    have_commas,
+    is_number,
+)
+from lodcli.formats.csv.records import (
+    Records,
+    Table,
+    quoted,
+    refuse_other_separators,
+    words_of,
+    wrong_width,
+)
 from lodcli.formats.csv.wide import WideSource, columns, in_columns
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
-from lodcli.formats.text.digits import decimal_numbers, whole_numbers
-from lodcli.formats.text.lines import WITHOUT_MARK, WITHOUT_RETURNS, LineReader, shown
+from lodcli.formats.text.lines import WITHOUT_RETURNS, LineReader, shown
 from lodcli.formats.text.numerals import (
-    BEYOND,
-    exceeds_float64,
-    holding,
-    narrowed,
     put_nulls,
     tells_dtype,
     texts,
@@ -42,13 +49,12 @@ from lodcli.kernels.order.texts import Texts, text_order
 from lodcli.kernels.tensor.exchange.units import texts as texts_of_unit
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import TEXT, Unit
-from lodcli.kernels.tensor.nulls import NO_NULLS, Mask, Nulls
 
 MOST_BLOCK_BYTES = 2 << 20
+# Fields read at a time: those of several columns if there are few records, as each call takes long.
+READ_FIELDS = 1 << 14
 # Written at a time: a number of one byte, with its place, takes hundreds as text.
 WRITTEN_BYTES, WRITTEN_ROWS = 1 << 18, 1 << 16
-# Integers with more digits exceed every dtype, and take long to parse.
-MOST_DIGITS = 1000
 # An empty field if there is only one column: other programs skip blank lines.
 _EMPTY = '""'
 
@@ -193,7 +199,7 @@ class Csv(Format):
             raise UnsupportedError(
                 f"{self.name} holds no NUL characters, found in the text of {spec.name}"
             )
-        words = quoted(_words(Texts.of(tensor.data, ends)), separator)
+        words = quoted(words_of(Texts.of(tensor.data, ends)), separator)
         return [word or empty for word in words] if empty else words
 
 
@@ -313,8 +319,11 @@ class _CsvSource(Source):
         first = records[0] if records else None
         _check_header(header, first, separator)
         self._separator = separator
-        self._rounded = bool(options.dtype_unsafe)
-        self._missing = frozenset({""}) if options.nulls is None else _MISSING
+        self._reader = NumberReader(
+            rounded=bool(options.dtype_unsafe),
+            null_words=options.nulls is not None,
+            single=len(header) == 1,
+        )
         self._header = header
         names, groups = list(map(name_of, header)), options.levels or ()
         self._groups = [self._column(name, names) for name in groups]
@@ -334,23 +343,23 @@ class _CsvSource(Source):
         commas, notes = list[str](), list[str]()
         twice = repeated(names)
         # 0, 1, .. are the names that pandas gives to columns without names.
-        numbers = all(map(_is_number, header)) and header != list(map(str, range(len(header))))
+        numbers = all(map(is_number, header)) and header != list(map(str, range(len(header))))
         for column in chosen:
             with leaving_out(self.left_out, names[column]):
                 if names[column] in twice:
-                    remedy = f"if it is a record, {_NAMES_ABOVE}" if numbers else _OTHERS
+                    remedy = f"if it is a record, {_NAMES_ABOVE}" if numbers else OTHERS
                     raise InvalidDataError(
                         f"line 1: two columns are named {shown(names[column])}; {remedy}"
                     )
                 fields = [record[column] for _, record in records if len(record) == len(header)]
-                dtype = None if column in texts else _dtype_of(fields, options.dtype)
-                if dtype is None and column not in texts and _have_commas(fields):
+                dtype = None if column in texts else dtype_of(fields, options.dtype)
+                if dtype is None and column not in texts and have_commas(fields):
                     commas.append(names[column])
                 # With only one column, a blank line may be a mistake.
                 nullable = options.nulls is not None or ("" in fields and len(header) > 1)
                 spec = _spec(names[column], column, dtype, levels, nullable=nullable)
                 if first is not None and not spec.marks:
-                    self._tensor(spec, Texts.of_words(fields[:1]), np.array([first[0]]), LoD())
+                    self._reader.check(spec, fields[0], first[0])
                 specs.append(spec)
                 self._columns.append(column)
         if not specs:
@@ -358,7 +367,7 @@ class _CsvSource(Source):
         self.schema = tuple(specs)
         if commas:
             said = listing(map(shown, commas), MOST_SHOWN)
-            notes.append(f"numbers with commas are read as text: {said}; {_WITHOUT_COMMAS}")
+            notes.append(f"numbers with commas are read as text: {said}; {WITHOUT_COMMAS}")
         if numbers:
             said = listing(map(shown, header), MOST_SHOWN)
             notes.append(
@@ -367,6 +376,10 @@ class _CsvSource(Source):
             )
         self.notes = notes
         self._seen: list[set[str]] = [set() for _ in groups]
+        self._alike = dict[np.dtype[Any], list[int]]()  # numbers: places in the schema by dtype
+        for place, spec in enumerate(specs):
+            if not spec.marks.is_text:
+                self._alike.setdefault(spec.dtype, []).append(place)
 
     def _column(self, wanted: str, names: list[str]) -> int:
         """Return the position of a column by its name, or by that of its tensor."""
@@ -415,14 +428,22 @@ class _CsvSource(Source):
 
     def _batch(self, table: Table) -> Batch:
         lod = self._lod(table)
-        found = {}
-        for spec, column in zip(self.schema, self._columns, strict=True):
-            fields = table.column(column)
-            if spec.marks.is_text:
-                found[spec.name] = _text(fields, lod)
-            else:
-                found[spec.name] = self._tensor(spec, fields, table.lines, lod)
-        return found
+        numbers, step = dict[int, LoDTensor](), max(1, READ_FIELDS // max(1, len(table)))
+        for alike in self._alike.values():
+            for first in range(0, len(alike), step):
+                places = alike[first : first + step]
+                specs = [self.schema[place] for place in places]
+                fields = table.columns([self._columns[place] for place in places])
+                tensors = self._reader.tensors(specs, fields, table.lines, lod)
+                numbers |= zip(places, tensors, strict=True)
+        return {
+            spec.name: (
+                _text(table.column(self._columns[place]), lod)
+                if spec.marks.is_text
+                else numbers[place]
+            )
+            for place, spec in enumerate(self.schema)
+        }
 
     def _lod(self, table: Table) -> LoD:
         starts: list[list[int]] = [[] for _ in self._groups]
@@ -455,132 +476,9 @@ class _CsvSource(Source):
             offsets.append(found.astype(np.int64))
         return LoD(offsets, self.schema[0].level_names[: len(groups)])
 
-    def _tensor(self, spec: TensorSpec, fields: Texts, lines: Array, lod: LoD) -> LoDTensor:
-        rows, known = _read(spec.dtype, fields)
-        missing = (fields.lengths == 0) & spec.nullable
-        places = np.flatnonzero(~(known | missing))
-        words = _words(fields.taken(places))
-        if spec.nullable and (nothing := self._missing_of(words)):
-            there = np.array([word not in nothing for word in words])
-            missing[places[~there]] = True
-            places, words = places[there], [word for word in words if word not in nothing]
-        if words:
-            rows[places] = self._rows(spec, words, lines[places])
-        nulls = NO_NULLS
-        if missing.any():
-            nulls = Nulls.of([*[None] * lod.n_levels, ~missing])
-        return LoDTensor(rows, lod, nulls=nulls)
 
-    def _missing_of(self, fields: list[str]) -> set[str]:
-        """Return the fields that mean a null."""
-        return {field for field in set(fields) if _word(field) in self._missing}
-
-    def _rows(self, spec: TensorSpec, fields: list[str], lines: Array) -> Array:
-        try:
-            return _numbers_of(spec.dtype, fields, rounded=self._rounded)
-        except (ValueError, OverflowError):
-            pass
-        for line, text in zip(lines.tolist(), fields, strict=True):
-            try:
-                _numbers_of(spec.dtype, [text], rounded=self._rounded)
-            except (ValueError, OverflowError):
-                raise InvalidDataError(
-                    f"line {line}, column {shown(spec.name)}: expected "
-                    f"{_WANTED.get(spec.dtype.kind, 'a whole number')} ({spec.dtype}), "
-                    f"found {shown(text)}; {self._remedy(text, spec.dtype)}"
-                ) from None
-        raise AssertionError("expected an error in one of the lines")
-
-    def _remedy(self, text: str, dtype: np.dtype[Any]) -> str:
-        """Return a hint for a field that is not a number of the dtype."""
-        if text.startswith("\ufeff"):
-            return WITHOUT_MARK
-        if not text:
-            why = "the first records have all values: " if len(self._header) > 1 else ""
-            return f"{why}--nulls keep reads it as a null"
-        if _word(text) in _MISSING:
-            return f"--nulls keep reads it as a null, or {_OTHERS}"
-        if _COMMAS.fullmatch(text):
-            return f"{_WITHOUT_COMMAS}, or {_OTHERS}"
-        if dtype == np.bool_:
-            return f"{_AS_TEXT}, or {_OTHERS}"
-        if _is_whole(text):
-            if dtype.kind == "f" and abs(float(text)) < 2**64:
-                held = holding(int(text))
-                return f"it is not exact there: {held}, --dtype {dtype} --dtype-unsafe rounds it"
-            return holding(int(text)) if len(text) < MOST_DIGITS else holding(10**MOST_DIGITS)
-        try:
-            if "_" in text:
-                return f"{_AS_TEXT}, or {_OTHERS}"
-            return f"it {BEYOND}" if exceeds_float64(text) else holding(float(text))
-        except ValueError:
-            return f"{_AS_TEXT}, or {_OTHERS}"
-
-
-# A decimal comma, or separators of thousands.
-_COMMAS = re.compile(
-    r"\s*[+-]?((\d{1,3}(\.\d{3})+|\d*),\d+|\d{1,3}(,\d{3})+(\.\d+)?)(e[+-]?\d+)?\s*", re.IGNORECASE
-)
-_WITHOUT_COMMAS = "write numbers as 1234.5"
-_AS_TEXT = "--text-columns reads the column as text"
 _NAMES_ABOVE = "put a line of names above it"
 _NAMELESS = "; if the header lacks a name, as that of R's write.table(..), put it before the others"
-_OTHERS = "choose other columns with --field, or the rest with --skip-unsupported"
-_WANTED = {"f": "a number", "b": "true or false"}
-_BOOLEANS = {
-    "true": True,
-    "True": True,
-    "TRUE": True,
-    "false": False,
-    "False": False,
-    "FALSE": False,
-}
-_TRUE, _FALSE = (
-    Texts.of_words([word for word, value in _BOOLEANS.items() if value is wanted]).words(0)
-    for wanted in (True, False)
-)
-_MISSING = frozenset({"", "na", "n/a", "#n/a", "<na>", "none", "null", "-", "?"})
-
-
-def _word(field: str) -> str:
-    return field.strip().lower()
-
-
-def _dtype_of(fields: list[str], told: np.dtype[Any] | None) -> np.dtype[Any] | None:
-    """Return the dtype in which a column is read, by its first fields; None if it is text.
-
-    Args:
-        fields: the first.
-        told: the dtype that was asked for; booleans are numbers only by a cast of what was read.
-    """
-    there = [field for field in fields if _word(field) not in _MISSING]
-    if there and all(field in _BOOLEANS for field in there):
-        return np.dtype(np.bool_)
-    if told is not None and (told.kind != "b" or not there or not _is_number(there[0])):
-        return told
-    if there and not there[0].startswith("\ufeff") and not _is_number(there[0]):
-        return None
-    whole = any(map(_is_whole, there)) and not any(map(_is_fraction, there))
-    return np.dtype(np.int64 if whole else np.float64)
-
-
-def _have_commas(fields: list[str]) -> bool:
-    """Return whether the values are numbers with commas, and perhaps other numbers."""
-    there = [field for field in fields if _word(field) not in _MISSING]
-    return bool(there) and all(_COMMAS.fullmatch(one) or _is_number(one) for one in there)
-
-
-def _is_fraction(field: str) -> bool:
-    """Return whether a field is a finite number with a point or an exponent."""
-    return not _is_whole(field) and _is_number(field) and math.isfinite(float(field))
-
-
-def _is_number(field: str) -> bool:
-    try:
-        float(field)
-    except ValueError:
-        return False
-    return "_" not in field  # float() takes 2024_01 for 202401
 
 
 def _text(fields: Texts, lod: LoD) -> LoDTensor:
@@ -588,17 +486,6 @@ def _text(fields: Texts, lod: LoD) -> LoDTensor:
     offsets = lengths_to_offsets(fields.lengths, level=0)
     index = LoD([*lod.levels, offsets], [*lod.names, None])
     return LoDTensor(rows_of_ranges(fields.data, fields.starts, offsets), index, TEXT)
-
-
-def _words(fields: Texts) -> list[str]:
-    """Return fields as text."""
-    offsets = lengths_to_offsets(fields.lengths, level=0)
-    raw = rows_of_ranges(fields.data, fields.starts, offsets).tobytes()
-    ends = pairwise(offsets.tolist())
-    if raw.isascii():  # then decoding each takes half of the time
-        text = raw.decode()
-        return [text[start:stop] for start, stop in ends]
-    return [raw[start:stop].decode() for start, stop in ends]
 
 
 def _changes(columns: list[Texts], rows: int) -> list[int]:
@@ -614,55 +501,3 @@ def _changed(fields: Texts) -> Array:
     one, other = fields.taken(slice(1, None)), fields.taken(slice(None, -1))
     found: Array = text_order(one, other, equality=True) != 0
     return found
-
-
-def _read(dtype: np.dtype[Any], fields: Texts) -> tuple[Array, Mask]:
-    """Return numbers of a dtype, and which fields have them: with the result of `_numbers_of`."""
-    if dtype == np.bool_:
-        words = fields.words(0)
-        true, false = (np.isin(words, some) for some in (_TRUE, _FALSE))
-        return true, true | false
-    values, known = (decimal_numbers if dtype.kind == "f" else whole_numbers)(fields)
-    if dtype.kind == "f":
-        known &= np.abs(values) <= 2.0 ** (np.finfo(dtype).nmant + 1)
-    elif dtype != np.uint64:
-        known &= (values >= np.iinfo(dtype).min) & (values <= np.iinfo(dtype).max)
-    else:
-        known &= values >= 0
-    values[~known] = 0
-    return values.astype(dtype, copy=False), known
-
-
-def _numbers_of(dtype: np.dtype[Any], fields: list[str], *, rounded: bool) -> Array:
-    """Return fields as numbers; raises ValueError or OverflowError if one is not of `dtype`.
-
-    Args:
-        dtype: of the numbers, or bool.
-        fields: their texts.
-        rounded: whether whole numbers may be rounded.
-    """
-    if "_" in "".join(fields):
-        raise ValueError  # int() takes 1_000 for 1000
-    if dtype == np.bool_:
-        if not _BOOLEANS.keys() >= set(fields):
-            raise ValueError
-        return np.array([_BOOLEANS[field] for field in fields], np.bool_)
-    if dtype.kind in "iu":
-        return np.array(list(map(int, fields)), dtype)
-    values = np.array(list(map(float, fields)), np.float64)
-    found = narrowed(values, dtype)
-    infinite = np.flatnonzero(np.isinf(values)).tolist()
-    if found is None or any(exceeds_float64(fields[place]) for place in infinite):
-        raise OverflowError
-    if not rounded:
-        # Not those of more than 64 bits: no dtype of whole numbers holds them either.
-        far = np.abs(values) >= 2.0 ** (np.finfo(dtype).nmant + 1)
-        for place in np.flatnonzero(far & (np.abs(values) < 2**64)).tolist():
-            if _is_whole(fields[place]) and int(fields[place]) != int(found[place]):
-                raise OverflowError
-    return found
-
-
-def _is_whole(text: str) -> bool:
-    text = text.strip()
-    return text.removeprefix("-" if text.startswith("-") else "+").isdecimal()

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 
 from lodcli.formats.core.options import SEPARATORS
 from lodcli.formats.text.lines import TO_UTF_8, LineReader, shown
 from lodcli.kernels.errors import InvalidDataError
-from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.checks import Array, lengths_to_offsets
+from lodcli.kernels.ops.slicing.row_ranges import rows_of_ranges
 from lodcli.kernels.order.texts import Texts
 
 # Maximum size of a field: an unclosed quote would otherwise make the rest of the file one field.
@@ -69,10 +71,26 @@ class Table:
         starts, stops = self._starts[number], self._stops[number]
         return Texts(self._data, starts, stops - starts)
 
+    def columns(self, numbers: list[int]) -> Texts:
+        """Return the fields of several columns, one column after another."""
+        starts, stops = self._starts[numbers].ravel(), self._stops[numbers].ravel()
+        return Texts(self._data, starts, stops - starts)
+
     def part(self, start: int, stop: int) -> Table:
         """Return some of the records."""
         some = slice(start, stop)
         return Table(self.lines[some], self._data, self._starts[:, some], self._stops[:, some])
+
+
+def words_of(fields: Texts) -> list[str]:
+    """Return fields as text."""
+    offsets = lengths_to_offsets(fields.lengths, level=0)
+    raw = rows_of_ranges(fields.data, fields.starts, offsets).tobytes()
+    ends = pairwise(offsets.tolist())
+    if raw.isascii():  # then decoding each takes half of the time
+        text = raw.decode()
+        return [text[start:stop] for start, stop in ends]
+    return [raw[start:stop].decode() for start, stop in ends]
 
 
 def _in_columns(fields: Array, width: int) -> Array:

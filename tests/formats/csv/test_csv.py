@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core.options import ReadOptions
-from lodcli.formats.csv import csv_file
+from lodcli.formats.csv import csv_file, number_columns
 from lodcli.formats.csv.records import Records
 from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
@@ -502,3 +502,81 @@ def test_an_item_over_many_blocks_is_one_item(
     data = b"k,v\n" + b"0,1\n" * 50 + b"1,1\n" * 1000 + b"2,1\n" * 50 + b"3,1\n4,1\n"
     found = given_lines(tmp_path, data, levels=("k",))["v"]
     assert found.lod.lengths(0).tolist() == [50, 1000, 50, 1, 1]
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 1 << 14])
+def test_columns_that_are_read_together_are_those_that_are_read_one_by_one(
+    at_once: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(csv_file, "READ_FIELDS", at_once)
+    columns: dict[str, list[str]] = {
+        "i": ["1", "", "-3", "4"],
+        "x": ["0.5", "1e3", "", "NaN"],
+        "t": ["a", "b", "", "d"],
+        "f": ["true", "False", "", "TRUE"],
+        "j": ["10", "20", "30", "9007199254740993"],
+        "y": ["-1.5", "", "inf", "2.5"],
+        "g": ["false", "false", "true", "true"],
+    }
+    wanted: dict[str, list[Any]] = {
+        "i": [1, None, -3, 4],
+        "t": ["a", "b", "", "d"],
+        "f": [True, False, None, True],
+        "j": [10, 20, 30, 2**53 + 1],
+        "y": [-1.5, None, float("inf"), 2.5],
+        "g": [False, False, True, True],
+    }
+    rows = zip(["0", "0", "0", "1"], *columns.values(), strict=True)
+    text = "\n".join(map(",".join, [["k", *columns], *rows]))
+    found = given_lines(tmp_path, text.encode(), levels=("k",))
+    assert list(found) == list(columns)
+    x = found.pop("x").to_list()
+    assert x[0] == [0.5, 1000, None]
+    assert np.isnan(x[1][0])
+    assert {name: item.to_list() for name, item in found.items()} == {
+        name: [values[:3], values[3:]] for name, values in wanted.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "word", "message"),
+    [
+        (3, 5, "x", r"line 5, column 'c5': expected a number \(float64\), found 'x'"),
+        (2, 6, "0.5", r"line 4, column 'c6': expected a whole number \(int64\), found '0.5'"),
+        (3, 7, "", r"line 5, column 'c7': expected a number \(float64\), found ''; the first"),
+        (2, 8, "NA", r"line 4, column 'c8': .* \(int64\), found 'NA'; --nulls keep reads it"),
+    ],
+)
+def test_an_error_in_columns_that_are_read_together_names_its_own(
+    row: int, column: int, word: str, message: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # Only the first record determines dtypes.
+    first = Records.first
+    monkeypatch.setattr(Records, "first", lambda self: first(self)[:2])
+    rows = [[f"{n}.5" if n % 2 else str(n) for n in range(10)] for _ in range(5)]
+    rows[0][1], rows[1][1] = "", "1e3"  # a column with nulls
+    rows[row][column] = word
+    text = "\n".join(map(",".join, [[f"c{n}" for n in range(10)], *rows]))
+    with pytest.raises(InvalidDataError, match=message):
+        given_lines(tmp_path, text.encode())
+
+
+def test_columns_of_one_dtype_are_read_together(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    sizes = []
+
+    def read(*arguments: Any) -> Any:
+        sizes.append(arguments[1].lengths.size)
+        return one_by_one(*arguments)
+
+    one_by_one = number_columns._read
+    monkeypatch.setattr(number_columns, "_read", read)
+    names = ",".join(f"c{n}" for n in range(900))
+    data = f"{names}\n" + f"{'1,0.5,true,' * 299}1,0.5,true\n" * 4
+    found = given_lines(tmp_path, data.encode())
+    assert [found[f"c{n}"].data.tolist() for n in (0, 898)] == [[1] * 4, [0.5] * 4]
+    assert sizes == [1200] * 3
+    # A column does not keep the others in memory.
+    bases = [item.data.base for item in found.values()]
+    assert all(base is not None and base.nbytes <= 32 for base in bases)
