@@ -44,6 +44,11 @@ def dtype_of_rows(given: npt.DTypeLike) -> np.dtype[Any]:
     return dtype if dtype.isnative else dtype.newbyteorder("=")
 
 
+def has_nan(dtype: np.dtype[Any]) -> bool:
+    """Return whether a value of this dtype may be nan, as that of floats and complex numbers."""
+    return dtype.kind == "c" or is_float(dtype)
+
+
 def is_float(dtype: np.dtype[Any]) -> bool:
     """Return whether this is a real floating-point dtype, such as bfloat16."""
     # Not the name of every dtype: NumPy takes 2 us to spell one.

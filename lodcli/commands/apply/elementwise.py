@@ -12,7 +12,7 @@ import numpy as np
 
 from lodcli.commands.choose.item_values import both_valid, valid_of
 from lodcli.expressions.functions import rounded
-from lodcli.kernels.dtypes import is_float
+from lodcli.kernels.dtypes import has_nan
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -128,7 +128,7 @@ def _true(values: Values) -> Any:
     """Return where values are true, which nan and nulls are not."""
     data = values.values if isinstance(values, LoDTensor) else np.asarray(values)
     found = data != 0
-    if is_float(data.dtype):
+    if has_nan(data.dtype):
         found = found & ~np.isnan(data)
     rows = values.nulls.rows if isinstance(values, LoDTensor) else None
     return found if rows is None else found & _beside_rows(rows, data.ndim)

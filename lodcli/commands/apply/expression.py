@@ -32,7 +32,7 @@ from lodcli.expressions.texts import Packed
 from lodcli.expressions.units import as_numbers
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.schema import Schema
-from lodcli.kernels.dtypes import is_float
+from lodcli.kernels.dtypes import has_nan, is_float
 from lodcli.kernels.errors import (
     InvalidDataError,
     LodError,
@@ -199,7 +199,7 @@ class _Tensors(Evaluation[Values]):
         return values.values if isinstance(values, LoDTensor) else np.asarray(values)
 
     def condition(self, values: Values) -> Values:
-        if not isinstance(values, LoDTensor) or not is_float(values.dtype):
+        if not isinstance(values, LoDTensor) or not has_nan(values.dtype):
             return values
         known: Any = LoDTensor(~np.isnan(values.values)).to_device("cpu").data
         known = known.all(axis=tuple(range(1, known.ndim)))  # a row is null as a whole

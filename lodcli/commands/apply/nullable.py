@@ -8,7 +8,7 @@ from lodcli.commands.apply.skipping_nulls import UNDEFINED
 from lodcli.expressions.functions import COALESCE, FUNCTIONS, INDEX
 from lodcli.expressions.parsing import LISTS, Parsed, choices_of, function_name, is_length
 from lodcli.formats.core.schema import Schema
-from lodcli.kernels.dtypes import is_float
+from lodcli.kernels.dtypes import has_nan
 from lodcli.kernels.ops.registry import OPS
 from lodcli.kernels.tensor.marks import Decimals
 
@@ -33,10 +33,10 @@ class Nullable:
         self._nullable = {
             spec.name: len(spec.levels) > spec.marks.is_text for spec in schema if spec.nullable
         }
-        self._floats = {
+        self._with_nan = {
             spec.name
             for spec in schema
-            if is_float(spec.dtype) or isinstance(spec.marks.unit, Decimals)
+            if has_nan(spec.dtype) or isinstance(spec.marks.unit, Decimals)
         }
         keys = {spec.name: tuple(level.key for level in spec.levels) for spec in schema}
         texts = {spec.name for spec in schema if spec.marks.is_text}
@@ -99,7 +99,7 @@ class Nullable:
         """Return whether values may be nan, which is null as a condition."""
         name = self._named(node)
         if name is not None:
-            return name in self._floats
+            return name in self._with_nan
         if isinstance(node, ast.UnaryOp) and not isinstance(node.op, ast.Not):
             return self._may_be_nan(node.operand)
         if isinstance(node, ast.Call):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.expressions.functions import COMPARISONS, GROWING, rounded
-from lodcli.kernels.dtypes import is_float
+from lodcli.kernels.dtypes import has_nan, is_float
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
@@ -66,7 +66,7 @@ class Values:
     def true(self) -> Mask:
         """Where the data is neither 0, nan nor null, also of single values of a row."""
         found: Mask = np.not_equal(self.data, 0)
-        if is_float(self.data.dtype):
+        if has_nan(self.data.dtype):
             found = found & ~np.isnan(self.data)
         if self.valid is None:
             return found
@@ -75,7 +75,7 @@ class Values:
     @property
     def condition(self) -> Values:
         """The values with nulls in place of nan."""
-        if not is_float(self.data.dtype) or not self.data.ndim:
+        if not has_nan(self.data.dtype) or not self.data.ndim:
             return self
         known = ~np.isnan(self.data)
         if known.ndim > 1:  # a row of several values is null as a whole

@@ -276,10 +276,11 @@ def test_a_number_added_to_a_null_is_null_in_a_stream(lod: Lod) -> None:
 
 
 # Of f = [nan, 0, 1, nan], n = [1, 1, 0, 0] : None is null.
-@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "complex64"])
 @pytest.mark.parametrize(
     ("text", "values"),
     [
+        ("True if f else False", [False, False, True, False]),
         ("f and n", [None, False, False, False]),
         ("f or n", [True, True, True, None]),
         ("not f", [None, True, False, None]),
