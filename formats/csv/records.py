@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from operator import xor
 
 import numpy as np
 
@@ -117,16 +118,33 @@ class Records:
         self._blank = None
 
     def first(self) -> list[tuple[int, list[str]]]:
-        """Return the first records, about 64 KiB, with their lines; `blocks` yields them again."""
-        lines = self._reader.peek(1 << 16)
-        size = 1 << 16
-        while lines and self._open(b"".join(lines)) and size < MOST_FIELD_BYTES:
-            more = self._reader.peek(size)
-            if not more:
-                break
-            lines, size = lines + more, 2 * size
+        """Return the header and about 64 KiB of records, with their lines.
+
+        `blocks` yields them again.
+        """
+        lines = self._peek(1 << 16)
+        lines += self._peek(self._first_bytes(lines))  # the header may be longer than all others
         found = self._parsed(b"".join(lines), 1)
         return found[: _end(found, len(found[0][1]))] if found else found
+
+    def _peek(self, size: int) -> list[bytes]:
+        """Return further lines of about `size` bytes, and those that close an open quote."""
+        lines = more = self._reader.peek(size)
+        is_open = self._open(b"".join(more))
+        while more and is_open and size < MOST_FIELD_BYTES:
+            more = self._reader.peek(size)
+            is_open ^= self._open(b"".join(more))
+            lines, size = lines + more, 2 * size
+        return lines
+
+    def _first_bytes(self, lines: list[bytes]) -> int:
+        """Return the size of the first record, of all lines if it is longer."""
+        size = 0
+        for line, is_open in zip(lines, accumulate(map(self._open, lines), xor), strict=True):
+            size += len(line)
+            if not is_open:
+                break
+        return size
 
     def _open(self, block: bytes) -> bool:
         """Return whether a block ends inside quotes, which come in pairs."""

@@ -19,6 +19,7 @@ from lodcli.formats.core import io
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.csv import csv_file, number_columns
 from lodcli.formats.csv.records import Records
+from lodcli.formats.text.lines import LineReader
 from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -580,3 +581,45 @@ def test_columns_of_one_dtype_are_read_together(
     # A column does not keep the others in memory.
     bases = [item.data.base for item in found.values()]
     assert all(base is not None and base.nbytes <= 32 for base in bases)
+
+
+def test_a_header_of_any_size_leaves_the_dtypes_to_the_records(tmp_path: Path) -> None:
+    names = [f"column_number_{n:05}" for n in range(4000)]
+    fields = ["word", "0.5", "true", *map(str, range(3997))]
+    for header in (",".join(names), ",".join(f'"{name}\n"' for name in names)):
+        data = f"{header}\n" + f"{','.join(fields)}\n" * 3
+        found = list(given_lines(tmp_path, data.encode()).values())
+        assert found[0].to_list() == ["word"] * 3
+        dtypes = [item.dtype.name for item in found[1:]]
+        assert dtypes == ["float64", "bool", *["int64"] * 3997]
+        empty = given_lines(tmp_path, header.encode())
+        assert {item.rows for item in empty.values()} == {0}
+
+
+@pytest.mark.parametrize("name", ["x" * 60_000 + "{}", '"' + "x\n" * 30_000 + '{}"'])
+def test_a_long_header_leaves_records_of_64_kib_to_determine_dtypes(
+    name: str, tmp_path: Path
+) -> None:
+    header = ",".join(name.format(n) for n in range(2))
+    data = f"{header}\n" + "1,1\n" * 10_000 + "0.5,1\n"
+    found = list(given_lines(tmp_path, data.encode()).values())
+    assert [item.dtype.name for item in found] == ["float64", "int64"]
+
+
+def test_an_open_quote_in_the_header_is_not_searched_for_its_end_without_limit(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("lodcli.formats.csv.records.MOST_FIELD_BYTES", 1 << 18)
+    peeked = 0
+
+    def peek(self: LineReader, limit_bytes: int) -> list[bytes]:
+        nonlocal peeked
+        found = peek_lines(self, limit_bytes)
+        peeked += sum(map(len, found))
+        return found
+
+    peek_lines = LineReader.peek
+    monkeypatch.setattr(LineReader, "peek", peek)
+    with pytest.raises(InvalidDataError, match="line 1: is not a record"):
+        given_lines(tmp_path, b'"a,b\n' + b"1,2\n" * 1_000_000)
+    assert peeked < 1 << 20
