@@ -452,6 +452,18 @@ class Marks:
         moved = (replace(one, level=one.level + new_levels) for one in inner)
         return replace(self, fields=(column, *moved))
 
+    def above(self, dropped: int) -> Marks:
+        """Return the marks of the items of level `dropped` - 1, one after another, as a column.
+
+        >>> marks = Marks(fields=(Field("turns", 0), Field("words", 1), Field("id", 2)))
+        >>> str(marks.above(1))
+        'field turns.words[].id'
+        """
+        if not self.fields or not dropped:
+            return self
+        moved = (replace(one, level=max(0, one.level - dropped)) for one in self.fields)
+        return replace(self, fields=tuple(moved))
+
 
 NO_MARKS = Marks()
 TEXT = Marks("text")

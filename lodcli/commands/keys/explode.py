@@ -23,14 +23,18 @@ def command(source: Reference, tensors: tuple[str, ...], target: Target) -> None
       lod group clicks.csv --by user | lod explode - -o clicks_by_user.csv
 
     The lists of each item have equal lengths; all other tensors are repeated for each value. With
-    TENSOR only its lists are exploded, and other lists are repeated as a whole. Items whose lists
-    are empty or null are left out. Of nested lists the values are the inner lists.
+    TENSOR (or records) only its lists are exploded, and other lists are repeated as a whole. Items
+    whose lists are empty or null are left out. Of nested lists the values are the inner lists, of
+    lists of records the records.
     """
-    from lodcli.commands.choose.choosing import items_or_stream
-    from lodcli.commands.keys.exploding import exploded, exploded_schema, lists_of
+    from lodcli.commands.choose.choosing import items_or_batches, require_shared
+    from lodcli.commands.keys.exploding import exploded, exploded_schema, lists_of, tensors_of
     from lodcli.formats.core.errors import naming_file
+    from lodcli.shell.opened import opened
 
-    names = list(dict.fromkeys(tensors))
-    with items_or_stream(source, None, names) as (shared, _, batches), naming_file(source.label):
-        lists = lists_of(shared.schema, names)
-        target.write(exploded_schema(shared.schema, lists), exploded(batches, lists))
+    with opened(source) as file, naming_file(source.label):
+        names = tensors_of(file.source.schema, tensors)
+        with items_or_batches(file, None, names) as (shared, _, batches):
+            require_shared(shared, names)
+            lists = lists_of(shared.schema, names)
+            target.write(exploded_schema(shared.schema, lists), exploded(batches, lists))

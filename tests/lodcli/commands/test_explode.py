@@ -21,6 +21,16 @@ ROWS: list[dict[str, Any]] = [
     {"user": "dö", "n": 4, "day": [None, 7, 8], "page": ["d", "", "f"], "tags": ["w"]},
 ]
 
+RECORDS: list[dict[str, Any]] = [
+    {"id": 1, "r": [{"q": 1, "t": "x", "p": {"a": [1]}}, {"q": 2, "t": "yy", "p": {"a": []}}]},
+    {"id": 2, "r": []},
+    {
+        "id": 3,
+        "r": [None, {"q": None, "t": "", "p": None}, {"q": 3, "t": None, "p": {"a": [2, 3]}}],
+    },
+    {"id": 4, "r": None},
+]
+
 
 @pytest.fixture
 def rows(folder: Path) -> None:
@@ -43,6 +53,83 @@ def test_it_is_that_of_polars(
         done = lod("explode", source, *names, "-qfo", "out.jsonl")
         assert (done.code, done.stderr) == (0, "")
         assert [json.loads(one) for one in Path("out.jsonl").read_text().splitlines()] == wanted
+
+
+@pytest.mark.parametrize("source", ["t.jsonl", "t.lod.h5", "t.parquet", "t.lods"])
+@pytest.mark.parametrize("names", [["r"], [], ["r.t", "r.q", "r.p.a"], ["r.q", "r"]])
+@pytest.mark.parametrize("both", [False, True])
+def test_lists_of_records_become_records(
+    lod: Lod,
+    folder: Path,
+    source: str,
+    names: list[str],
+    both: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    polars = pytest.importorskip("polars")
+    # Null records beside records of nulls: another tensor stores which are null.
+    nulls = [{"id": 5, "r": [{"q": None, "t": None, "p": {"a": None}}, None]}] if both else []
+    Path("t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in RECORDS + nulls))
+    if source != "t.jsonl":
+        assert lod("convert", "-q", "t.jsonl", source).code == 0
+    frame = polars.DataFrame(RECORDS + nulls).filter(polars.col("r").list.len() > 0)
+    for size in (16, 8 << 20):
+        monkeypatch.setattr(exploding, "BATCH_BYTES", size)
+        done = lod("explode", source, *names, "-qfo", "out.parquet")
+        assert (done.code, done.stderr) == (0, "")
+        assert polars.read_parquet("out.parquet").to_dicts() == frame.explode("r").to_dicts()
+
+
+def test_records_in_records_keep_their_other_fields(lod: Lod, folder: Path) -> None:
+    Path("t.jsonl").write_text('{"s":{"x":1,"r":[{"q":1},{"q":2}],"l":[5]}}\n{"s":{"x":2}}\n')
+    done = lod("explode", "t.jsonl", "s.r", "-qo", "out.jsonl")
+    assert (done.code, done.stderr) == (0, "")
+    found = [json.loads(one) for one in Path("out.jsonl").read_text().splitlines()]
+    assert found == [{"s": {"x": 1, "r": {"q": q}, "l": [5]}} for q in (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("names", "wanted"),
+    [
+        (["r.q"], {"id": 1, "r.q": 1, "r.t": ["x", "y"]}),
+        (["r.q", "r.t"], {"id": 1, "r": {"q": 1, "t": "x"}}),
+    ],
+)
+def test_records_stay_whole_with_all_their_fields(
+    lod: Lod, folder: Path, names: list[str], wanted: dict[str, Any]
+) -> None:
+    Path("t.jsonl").write_text('{"id":1,"r":[{"q":1,"t":"x"},{"q":2,"t":"y"}]}\n')
+    done = lod("explode", "t.jsonl", *names, "-qo", "out.jsonl")
+    assert (done.code, done.stderr) == (0, "")
+    assert json.loads(Path("out.jsonl").read_text().splitlines()[0]) == wanted
+
+
+def test_a_batch_ends_by_the_sizes_of_its_own_items() -> None:
+    texts = ["word", "", "x" * 900, *["word"] * 197]
+    content = {"l": LoDTensor.from_lists([[1, 2, 3]] * 200), "t": LoDTensor.from_lists(texts)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exploding, "BATCH_BYTES", 1000)
+        found = list(exploding.exploded([content], ["l"]))
+    assert LoDTensor.concatenate([batch["t"] for batch in found]).to_list() == [
+        text for text in texts for _ in range(3)
+    ]
+    assert max(batch["t"].values.nbytes for batch in found) <= 1000
+    assert len(found) < 20  # one long text divides only its own values
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exploding, "BATCH_BYTES", 100)
+        assert len(list(exploding.exploded([content], ["l"]))) > 100
+
+
+def test_repeated_lists_of_empty_lists_have_a_size() -> None:
+    content = {
+        "l": LoDTensor.from_lists([[1] * 50]),
+        "e": LoDTensor.from_lists([[[]] * 99 + [[1]]]),
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exploding, "BATCH_BYTES", 1000)
+        found = list(exploding.exploded([content], ["l"]))
+    assert [len(batch["e"]) for batch in found] == [1] * 50
 
 
 def test_it_is_the_inverse_of_group(lod: Lod, folder: Path) -> None:
@@ -85,6 +172,13 @@ def test_a_table_without_lists_is_an_error(lod: Lod, folder: Path) -> None:
     Path("c.csv").write_text("user,day\nann,3\n")
     done = lod("explode", "c.csv", "-o", "out.csv")
     assert (done.code, "user, day: expected lists, found one value" in done.stderr) == (2, True)
+
+
+def test_a_list_of_other_items_is_an_error(lod: Lod, folder: Path) -> None:
+    lists = {"a": LoDTensor.from_lists([[1], [2]]), "b": LoDTensor.from_lists([[1], [2], [3]])}
+    io.write("t.lod.h5", lists)
+    done = lod("explode", "t.lod.h5", "a", "b", "-o", "out.lod.h5")
+    assert (done.code, "b does not share the items of a (level 0)" in done.stderr) == (2, True)
 
 
 def test_nothing_is_left_of_empty_lists(lod: Lod, folder: Path) -> None:
