@@ -64,7 +64,12 @@ def paired(function: Callable[[Array, Array], Array], left: Values, right: Value
 
 
 def coalesced(left: LoDTensor, right: Values) -> LoDTensor:
-    """Return a tensor with other values in place of its null rows; null items stay null."""
+    """Return a tensor with other values in place of its null rows; null items stay null.
+
+    Raises:
+        ShapeMismatchError: sequences of different lengths.
+        InvalidDataError: a number that does not fit the dtype, or a whole one that it rounds.
+    """
     if isinstance(right, LoDTensor):
         left, right = aligned(left, right)
     dtype = _common_dtype((left, right))
@@ -74,10 +79,12 @@ def coalesced(left: LoDTensor, right: Values) -> LoDTensor:
         if isinstance(right, LoDTensor)
         else (np.asarray(right), None)
     )
+    known = np.asarray(True) if valid is None else _beside_rows(valid, data.ndim)
+    _require_exact((left, right), (known, ~known), dtype)
     if valid is None:
         data = np.broadcast_to(data, np.broadcast_shapes(data.shape, other.shape))
     else:
-        data = np.where(_beside_rows(valid, data.ndim), data, other.astype(dtype))
+        data = np.where(known, data, other.astype(dtype))
         valid = valid | rows if rows is not None else None
     return _with_masks(LoDTensor(data, left.lod), (left, right), valid)
 
@@ -91,7 +98,8 @@ def chosen(condition: Values, left: Values | None, right: Values | None) -> Valu
 
     Raises:
         ShapeMismatchError: sequences of different lengths.
-        InvalidDataError: a number that does not fit the dtype, or nulls without a tensor.
+        InvalidDataError: a number that does not fit the dtype, a whole one that it rounds, or
+            nulls without a tensor.
     """
     sides = [one for one in (left, right) if one is not None]
     tensors = [one for one in (condition, *sides) if isinstance(one, LoDTensor)]
@@ -111,6 +119,7 @@ def chosen(condition: Values, left: Values | None, right: Values | None) -> Valu
     true = _true(test)
     if not isinstance(test, LoDTensor):
         true = np.full_like(parts[0].values, true, dtype=np.bool_)
+    _require_exact(both, (true, ~true), dtype)
     data = np.where(true, *(_data(one, dtype) for one in both))
     masks = [one.nulls.rows if isinstance(one, LoDTensor) else None for one in both]
     rows: Mask | None = None
@@ -144,6 +153,35 @@ def _data(values: Values | None, dtype: np.dtype[Any]) -> Any:
     if isinstance(values, LoDTensor):
         return values.values.astype(dtype, copy=False)
     return np.asarray(0 if values is None else values, dtype)[()]
+
+
+def _require_exact(
+    values: Sequence[Values | None], chosen: Sequence[Any], dtype: np.dtype[Any]
+) -> None:
+    """Raise InvalidDataError if a chosen whole number is not exact in the dtype of the result.
+
+    Args:
+        values: of which one is chosen; numbers have the precision of floats beside them.
+        chosen: where each of them is chosen.
+        dtype: which holds all whole numbers of 32 bits, as NumPy's common dtypes do.
+    """
+    arrays = [one.values if isinstance(one, LoDTensor) else np.asarray(one) for one in values]
+    floats = any(has_nan(array.dtype) for array in arrays)
+    for one, array, where in zip(values, arrays, chosen, strict=True):
+        wide = array.dtype.kind in "iu" and array.dtype.itemsize == 8 and has_nan(dtype)
+        if not wide or (floats and not isinstance(one, LoDTensor)):
+            continue
+        near = array.astype(dtype).real.astype(np.float64)
+        held = near < float(np.iinfo(array.dtype).max)  # a float above has no such whole number
+        lost = where & (np.where(held, near, 0).astype(array.dtype) != array)
+        if isinstance(one, LoDTensor) and one.nulls.rows is not None:
+            lost = lost & _beside_rows(one.nulls.rows, array.ndim)
+        if lost.any():
+            number = np.broadcast_to(array, lost.shape)[lost][0]
+            how = "lod cast makes them of one dtype"
+            raise InvalidDataError(
+                f"{number} is not exact in {dtype}, the dtype of both sides; {how}"
+            )
 
 
 def aligned(*tensors: LoDTensor) -> tuple[LoDTensor, ...]:
@@ -235,10 +273,22 @@ def _common_dtype(values: Sequence[Values]) -> np.dtype[Any]:
         try:
             found = np.maximum(found, number)
         except OverflowError:
-            raise InvalidDataError(
-                f"{number} does not fit {found.dtype}; --dtype float32 converts the tensor"
-            ) from None
+            raise _unfit(number, found.dtype) from None
+    for number in numbers:
+        with np.errstate(over="ignore"):
+            near = np.asarray(number).astype(found.dtype)
+        if np.isfinite(number) and not np.isfinite(near):
+            raise _unfit(number, found.dtype)
     return found.dtype
+
+
+def _unfit(number: bool | int | float, dtype: np.dtype[Any]) -> InvalidDataError:
+    if dtype.kind == "c":
+        how = "lod cast TENSOR=complex128 converts the tensor"
+    else:
+        wider = "float32" if abs(number) <= np.finfo(np.float32).max else "float64"
+        how = f"--dtype {wider} converts the tensor"
+    return InvalidDataError(f"{number} does not fit {dtype}; {how}")
 
 
 def _without_nulls(value: Values) -> Values:

@@ -12,6 +12,7 @@ import pytest
 
 from lodcli.commands.apply import results
 from lodcli.formats.core import io
+from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.lodcli.conftest import Lod, tensor
 
@@ -313,3 +314,82 @@ def test_filter_chooses_between_constants(lod: Lod, text: str) -> None:
     done = lod("filter", "n.lod.h5", text, "-qo", "kept.lod.h5")
     assert (done.code, done.stderr) == (0, "")
     assert tensor("kept.lod.h5", "i").to_list() == OF_CONSTANTS[text]
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("dtype", "number", "wider"),
+    [
+        ("float16", "70000", "float32"),
+        ("float16", "-7e4", "float32"),
+        ("float32", "1e300", "float64"),
+        ("bfloat16", "1e300", "float64"),
+        ("complex64", "1e300", "complex128"),
+    ],
+)
+@pytest.mark.parametrize("text", ["x if i > 0 else {}", "coalesce(x, {})", "stack(x, {})"])
+def test_a_number_that_becomes_infinite_is_an_error(
+    lod: Lod, text: str, dtype: str, number: str, wider: str
+) -> None:
+    x = LoDTensor(np.array([1, 2]).astype(dtype_of_rows(dtype)))
+    io.write("x.lod.h5", {"x": x, "i": LoDTensor(np.array([0, 1]))})
+    done = lod("apply", text.format(number), "x.lod.h5", "-o", "out.lod.h5")
+    assert done.code == 2
+    assert f"{float(number) if 'e' in number else number} does not fit " in done.stderr
+    how = "--dtype" if "complex" not in dtype else "lod cast TENSOR=complex128"
+    assert f"; {how}" in done.stderr
+    assert wider in done.stderr
+    if "complex" not in dtype:
+        done = lod("apply", text.format(number), "x.lod.h5", "--dtype", wider, "-o", "out.lod.h5")
+        assert (done.code, done.stderr) == (0, "")
+    done = lod("apply", text.format("1e999"), "x.lod.h5", "-fo", "out.lod.h5")  # infinity
+    assert (done.code, done.stderr) == (0, "")
+
+
+WIDE = 2**53 + 1
+# Of whole numbers that float64 rounds, in a choice that is float64: the one in the error, or the
+# values.
+OF_WIDE: dict[str, int | list[float]] = {
+    "p if i == 0 else q": 2**63 + 1,
+    "q if i == 0 else p": [-1.0, 5.0, 6.0],
+    "q if i > 0 else p": 2**63 + 1,
+    "f if i == 1 else n": WIDE,
+    "n if i == 1 else f": -WIDE,
+    "f if i < 2 else n": [0.5, 1.5, 2.0**60],
+    "n if i == 1 else 0.5": -WIDE,
+    "n if i == 2 else c": [0j, 0j, complex(2.0**60)],
+    "coalesce(m, f)": [0.5, 7.0, 8.0],
+    "coalesce(f, n)": [0.5, 1.5, 2.5],
+    "coalesce(m, p)": 2**63 + 1,
+    "9223372036854775809 if i > 0 else -1": 2**63 + 1,
+    "f if i > 0 else l": [[], [], [2.5]],
+    "l if l else f": -WIDE,
+    "f if i < 2 else 9007199254740993": [0.5, 1.5, 2.0**53],
+    "n if i > 0 else n": [WIDE, -WIDE, 2**60],
+    "1 if n == 9007199254740993 else 0.5": [1.0, 0.5, 0.5],
+}
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("text", OF_WIDE)
+def test_a_choice_rounds_no_whole_numbers(lod: Lod, text: str) -> None:
+    content = {
+        "p": LoDTensor(np.array([2**63 + 1, 5, 6], np.uint64)),
+        "q": LoDTensor(np.array([-1, 2, 3])),
+        "n": LoDTensor(np.array([WIDE, -WIDE, 2**60])),
+        "m": LoDTensor.from_lists([None, 7, 8]),
+        "f": LoDTensor(np.array([0.5, 1.5, 2.5])),
+        "c": LoDTensor(np.zeros(3, np.complex64)),
+        "l": LoDTensor.from_lists([[], [], [-WIDE]]),
+        "i": LoDTensor(np.arange(3)),
+    }
+    io.write("w.lod.h5", content)
+    done = lod("apply", text, "w.lod.h5", "-o", "out.lod.h5")
+    wanted = OF_WIDE[text]
+    if isinstance(wanted, int):
+        assert done.code == 2
+        assert f": {wanted} is not exact in float64, the dtype of " in done.stderr
+        assert not Path("out.lod.h5").exists()
+    else:
+        assert (done.code, done.stderr) == (0, "")
+        assert tensor("out.lod.h5").to_list() == wanted
