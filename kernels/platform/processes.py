@@ -84,10 +84,12 @@ def is_stopped(pid: int) -> bool:
 
 def others_run() -> bool:
     """Return whether other threads of this process run or are ready to; False if unknown."""
-    tasks, own = "/proc/self/task", str(threading.get_native_id())
-    if not os.path.isdir(tasks):
+    folder, own = "/proc/self/task", str(threading.get_native_id())
+    try:
+        tasks = os.listdir(folder)
+    except OSError:
         return False
-    return any(_state(f"{tasks}/{each}") == "R" for each in os.listdir(tasks) if each != own)
+    return any(_state(f"{folder}/{each}") == "R" for each in tasks if each != own)
 
 
 def _state(process: str) -> str:

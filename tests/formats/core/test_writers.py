@@ -16,6 +16,7 @@ import pytest
 
 import lodcli
 from lodcli.formats.core import io
+from lodcli.formats.core.format import Stored
 from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.schema import Batch, Schema, schema_of
 from lodcli.formats.core.table import TABLE
@@ -152,7 +153,7 @@ def test_a_full_disk_is_told_with_the_size_of_what_was_written(
     lodcli.write(tmp_path / "t.lod.h5", tensor)
     with io.open_file(tmp_path / "t.lod.h5") as file:
         schema, batches = file.source.schema, file.source.batches()
-        stored = io.Stored(file.source, iter) if name.startswith("copy") else None
+        stored = Stored(file.source, iter) if name.startswith("copy") else None
         with pytest.raises(OSError, match="rows and offsets take 160,040 bytes") as caught:
             io.write_batches(small_disk / name, schema, batches, stored=stored)
     assert caught.value.errno == errno.ENOSPC
@@ -201,7 +202,7 @@ def test_a_full_disk_is_reported_by_every_format_and_nothing_stays(
         if not calls.failed:
             break
         assert error is not None
-        assert error.strerror.partition("; ")[0] == full, error
+        assert str(error.strerror).partition("; ")[0] == full, error
         assert os.listdir(tmp_path) == [], f"call {fail_at}"
         fail_at += 1
     assert fail_at > 1
