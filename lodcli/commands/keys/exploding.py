@@ -67,7 +67,36 @@ def exploded_schema(schema: Schema, names: Sequence[str]) -> Schema:
     """
     lists = frozenset(names)
     found = tuple(_without_level(spec) if spec.name in lists else spec for spec in schema)
+    found = _required(found, _around([spec for spec in schema if spec.name in lists]))
     return flattened(found, broken_columns(found))
+
+
+def _around(lists: Iterable[TensorSpec]) -> set[str]:
+    """Return the names of the records, one for each item, that hold lists."""
+    return {
+        records
+        for spec in lists
+        for records, below in zip(records_above(spec), spec.marks.fields[1:], strict=False)
+        if below.level == 0
+    }
+
+
+def _required(schema: Schema, records: set[str]) -> Schema:
+    """Return the schema of records none of which is null, even if all their fields are.
+
+    Records with a tensor that stores which of them are null stay as they are.
+    """
+    told = {records_above(spec)[-1] for spec in schema if spec.marks.tells_records}
+
+    def marked(spec: TensorSpec) -> TensorSpec:
+        above = [*records_above(spec), ""]
+        fields = tuple(
+            replace(field, required=True) if name in records - told else field
+            for field, name in zip(spec.marks.fields, above, strict=False)
+        )
+        return replace(spec, marks=replace(spec.marks, fields=fields))
+
+    return tuple(marked(spec) if spec.marks.fields else spec for spec in schema)
 
 
 def _without_level(spec: TensorSpec) -> TensorSpec:

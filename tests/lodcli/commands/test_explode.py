@@ -88,6 +88,21 @@ def test_records_in_records_keep_their_other_fields(lod: Lod, folder: Path) -> N
     assert found == [{"s": {"x": 1, "r": {"q": q}, "l": [5]}} for q in (1, 2)]
 
 
+@pytest.mark.parametrize("source", ["t.jsonl", "t.lod.h5", "t.parquet", "t.lods"])
+@pytest.mark.parametrize("null", ['{"q":null}', "null"])
+def test_records_around_a_null_value_are_not_null(
+    lod: Lod, folder: Path, source: str, null: str
+) -> None:
+    lines = ['{"s":null}', '{"s":{"x":null,"r":[%s,{"q":2}]}}', '{"s":{"x":3,"r":[{"q":3}]}}']
+    Path("t.jsonl").write_text("\n".join(lines) % null)
+    if source != "t.jsonl":
+        assert lod("convert", "-q", "t.jsonl", source).code == 0
+    done = lod("explode", source, "s.r", "-qo", "out.jsonl")
+    assert (done.code, done.stderr) == (0, "")
+    first = json.loads(Path("out.jsonl").read_text().splitlines()[0])["s"]
+    assert first == {"x": None, "r": None if null == "null" else json.loads(null)}
+
+
 @pytest.mark.parametrize(
     ("names", "wanted"),
     [
