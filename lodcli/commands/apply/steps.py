@@ -35,6 +35,7 @@ from lodcli.expressions.parsing import OF_TIMES, ExpressionError
 from lodcli.expressions.showing import showing_where
 from lodcli.expressions.units import undefined
 from lodcli.formats.arrays.budget import WHOLE_COPIES, require_fits
+from lodcli.formats.core.errors import name_file
 from lodcli.formats.core.limits import declared_bytes
 from lodcli.formats.core.schema import Item, TensorSpec, find, schema_of, tensor_of
 from lodcli.kernels.dtypes import dtype_of_rows
@@ -60,6 +61,8 @@ from lodcli.shell.references import Reference, parse_reference
 from lodcli.shell.targets import Target
 
 _SORTED, _REORDERED = "sort_by_length", "reorder_by_rank"
+# What errors call the second tensor, if the first has the same name.
+_SECOND = "the second"
 _ARITHMETIC: Mapping[str, np.ufunc] = {str(name): ufunc for name, ufunc in UFUNCS.items()}
 _OPERATORS: Mapping[str, type[ast.operator]] = {
     "add": ast.Add,
@@ -240,6 +243,7 @@ def apply(steps: Sequence[Step], writing: Writing) -> None:
     beside: Mapping[str, Item] = {}
     name = ""
     values: list[LoDTensor] = []
+    names: list[str] = []
     with ExitStack() as stack:
         files = [stack.enter_context(opened(one)) for one in steps[0].files]
         _require_fit(files)
@@ -251,9 +255,21 @@ def apply(steps: Sequence[Step], writing: Writing) -> None:
             if not name and found in beside:
                 tensor = tensor_of(beside[found])  # the index that they share is one object
             name = name or found
+            names.append(found)
             values.append(writing.prepared(tensor))
+    ready[0] = _naming_tensors(ready[0], names)
     results = _run(ready, values, name, device)
     write_beside(beside, name, results, writing.into, writing.target)
+
+
+def _naming_tensors(step: Step, names: Sequence[str]) -> Step:
+    """Return a step whose files name the tensors that were read from them."""
+    waiting = iter(names)
+    inputs = (
+        dataclasses.replace(one, name=next(waiting)) if isinstance(one, Reference) else one
+        for one in step.inputs
+    )
+    return dataclasses.replace(step, inputs=tuple(inputs))
 
 
 def _whole(steps: Sequence[Step]) -> Step | None:
@@ -403,8 +419,9 @@ def _of_units(step: Step, tensors: Sequence[LoDTensor], device: str, name: str) 
     if not marked or step.entry.package is not None:
         return None
     first, *others = tensors
+    second = (step.files[-1].name or "") if others else ""
     if step.name in _ARITHMETIC:
-        names = ("the first", "the second")  # as errors call them
+        names = (name, _SECOND if second in ("", name) else second)  # as errors call them
         named = {names[0]: first}
         for tensor in others:
             level = step.values.get("level", -1)
@@ -442,7 +459,12 @@ def _of_units(step: Step, tensors: Sequence[LoDTensor], device: str, name: str) 
     except ExpressionError as error:
         said = str(error).partition(": ")[2]
         begins = "" if said.startswith(f"{step.name} ") else f"{step.name}: "
-        raise InvalidDataError(f"{begins}{said}") from None
+        if second:
+            said = said.replace(as_written(_SECOND), as_written(second))
+        failed = InvalidDataError(f"{begins}{said}")
+        if others:  # else there is one file, which will be named
+            name_file(failed, ", ".join(dict.fromkeys(one.label for one in step.files)))
+        raise failed from None
 
 
 def _reference(name: str) -> ast.expr:

@@ -142,6 +142,41 @@ def test_ops_refuse_what_expressions_refuse(line: str, lod: Lod) -> None:
     assert not Path("out.lod.h5").exists()
 
 
+# Of an op of two tensors, what is said of them after the name of the command.
+OF_TWO = {
+    "add e.lod.h5::day e.lod.h5::t": "e.lod.h5: add is not defined for date[D] and timestamp[us]; "
+    "write (day - '1970-01-01') / 'P1D'",
+    "sub e.lod.h5::n e.lod.h5::day": "e.lod.h5: sub: subtract is not defined for a number and "
+    "date[D]; write (day - '1970-01-01') / 'P1D'",
+    "mul e.lod.h5::day 2": "e.lod.h5: mul: multiply is not defined for date[D] and a number; "
+    "write (day - '1970-01-01') / 'P1D'",
+    "add e.lod.h5::day e.lod.h5::label": "e.lod.h5: add: day is date[D] and label is category[3]",
+    "mul e.lod.h5::n one.lod.h5": "e.lod.h5, one.lod.h5: mul: multiply is not defined for a "
+    "number and date[D]; write (data - '1970-01-01') / 'P1D'",
+    "add one.lod.h5 two.lod.h5": "one.lod.h5, two.lod.h5: add is not defined for date[D] and "
+    "date[D]; write (data - '1970-01-01') / 'P1D'",
+    "mul three.lod.h5 one.lod.h5": "three.lod.h5, one.lod.h5: mul: multiply is not defined for a "
+    "number and date[D]; write (data - '1970-01-01') / 'P1D'",
+    "sub four.lod.h5 one.lod.h5": "four.lod.h5, one.lod.h5: sub: data is duration[us] and the "
+    "second is date[D]: the kinds differ",
+    "sub e.lod.h5::day e.lod.h5::t --then add one.lod.h5 --then add one.lod.h5": "one.lod.h5: add "
+    "is not defined for timestamp[us] and date[D]; write (day - '1970-01-01') / 'PT1S'",
+}
+
+
+@pytest.mark.usefixtures("events")
+@pytest.mark.parametrize("line", OF_TWO)
+def test_an_op_of_two_tensors_names_them(line: str, lod: Lod) -> None:
+    days = LoDTensor.from_lists([date(2024, 5, 1)] * 3)
+    io.write("one.lod.h5", days)
+    io.write("two.lod.h5", days)
+    io.write("three.lod.h5", LoDTensor(np.arange(3)))
+    io.write("four.lod.h5", LoDTensor.from_lists([HOUR] * 3))
+    done = lod("apply", *line.split(), "-o", "out.lod.h5")
+    assert done.code == 1
+    assert done.stderr.startswith(f"lod apply: {OF_TWO[line]}")
+
+
 HOUR = timedelta(hours=1)
 OF_TIMES = {
     "sum e.lod.h5::waits": [4 * HOUR, 5 * HOUR, 0 * HOUR],

@@ -540,4 +540,4 @@ def test_arithmetic_of_durations_is_that_of_an_expression(lod: Lod) -> None:
     io.write("d.lod.h5", LoDTensor.from_lists([[date(2024, 5, 1)] * 2, [date(2024, 5, 1)]]))
     done = lod("apply", "sub", "w.lod.h5", "d.lod.h5", "-fo", "out.lods")
     assert done.code == 1
-    assert "sub: the first is duration[us] and the second is date[D]: the kinds" in done.stderr
+    assert "sub: data is duration[us] and the second is date[D]: the kinds" in done.stderr
