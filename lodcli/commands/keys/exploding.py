@@ -159,7 +159,7 @@ def _lengths(batch: Tensors, names: Sequence[str], first: int) -> Offsets:
             item = int(np.argmax(lengths != own))
             raise InvalidDataError(
                 f"item {first + item}: {lead} and {name} have lists of {lengths[item]} and "
-                f"{own[item]} values; name the tensors to explode, others are repeated"
+                f"{own[item]} values; name only those of equal lengths, others are repeated"
             )
     return lengths
 

@@ -170,7 +170,8 @@ def test_inner_lists_and_rows_of_columns(lod: Lod, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ([], "item 0: day and tags have lists of 2 and 1 values; name the tensors to explode, "),
+        ([], "item 0: day and tags have lists of 2 and 1 values; name only those of equal lengths"),
+        (["tags", "day"], "tags and day have lists of 1 and 2 values; name only those of equal "),
         (["n"], "n: expected lists, found one value for each item"),
         (["user", "day"], "user: expected lists, found one value for each item"),
         (["pages"], "no tensor named 'pages'"),
