@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from lodcli.commands.choose.item_values import both_valid, valid_of
-from lodcli.expressions.exactness import require_exact
 from lodcli.expressions.functions import rounded
 from lodcli.kernels.dtypes import has_nan
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
@@ -162,16 +161,27 @@ def _require_exact(
     """Raise InvalidDataError if a chosen whole number is not exact in the dtype of the result.
 
     Args:
-        values: of which one is chosen.
+        values: of which one is chosen; numbers have the precision of floats beside them.
         chosen: where each of them is chosen.
-        dtype: of the result.
+        dtype: which holds all whole numbers of 32 bits, as NumPy's common dtypes do.
     """
     arrays = [one.values if isinstance(one, LoDTensor) else np.asarray(one) for one in values]
-    known = list(chosen)
-    for place, one in enumerate(values):
+    floats = any(has_nan(array.dtype) for array in arrays)
+    for one, array, where in zip(values, arrays, chosen, strict=True):
+        wide = array.dtype.kind in "iu" and array.dtype.itemsize == 8 and has_nan(dtype)
+        if not wide or (floats and not isinstance(one, LoDTensor)):
+            continue
+        near = array.astype(dtype).real.astype(np.float64)
+        held = near < float(np.iinfo(array.dtype).max)  # a float above has no such whole number
+        lost = where & (np.where(held, near, 0).astype(array.dtype) != array)
         if isinstance(one, LoDTensor) and one.nulls.rows is not None:
-            known[place] = known[place] & _beside_rows(one.nulls.rows, one.values.ndim)
-    require_exact(arrays, known, dtype)
+            lost = lost & _beside_rows(one.nulls.rows, array.ndim)
+        if lost.any():
+            number = np.broadcast_to(array, lost.shape)[lost][0]
+            how = "lod cast makes them of one dtype"
+            raise InvalidDataError(
+                f"{number} is not exact in {dtype}, the dtype of both sides; {how}"
+            )
 
 
 def aligned(*tensors: LoDTensor) -> tuple[LoDTensor, ...]:
@@ -217,13 +227,12 @@ def stacked(values: Sequence[Values]) -> LoDTensor:
 
     Raises:
         ShapeMismatchError: sequences of different lengths.
-        InvalidDataError: a number that does not fit the dtype, or a whole one that it rounds.
+        InvalidDataError: a number that does not fit the dtype.
     """
     given = [one.to_device("cpu") if isinstance(one, LoDTensor) else one for one in values]
     tensors = [one for one in given if isinstance(one, LoDTensor)]
     deep = max(tensors, key=lambda one: one.lod.n_levels)
     beside, dtype = LoDTensor(np.zeros((deep.rows, 1)), deep.lod), _common_dtype(given)
-    _require_exact(given, [np.True_] * len(given), dtype)
     filled = [
         one if isinstance(one, LoDTensor) else LoDTensor(np.full(deep.rows, one, dtype), deep.lod)
         for one in given
