@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.commands.choose.item_values import both_valid, valid_of
+from lodcli.expressions.exactness import require_exact
 from lodcli.expressions.functions import rounded
 from lodcli.kernels.dtypes import has_nan
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
@@ -161,27 +162,16 @@ def _require_exact(
     """Raise InvalidDataError if a chosen whole number is not exact in the dtype of the result.
 
     Args:
-        values: of which one is chosen; numbers have the precision of floats beside them.
+        values: of which one is chosen.
         chosen: where each of them is chosen.
-        dtype: which holds all whole numbers of 32 bits, as NumPy's common dtypes do.
+        dtype: of the result.
     """
     arrays = [one.values if isinstance(one, LoDTensor) else np.asarray(one) for one in values]
-    floats = any(has_nan(array.dtype) for array in arrays)
-    for one, array, where in zip(values, arrays, chosen, strict=True):
-        wide = array.dtype.kind in "iu" and array.dtype.itemsize == 8 and has_nan(dtype)
-        if not wide or (floats and not isinstance(one, LoDTensor)):
-            continue
-        near = array.astype(dtype).real.astype(np.float64)
-        held = near < float(np.iinfo(array.dtype).max)  # a float above has no such whole number
-        lost = where & (np.where(held, near, 0).astype(array.dtype) != array)
+    known = list(chosen)
+    for place, one in enumerate(values):
         if isinstance(one, LoDTensor) and one.nulls.rows is not None:
-            lost = lost & _beside_rows(one.nulls.rows, array.ndim)
-        if lost.any():
-            number = np.broadcast_to(array, lost.shape)[lost][0]
-            how = "lod cast makes them of one dtype"
-            raise InvalidDataError(
-                f"{number} is not exact in {dtype}, the dtype of both sides; {how}"
-            )
+            known[place] = known[place] & _beside_rows(one.nulls.rows, one.values.ndim)
+    require_exact(arrays, known, dtype)
 
 
 def aligned(*tensors: LoDTensor) -> tuple[LoDTensor, ...]:
@@ -227,7 +217,7 @@ def stacked(values: Sequence[Values]) -> LoDTensor:
 
     Raises:
         ShapeMismatchError: sequences of different lengths.
-        InvalidDataError: a number that does not fit the dtype.
+        InvalidDataError: a number that does not fit the dtype, or a whole one that it rounds.
     """
     given = [one.to_device("cpu") if isinstance(one, LoDTensor) else one for one in values]
     tensors = [one for one in given if isinstance(one, LoDTensor)]
@@ -242,8 +232,11 @@ def stacked(values: Sequence[Values]) -> LoDTensor:
         for one in filled
     ]
     parts = [aligned(beside, one)[1] for one in flat]
-    data = np.concatenate([one.values for one in parts], axis=1, dtype=dtype, casting="unsafe")
     rows_valid = functools.reduce(both_valid, (one.nulls.rows for one in parts))
+    known: Any = np.True_ if rows_valid is None else _beside_rows(rows_valid, 2)
+    sides = [b if isinstance(a, LoDTensor) else a for a, b in zip(given, parts, strict=True)]
+    _require_exact(sides, [known] * len(sides), dtype)
+    data = np.concatenate([one.values for one in parts], axis=1, dtype=dtype, casting="unsafe")
     return _with_masks(LoDTensor(data, parts[0].lod), parts, rows_valid)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from lodcli.expressions.exactness import require_exact
 from lodcli.expressions.functions import COMPARISONS, GROWING, rounded
 from lodcli.kernels.dtypes import has_nan, is_float
 from lodcli.kernels.errors import InvalidDataError
@@ -217,7 +218,7 @@ def chosen(condition: Values, left: Values | None, right: Values | None, first: 
         first: the number of the first item, for messages.
 
     Raises:
-        InvalidDataError: they have different rows.
+        InvalidDataError: they have different rows, or their common dtype rounds a chosen one.
     """
     given = [one for one in (condition, left, right) if one is not None]
     rows = _common_rows(given, first)
@@ -232,9 +233,9 @@ def chosen(condition: Values, left: Values | None, right: Values | None, first: 
         sides.append(np.zeros((), np.int64) if one is None else _repeated(one, one.number, rows))
     true, a, b = _in_axes(true, *_of_one_kind(sides[0], sides[1]))
     data = np.where(true, a, b)
-    known = np.where(
-        true, *(one.reshape(one.shape + (1,) * (data.ndim - one.ndim)) for one in valid)
-    )
+    valid = [_in_so_many_axes(one, data.ndim) for one in valid]
+    _require_exact(sides, (true & valid[0], ~true & valid[1]), data)
+    known = np.where(true, *valid)
     if known.ndim > 1:  # a row of several values is null as a whole
         known = np.asarray(known.all(axis=tuple(range(1, known.ndim))))
     items = functools.reduce(both_valid, (one.items for one in given))
@@ -250,7 +251,7 @@ def coalesced(left: Values, right: Values, first: int) -> Values:
         first: the number of the first item, for messages.
 
     Raises:
-        InvalidDataError: they have different rows.
+        InvalidDataError: they have different rows, or their common dtype rounds a chosen one.
     """
     rows = left.rows if left.rows is not None else right.rows
     masks = [
@@ -267,7 +268,20 @@ def coalesced(left: Values, right: Values, first: int) -> Values:
 
     found = combined(chosen, replace(left, valid=None), replace(right, valid=None), first)
     valid = masks[0] | masks[1]
+    wheres = [_in_so_many_axes(one, found.data.ndim) for one in (masks[0], ~masks[0] & masks[1])]
+    sides = [_repeated(one, one.number, rows) for one in (left, right)]
+    _require_exact(sides, wheres, found.data)
     return replace(found, valid=None if valid.all() else valid)
+
+
+def _require_exact(sides: Sequence[Array], wheres: Sequence[Mask], data: Array) -> None:
+    """Raise InvalidDataError if a whole number of a side, where it is chosen, is not in data."""
+    require_exact([_in_so_many_axes(one, data.ndim) for one in sides], wheres, data.dtype)
+
+
+def _in_so_many_axes(array: Array, ndim: int) -> Array:
+    """Return an array with further axes of length 1; a number () as it is."""
+    return array.reshape(array.shape + (1,) * (ndim - array.ndim)) if array.ndim else array
 
 
 def elementwise(function: np.ufunc, values: Values) -> Values:

@@ -349,7 +349,7 @@ def test_a_number_that_becomes_infinite_is_an_error(
 WIDE = 2**53 + 1
 # Of whole numbers that float64 rounds, in a choice that is float64: the one in the error, or the
 # values.
-OF_WIDE: dict[str, int | list[float]] = {
+OF_WIDE: dict[str, int | list[Any]] = {
     "p if i == 0 else q": 2**63 + 1,
     "q if i == 0 else p": [-1.0, 5.0, 6.0],
     "q if i > 0 else p": 2**63 + 1,
@@ -367,29 +367,90 @@ OF_WIDE: dict[str, int | list[float]] = {
     "f if i < 2 else 9007199254740993": [0.5, 1.5, 2.0**53],
     "n if i > 0 else n": [WIDE, -WIDE, 2**60],
     "1 if n == 9007199254740993 else 0.5": [1.0, 0.5, 0.5],
+    "stack(i, n, f)": WIDE,
+    "stack(p, i)": 2**63 + 1,
+    "stack(f, 9007199254740993)": [[0.5, 2.0**53], [1.5, 2.0**53], [2.5, 2.0**53]],
+    "stack(q, m, f)": [None, [2.0, 7.0, 1.5], [3.0, 8.0, 2.5]],
+    "stack(e, n)": [[], [], [[0.5, 2.0**60]]],
 }
 
 
-@pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("text", OF_WIDE)
-def test_a_choice_rounds_no_whole_numbers(lod: Lod, text: str) -> None:
+def write_wide() -> None:
     content = {
         "p": LoDTensor(np.array([2**63 + 1, 5, 6], np.uint64)),
         "q": LoDTensor(np.array([-1, 2, 3])),
         "n": LoDTensor(np.array([WIDE, -WIDE, 2**60])),
         "m": LoDTensor.from_lists([None, 7, 8]),
+        "w": LoDTensor.from_lists([WIDE, None, None]),
+        "o": LoDTensor.from_lists([None, 0.5, 1.5]),
         "f": LoDTensor(np.array([0.5, 1.5, 2.5])),
         "c": LoDTensor(np.zeros(3, np.complex64)),
         "l": LoDTensor.from_lists([[], [], [-WIDE]]),
+        "e": LoDTensor.from_lists([[], [], [0.5]]),
         "i": LoDTensor(np.arange(3)),
     }
     io.write("w.lod.h5", content)
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("text", OF_WIDE)
+def test_a_choice_rounds_no_whole_numbers(lod: Lod, text: str) -> None:
+    write_wide()
     done = lod("apply", text, "w.lod.h5", "-o", "out.lod.h5")
     wanted = OF_WIDE[text]
     if isinstance(wanted, int):
         assert done.code == 2
-        assert f": {wanted} is not exact in float64, the dtype of " in done.stderr
+        assert f": {wanted} is not exact in float64, the common dtype of " in done.stderr
         assert not Path("out.lod.h5").exists()
     else:
         assert (done.code, done.stderr) == (0, "")
         assert tensor("out.lod.h5").to_list() == wanted
+
+
+# The number in the error of `lod filter`, or the kept i. Long doubles hold uint64 beside int64.
+FILTERED: dict[str, int | list[int]] = {
+    "(n if i == 0 else f) == 9007199254740992": WIDE,
+    "(n if i == 0 else 0.5) == 9007199254740993": WIDE,
+    "(n if i == 2 else f) == 1152921504606846976": [2],
+    "(f if i < 2 else 9007199254740993) > 1": [1, 2],
+    "(p if i == 0 else q) == 9223372036854775809": [0],
+    "(p if i == 0 else f) > 0": 2**63 + 1,
+    "(p - 2 if i == 0 else f) > 0": 2**63 - 1,
+    "(p + 1 if i == 0 else f) > 0": 2**63 + 2,
+    "(p + 0.5 if i > 0 else f) > 2": [1, 2],
+    "(n if i == 2 else c) != 0": [2],
+    "(n if i == 1 else c) != 0": -WIDE,
+    "(n if i == 1 else None) == -9007199254740993": [1],
+    "coalesce(m, 0.5) > 7": [2],
+    "coalesce(m, f) > 7": [2],
+    "coalesce(m, n) == 9007199254740993": [0],
+    "coalesce(w, 0.5) > 0": WIDE,
+    "coalesce(w, f) > 0": WIDE,
+    "coalesce(o, n) > 0": WIDE,
+    "any(coalesce(e, n) == 0.5)": [2],
+    "any((e if i == 2 else l) > 0)": [2],
+    "any((l if i == 2 else e) > 0)": -WIDE,
+}
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("text", FILTERED)
+def test_a_choice_of_filter_rounds_no_whole_numbers(lod: Lod, text: str) -> None:
+    write_wide()
+    done = lod("filter", "w.lod.h5", text, "-qo", "out.lod.h5")
+    wanted = FILTERED[text]
+    if isinstance(wanted, int):
+        assert done.code == 2
+        kind = "complex128" if "else c" in text else "float64"
+        assert f": {wanted} is not exact in {kind}, the common dtype of " in done.stderr
+    else:
+        assert (done.code, done.stderr) == (0, "")
+        assert tensor("out.lod.h5", "i").to_list() == wanted
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_sort_key_rounds_no_whole_numbers(lod: Lod) -> None:
+    write_wide()
+    done = lod("sort", "w.lod.h5", "--by", "coalesce(w, 0.5)", "-o", "out.lod.h5")
+    assert done.code == 2
+    assert f"--by, column 1: {WIDE} is not exact in float64" in done.stderr
