@@ -31,9 +31,10 @@ def require_exact(values: Sequence[Array], chosen: Sequence[Any], dtype: np.dtyp
         return
     floats = any(has_nan(one.dtype) for one in values)
     for one, where in zip(values, chosen, strict=True):
-        if floats and not one.ndim:
+        inexact = None if floats and not one.ndim else _inexact(one, dtype)
+        if inexact is None:
             continue
-        lost = where & _inexact(one, dtype)
+        lost = where & inexact
         if lost.any():
             number = int(np.broadcast_to(one, lost.shape)[lost][0])
             how = "lod cast makes them of one dtype"
@@ -42,14 +43,20 @@ def require_exact(values: Sequence[Array], chosen: Sequence[Any], dtype: np.dtyp
             )
 
 
-def _inexact(values: Array, dtype: np.dtype[Any]) -> Mask:
-    """Return where values are whole numbers of 64 bits that a dtype of floats rounds."""
+def _inexact(values: Array, dtype: np.dtype[Any]) -> Mask | None:
+    """Return where values are whole numbers that a dtype of floats rounds; None for nowhere."""
+    # No array is made here but from values, which may be on a GPU.
+    near: Array
+    lost: Mask
     if values.dtype == np.longdouble:  # of arithmetic in `lod filter`
         whole = np.where(np.abs(values) <= _MOST, values, 0)
         whole = np.where(np.rint(whole) == whole, whole, 0)
-        return np.asarray(whole.astype(dtype).real.astype(np.longdouble) != whole)
+        near = whole.astype(dtype).real
+        lost = near.astype(np.longdouble) != whole
+        return lost
     if values.dtype.kind not in "iu" or values.dtype.itemsize < 8:
-        return np.zeros(values.shape, np.bool_)
+        return None
     near = values.astype(dtype).real.astype(np.float64)
     held = near < float(np.iinfo(values.dtype).max)  # a float above has no such whole number
-    return np.asarray(np.where(held, near, 0).astype(values.dtype) != values)
+    lost = np.where(held, near, 0).astype(values.dtype) != values
+    return lost
