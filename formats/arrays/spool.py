@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import mmap
 from collections.abc import Iterator
-from typing import IO
+from dataclasses import dataclass
+from typing import IO, Any
 
 import numpy as np
 
@@ -15,7 +17,7 @@ from lodcli.kernels.platform import files
 
 # Buffer size per array, so that short batches do not create short extents.
 _HELD_BYTES = 16 << 10
-# Of maps, for any dtype.
+# Of stored arrays, for any dtype.
 _ALIGNMENT = 64
 
 
@@ -30,6 +32,7 @@ class Spool:
         self._output = output
         self._file: IO[bytes] | None = None
         self._end = 0
+        self._map: mmap.mmap | None = None
 
     @property
     def fd(self) -> int:
@@ -46,17 +49,29 @@ class Spool:
             files.write_all(fd, view)
         return start
 
-    def mapped(self, data: Array) -> Array:
-        """Write an array to the file, and return a read-only map of it."""
+    def store(self, data: Array) -> StoredArray:
+        """Write an array to the file."""
         self.append(memoryview(bytes(-self._end % _ALIGNMENT)))
         start = self._end
         for block in byte_blocks(data):
             self.append(block.data)
-        if self._end == start:
-            return data
-        whole = mmap.mmap(self.fd, 0, access=mmap.ACCESS_READ)
-        stored = np.frombuffer(whole, data.dtype.newbyteorder("<"), data.size, start)
-        return stored.reshape(data.shape)
+        return StoredArray(self, start, data.dtype.newbyteorder("<"), data.shape)
+
+    def map(self) -> mmap.mmap:
+        """Return a read-only map of the file, the same one until the file grows.
+
+        A map has a descriptor of its own: one for each array would exceed the open-file limit.
+        """
+        if self._map is None or len(self._map) < self._end:
+            with self._output.naming(spooling=True):
+                self._map = mmap.mmap(self.fd, 0, access=mmap.ACCESS_READ)
+        return self._map
+
+    def clear(self) -> None:
+        """Remove the file if there is one, and begin another; maps of it stay valid."""
+        self.close()
+        self._file = self._map = None
+        self._end = 0
 
     def close(self) -> None:
         """Remove the file."""
@@ -68,6 +83,23 @@ class Spool:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+@dataclass(frozen=True)
+class StoredArray:
+    """An array that was written to a Spool as a whole."""
+
+    spool: Spool
+    start: int
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+    def mapped(self) -> Array:
+        """Return it as a read-only map of the file."""
+        if (size := math.prod(self.shape)) == 0:
+            return np.empty(self.shape, self.dtype)
+        flat = np.frombuffer(self.spool.map(), self.dtype, size, self.start)
+        return flat.reshape(self.shape)
 
 
 class SpooledArray:

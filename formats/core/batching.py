@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from lodcli.formats.arrays.budget import ITEM_COPIES, batch_bytes, fits, require_items_fit
-from lodcli.formats.arrays.spool import Spool
+from lodcli.formats.arrays.spool import Spool, StoredArray
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Batch, Item, Schema, TensorSpec, outline, tensor_of
@@ -17,7 +17,10 @@ from lodcli.formats.items.taking import part
 from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Marks
+from lodcli.kernels.tensor.nulls import Nulls
 
 # Rows that wait in memory for those of other tensors, at most.
 WAITING_BYTES = 64 << 20
@@ -237,51 +240,72 @@ def aligned(
         added_bytes = 0
         for batch in batches:
             for name, item in batch.items():
-                if len(tensor := tensor_of(item)):
-                    waiting[name].append(_Waiting(tensor))
+                if count := len(tensor := tensor_of(item)):
+                    waiting[name].append(_Waiting(tensor, 0, count))
                     missing.discard(name)
                     added_bytes += tensor.values.nbytes
             while not missing:
-                count = min(len(parts[0].tensor) - parts[0].start for parts in waiting.values())
+                count = min(parts[0].stop - parts[0].start for parts in waiting.values())
                 found = {name: _taken(parts, count) for name, parts in waiting.items()}
                 missing.update(name for name, parts in waiting.items() if not parts)
                 yield from _even_parts(found, count, limit_bytes)
+                del found
+                # Parts in the file are older than those in memory: they come first.
+                if not any(parts and parts[0].in_file for parts in waiting.values()):
+                    spool.clear()
             if added_bytes > WAITING_BYTES:
                 added_bytes = _spilled(waiting.values(), spool)
         for name, parts in waiting.items():
             while parts:
-                yield {name: _taken(parts, len(parts[0].tensor) - parts[0].start)}
+                yield {name: _taken(parts, parts[0].stop - parts[0].start)}
+
+
+@dataclass(frozen=True)
+class _Spilled:
+    """A tensor whose rows are in a file."""
+
+    rows: StoredArray
+    lod: LoD
+    marks: Marks
+    nulls: Nulls
+
+    def mapped(self) -> LoDTensor:
+        return LoDTensor(self.rows.mapped(), self.lod, self.marks, self.nulls)
 
 
 @dataclass
 class _Waiting:
-    """A part of a tensor whose items from `start` on wait for those of other tensors."""
+    """A part of a tensor whose items [start, stop) wait for those of other tensors."""
 
-    tensor: LoDTensor
-    start: int = 0
+    tensor: LoDTensor | _Spilled
+    start: int
+    stop: int
     in_file: bool = False
 
 
 def _taken(parts: deque[_Waiting], count: int) -> LoDTensor:
     """Return this many items of the first tensor that wait, and remove them."""
     first = parts[0]
+    if isinstance(first.tensor, _Spilled):
+        first.tensor = first.tensor.mapped()
     start, first.start = first.start, first.start + count
-    if first.start == len(first.tensor):
+    if first.start == first.stop:
         parts.popleft()
-    return first.tensor if count == len(first.tensor) else first.tensor[start : first.start]
+    return first.tensor if count == first.stop else first.tensor[start : first.start]
 
 
 def _spilled(waiting: Iterable[Iterable[_Waiting]], spool: Spool) -> int:
     """Move rows to a file if too many wait in memory; return the bytes of those that do then."""
-    held = [one for parts in waiting for one in parts if not one.in_file]
-    held_bytes = sum(one.tensor.values.nbytes for one in held)
+    waiting_parts = (one for parts in waiting for one in parts if not one.in_file)
+    held = [(one, one.tensor) for one in waiting_parts if isinstance(one.tensor, LoDTensor)]
+    held_bytes = sum(tensor.values.nbytes for _, tensor in held)
     if held_bytes <= WAITING_BYTES // 2:
         return held_bytes
-    for one in held:
-        tensor = one.tensor[one.start :]
-        rows = spool.mapped(tensor.values)
-        one.tensor = LoDTensor(rows, tensor.lod, tensor.marks, tensor.nulls)
-        one.start, one.in_file = 0, True
+    for one, whole in held:
+        tensor = whole[one.start :]
+        rows = spool.store(tensor.values)
+        one.tensor = _Spilled(rows, tensor.lod, tensor.marks, tensor.nulls)
+        one.start, one.stop, one.in_file = 0, one.stop - one.start, True
     return 0
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import resource
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -139,15 +137,6 @@ def test_any_byte_but_0_of_foreign_memory_is_true(file: str, tmp_path: Path) -> 
         write(tmp_path / file, schema, [items])
         assert read(tmp_path / file)["b"].data.view(np.uint8).tolist() == [0, 1, 1]
         (tmp_path / file).unlink()
-
-
-@pytest.fixture
-def few_files() -> Iterator[None]:
-    """Let the process open 100 files at most."""
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (100, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 @pytest.mark.parametrize("file", [name for name in WRITERS if not name.startswith("cu.")])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import IO
 from unittest import mock
 
 import numpy as np
@@ -120,6 +122,20 @@ def test_memory_for_writing_nulls_as_json_is_that_of_their_rows(
     assert many - few < 4_000 * 60
 
 
+def _write_after_another(path: Path, rows: int, count: int) -> None:
+    """Write all batches of one tensor before those of another."""
+
+    def batches() -> Iterator[Batch]:
+        for column in ("a", "b"):
+            for number in range(count):
+                yield {column: LoDTensor(np.full(rows, float(number)))}
+
+    schema = tuple(
+        spec.uncounted() for spec in schema_of({"a": LoDTensor([0.5]), "b": LoDTensor([0.5])})
+    )
+    io.write_batches(path, schema, batches(), overwrite=True)
+
+
 @pytest.mark.parametrize("name", ["t.csv", "t.jsonl", "t.tar"])
 def test_rows_that_wait_for_those_of_other_tensors_are_in_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
@@ -128,15 +144,7 @@ def test_rows_that_wait_for_those_of_other_tensors_are_in_a_file(
     rows = 5_000
 
     def write(count: int) -> None:
-        def batches() -> Iterator[Batch]:
-            for column in ("a", "b"):
-                for number in range(count):
-                    yield {column: LoDTensor(np.full(rows, float(number)))}
-
-        schema = tuple(
-            spec.uncounted() for spec in schema_of({"a": LoDTensor([0.5]), "b": LoDTensor([0.5])})
-        )
-        io.write_batches(tmp_path / name, schema, batches(), overwrite=True)
+        _write_after_another(tmp_path / name, rows, count)
 
     write(1)
     few, many = (peak_bytes_of(partial(write, count)) for count in (10, 20))
@@ -145,3 +153,41 @@ def test_rows_that_wait_for_those_of_other_tensors_are_in_a_file(
         for tensor in file.read().values():
             expected = np.repeat(np.arange(20.0), rows)
             np.testing.assert_array_equal(tensor.data, expected)
+
+
+def test_more_batches_wait_in_a_file_than_files_may_be_open(
+    tmp_path: Path, few_files: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batching, "WAITING_BYTES", 1 << 10)
+    _write_after_another(tmp_path / "t.csv", 200, 300)
+    found = lodcli.read_all(tmp_path / "t.csv")
+    for tensor in found.values():
+        np.testing.assert_array_equal(tensor.data, np.repeat(np.arange(300.0), 200))
+
+
+def test_the_file_of_waiting_rows_is_removed_when_none_are_left_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batching, "WAITING_BYTES", 1 << 10)
+    rows, rounds = 1_000, 8
+    batches: list[Batch] = [
+        {name: LoDTensor(np.full(rows, float(number)))} for number in range(rounds) for name in "ab"
+    ]
+    files: list[IO[bytes]] = []
+    sizes = []
+    kept = []
+    with Output(tmp_path / "target") as output:
+        spool = output.spool
+
+        def recorded(*, buffering: int = -1) -> IO[bytes]:
+            files.append(spool(buffering=buffering))
+            return files[-1]
+
+        monkeypatch.setattr(output, "spool", recorded)
+        schema = schema_of({"a": LoDTensor([0.5]), "b": LoDTensor([0.5])})
+        for batch in aligned(schema, batches, None, output):
+            kept.append(batch)
+            sizes.append(sum(os.fstat(file.fileno()).st_size for file in files if not file.closed))
+    assert sizes == [rows * 8] * rounds
+    # Rows of removed files stay valid.
+    assert [batch["a"].data[-1] for batch in kept] == list(range(rounds))
