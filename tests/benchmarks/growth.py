@@ -58,6 +58,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         "merge a.lod.h5::data c.lod.h5 -o OUT.lod.h5",
         "join labels.lod.h5 names.lod.h5 --on label -o OUT.lod.h5",
         "group labels.lod.h5 --by label -o OUT.lod.h5",
+        "explode a.lod.h5 -o OUT.lod.h5",
         "split a.lod.h5 --by fractions 0.9,0.1 --seed 1 -o OUT-{}.lod.h5",
         "shard a.lod.h5 OUT --shards 4",
     ),

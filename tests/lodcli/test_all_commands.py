@@ -70,8 +70,8 @@ def test_the_examples_of_a_help_follow_its_summary() -> None:
     for name, command in leaves(group):
         parts = re.split(r"\n\s*\n", command.help or "")
         if found := [place for place, part in enumerate(parts) if "Examples:" in part]:
-            # Before those of an op is its equation.
-            assert found == [1 + name.startswith("apply ")], name
+            # Before those of an op are its equation and what the letters in it are.
+            assert found == [1 + 2 * name.startswith("apply ")], name
 
 
 def test_an_output_file_has_the_same_options_everywhere() -> None:

@@ -151,8 +151,8 @@ def op_command(entry: OpEntry, *, chained: bool = False) -> click.Command:
         cls=OpCommand,
         short_help=entry.summary,
         help=(
-            f"Return {entry.summary}.\n\n\b\n  {entry.equation}\n\n"
-            f"\b\nExamples:\n  {example(entry, own)}\n\n{_LETTERS}"
+            f"Return {entry.summary}.\n\n\b\n  {entry.equation}\n\n{_LETTERS}\n\n"
+            f"\b\nExamples:\n  {example(entry, own)}"
         ),
         params=[
             click.Argument(

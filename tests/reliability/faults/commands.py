@@ -152,6 +152,7 @@ COMMANDS: dict[str, Command] = {
         "t.lod.h5", "join", "signs.lod.h5", "signs.lod.h5", "--on", "label", "--how", "semi"
     ),
     "group": _file("t.lod.h5", "group", "signs.lod.h5", "--by", "label", "--order", "first"),
+    "explode": _file("t.lod.h5", "explode", _WORDS),
     "filter": _file("t.lod.h5", "filter", _WORDS, "length() > 1"),
     "select": _file("t.lod.h5", "select", "signs.lod.h5", "label"),
     "drop": _file("t.lod.h5", "drop", "signs.lod.h5", "label"),
