@@ -1,4 +1,4 @@
-"""Every rule of docs/formats/lod.dataset.md has a folder that breaks it, and the error that names it."""
+"""Every rule of docs/formats/lod.dataset.md has a folder that breaks it, and the error for it."""
 
 from __future__ import annotations
 

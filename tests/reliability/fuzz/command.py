@@ -1,4 +1,4 @@
-"""`python -m tests.reliability --fuzz`: all bases, and the table of docs/internals/reliability.md."""
+"""`python -m tests.reliability --fuzz`: all bases, and the table of internals/reliability.md."""
 
 from __future__ import annotations
 
