@@ -20,7 +20,13 @@ class Wrapped(Source):
 
     Args:
         inner: the open file.
+
+    Attributes:
+        option: the option for reading that changes rows, which are then read in order; None if
+            rows are as in the file.
     """
+
+    option: str | None = None
 
     def __init__(self, inner: Source) -> None:
         self._inner = inner
@@ -28,6 +34,11 @@ class Wrapped(Source):
         self.left_out = inner.left_out
         self.records = inner.records
         self.attributes = inner.attributes
+
+    @property
+    def inner(self) -> Source:
+        """The open file."""
+        return self._inner
 
     @property
     def checksums(self) -> str | None:  # type: ignore[override]

@@ -17,6 +17,7 @@ from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.io import write_batches
 from lodcli.formats.core.limits import Limited
 from lodcli.formats.core.schema import Batch, Schema, find_all
+from lodcli.formats.core.wrapped import Wrapped
 from lodcli.formats.values.relabelled import Relabelled
 from lodcli.formats.values.relabelled_in_place import RelabelledInPlace
 
@@ -38,6 +39,17 @@ def in_place(source: Source, names: Sequence[str]) -> IndexedSource | None:
     if isinstance(inner, IndexedSource) and inner.reads_in_place(names):
         return inner
     return None
+
+
+def options_in_order(source: Source) -> list[str]:
+    """Return the options without which `in_place` returns a source; none if nothing helps."""
+    found: list[str] = []
+    while isinstance(source, Wrapped):
+        if source.option is not None and source.option not in found:
+            found.insert(0, source.option)
+        source = source.inner
+    names = [spec.name for spec in source.schema if not spec.array]
+    return found if isinstance(source, IndexedSource) and source.reads_in_place(names) else []
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 
 from lodcli.formats.core.errors import naming
-from lodcli.formats.core.io import open_file
+from lodcli.formats.core.io import OpenFile, open_file
 from lodcli.formats.core.limits import Limits
 from lodcli.formats.core.options import ReadKeywords, read_options
 from lodcli.formats.core.schema import Schema
-from lodcli.formats.items.indexed_copy import in_place, indexed
+from lodcli.formats.items.indexed_copy import in_place, indexed, options_in_order
 from lodcli.formats.items.items import Items
 from lodcli.formats.items.sharing import Shared, sharing, with_equal_levels
 from lodcli.formats.items.taking import taken
@@ -99,7 +99,8 @@ class Dataset(torch.utils.data.Dataset[Any]):
             processes share the page cache; see `lodcli.read`.
 
     Raises:
-        UnsupportedError: the format cannot be read in any order, or not with `levels`.
+        UnsupportedError: the format cannot be read in any order, or not with an option
+            that changes rows, such as `dtype`.
         SelectionError, OSError, LodError: see `lodcli.read`.
 
     >>> hours = Dataset("samples/events.jsonl", level=1, in_memory=True)
@@ -206,11 +207,7 @@ class _Opened:
             source = in_place(file.source, names)
             if source is None:
                 if not dataset._in_memory:
-                    how = " with levels=" if options.levels else ""
-                    raise UnsupportedError(
-                        f"{file.input.label}: {file.kind.name}{how} cannot be read in any order; "
-                        "convert it to lod.h5, or give in_memory=True"
-                    )
+                    raise _in_order(file)
                 source = files.enter_context(indexed(file.source, names))
             schema = source.schema
             shared = dataset._shared(with_equal_levels(schema, source.lods) if inner else schema)
@@ -230,6 +227,20 @@ class _Opened:
             self.files = ExitStack() if self.tensors is not None else files.pop_all()
             # Closed at the latest before the interpreter clears its modules.
             weakref.finalize(self, self.files.close)
+
+
+def _in_order(file: OpenFile) -> UnsupportedError:
+    """Return the error for a file that cannot be read in any order, with what helps."""
+    what, remedies = file.kind.name, ["give in_memory=True"]
+    if given := options_in_order(file.source):
+        listed = " and ".join(f"{option}=" for option in given)
+        what = f"{what} with {listed}"
+        remedies.insert(0, f"leave out {listed}")
+    elif file.kind.name != "lod.h5":
+        remedies.insert(0, "convert it to lod.h5")
+    return UnsupportedError(
+        f"{file.input.label}: {what} cannot be read in any order; {', or '.join(remedies)}"
+    )
 
 
 def _value(item: Any) -> Any:

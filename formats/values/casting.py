@@ -56,6 +56,8 @@ class Cast(Wrapped):
         UnsupportedError: a tensor that cannot have the dtype; names it.
     """
 
+    option = "dtype"
+
     def __init__(self, inner: Source, dtypes: Dtypes, *, rounded: bool, flag: str) -> None:
         super().__init__(inner)
         self._dtypes = dtypes

@@ -37,6 +37,8 @@ class InnerAxes(Wrapped):
             another length, or a null within a row. Names it.
     """
 
+    option = "levels"
+
     def __init__(self, inner: Source, kept: Mapping[str, int]) -> None:
         super().__init__(inner)
         self._kept = dict(kept)

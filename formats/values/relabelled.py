@@ -97,6 +97,8 @@ def with_marks(source: Source, values: str, only: str | None) -> Source:
 class _InWords(Wrapped):
     """A source with text instead of categories."""
 
+    option = "text_levels"
+
     def __init__(self, inner: Source) -> None:
         super().__init__(inner)
         self.schema = in_words(inner.schema)
@@ -119,11 +121,11 @@ class Relabelled(Wrapped):
         olds = find_all(inner.schema, chosen)
         self._old = {spec.name: old for spec, old in zip(chosen.values(), olds, strict=True)}
         self.schema = tuple(chosen.values())
-
-    @property
-    def inner(self) -> Source:
-        """The open file."""
-        return self._inner
+        changed = (
+            self._old[one.name].marks.of_values != one.marks.of_values for one in self.schema
+        )
+        if any(changed):
+            self.option = "text_levels"
 
     def names_in_file(self, names: Iterable[str]) -> dict[str, str] | None:
         """Return the names of tensors in the file, by those here; None if rows must be checked."""

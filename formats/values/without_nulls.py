@@ -67,6 +67,8 @@ class WithoutNulls(Wrapped):
             requested tensors drops the item from all of them.
     """
 
+    option = "nulls"
+
     def __init__(self, inner: Source, how: str, *, records: bool) -> None:
         super().__init__(inner)
         self._how = how

@@ -24,6 +24,7 @@ from lodcli.errors import (
     UnsupportedError,
 )
 from lodcli.formats.loading.samplers import BatchSampler
+from lodcli.kernels.tensor.marks import Categories, Marks
 
 torch: Any = pytest.importorskip("torch")
 ours: Any = lodcli.torch
@@ -110,6 +111,44 @@ def test_chosen_tensors_are_read_in_any_order_under_other_names(words: Path) -> 
         assert found.to_list() == whole["tokens"][[3, 0, 3]].to_list()
     lods = ours.Dataset(words, columns=["tokens", "marks"], levels=["s"])._open().items.lods
     assert lods["tokens"] is lods["marks"]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"dtype": "float32"}, "dtype="),
+        ({"columns": ["n", "t"], "rename": {"n": "m"}, "dtype": "float32"}, "dtype="),
+        ({"text_levels": "bytes"}, "text_levels="),
+        ({"text_levels": "text"}, "text_levels="),
+        ({"nulls": "zero", "levels": ["s"]}, "nulls="),
+        ({"text_levels": "bytes", "dtype": "float32"}, "text_levels= and dtype="),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("kind", ["lod.h5", "safetensors"])
+def test_options_that_change_rows_are_named(
+    tmp_path: Path, options: dict[str, Any], named: str, kind: str
+) -> None:
+    content = {
+        "n": LoDTensor.from_lists([[1], None]),
+        "t": LoDTensor.from_lists(["a", "b"]),
+        "c": LoDTensor(np.array([0, 1]), marks=Marks(unit=Categories(("x", "y")))),
+    }
+    path = tmp_path / f"x.{kind}"
+    lodcli.write(path, content)
+    with pytest.raises(UnsupportedError) as caught:
+        ours.Dataset(path, **options)
+    remedy = f"leave out {named}, or give in_memory=True"
+    end = f"{kind} with {named} cannot be read in any order; {remedy}"
+    assert str(caught.value) == f"{path}: {end}"
+
+
+def test_a_format_that_is_read_in_order_is_converted(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text("[1]\n[2, 3]\n")
+    remedy = "jsonl cannot be read in any order; convert it to lod.h5, or give in_memory=True"
+    with pytest.raises(UnsupportedError, match=remedy):
+        ours.Dataset(path, dtype="float32")
 
 
 @pytest.mark.parametrize("layout", ["jagged", "padded", "packed", "varlen", "lod"])
