@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import stat
@@ -111,18 +112,24 @@ class FolderOutput(Output):
         assert self.path is not None
         assert self._partial is not None
         self._refuse_existing()  # again: the target may have changed meanwhile
-        if self.path.exists():
-            if not self._exchange():
-                self._commit_set()
-            return
+        if (self.path.exists() or not self._rename()) and not self._exchange():
+            self._commit_set()
+
+    def _rename(self) -> bool:
+        """Rename to the target; return False if a folder appeared there that may be replaced."""
+        assert self.path is not None
+        assert self._partial is not None
         with shielded():
             try:
                 os.rename(self._partial, self.path)
-            except OSError:
+            except OSError as error:
                 self._refuse_existing()
+                if self.overwrite and error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                    return False
                 raise
             self._partial = None
         fsync_folder(self.path.parent)
+        return True
 
     def _exchange(self) -> bool:
         """Exchange with the old folder and remove it; return False if the system cannot."""

@@ -270,6 +270,28 @@ def test_a_folder_that_appears_meanwhile_is_refused(folder: Path) -> None:
     assert folder_in(folder) == OLD
 
 
+@pytest.mark.parametrize("write", [write_folder, write_folder_by_journal])
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_folder_that_appears_at_the_last_moment_is_as_one_that_was_there(
+    write: Callable[..., None], overwrite: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename = os.rename
+
+    def late(old: Path, new: Path) -> None:
+        monkeypatch.undo()
+        old_folder(folder)
+        rename(old, new)
+
+    monkeypatch.setattr(os, "rename", late)
+    expected: AbstractContextManager[Any] = nullcontext()
+    if not overwrite:
+        expected = pytest.raises(TargetExistsError, match="exists already")
+    with expected:
+        write(folder, overwrite=overwrite)
+    assert read_folder(folder) == folder_in(folder) == (NEW if overwrite else OLD)
+    assert not partials_in(folder)
+
+
 @pytest.mark.parametrize("name", ["photo.jpg", "t.idx.bak", "deep"])
 def test_a_folder_that_holds_something_else_is_not_replaced(name: str, folder: Path) -> None:
     old_folder(folder)
