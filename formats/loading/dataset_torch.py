@@ -45,16 +45,21 @@ class Batch(Sequence[Any]):
     Attributes:
         tensors: by name, with the items as outermost level.
         single: whether an item is the value of the only tensor, not a dict.
+        label: name of the file, or of the function, in messages.
     """
 
     tensors: Mapping[str, LoDTensor]
     single: bool
+    label: str = "collate"
 
     def __len__(self) -> int:
         return len(next(iter(self.tensors.values())))
 
     def __getitem__(self, place: Any) -> Any:
-        found = {name: _value(tensor[place]) for name, tensor in self.tensors.items()}
+        found = dict[str, Any]()
+        for name, tensor in self.tensors.items():
+            with naming(self.label, name):
+                found[name] = _value(tensor[place])
         return next(iter(found.values())) if self.single else found
 
     @classmethod
@@ -76,7 +81,7 @@ class Batch(Sequence[Any]):
 
     def take(self, places: Offsets) -> Batch:
         """Return some of the items, as another batch."""
-        return Batch(taken(self.tensors, places), self.single)
+        return Batch(taken(self.tensors, places), self.single, self.label)
 
 
 class Dataset(torch.utils.data.Dataset[Any]):
@@ -172,10 +177,11 @@ class Dataset(torch.utils.data.Dataset[Any]):
         for place in wanted[(wanted < -count) | (wanted >= count)][:1]:
             raise SelectionError(f"{shown(self._path)}: no item {place}, there are {count}")
         wanted = np.where(wanted < 0, wanted + count, wanted)
+        label = shown(self._path)
         if opened.tensors is not None:
-            return Batch(taken(opened.tensors, wanted), opened.single)
-        with naming(shown(self._path)):
-            return Batch(opened.items.gather(wanted), opened.single)
+            return Batch(taken(opened.tensors, wanted), opened.single, label)
+        with naming(label):
+            return Batch(opened.items.gather(wanted), opened.single, label)
 
     def bytes_of(self, places: Offsets) -> int | None:
         """Return the bytes of these items in the file; None if it is in memory or mapped."""
@@ -300,17 +306,24 @@ class Collate:
         offsets: dict[int, torch.Tensor] = {}
         several = len(batch.tensors) > 1
         found = {
-            name: self._formed(name, one, offsets, several=several)
+            name: self._formed(batch.label, name, one, offsets, several=several)
             for name, one in batch.tensors.items()
         }
         return next(iter(found.values())) if batch.single else found
 
     def _formed(
-        self, name: str, tensor: LoDTensor, offsets: dict[int, torch.Tensor], *, several: bool
+        self,
+        label: str,
+        name: str,
+        tensor: LoDTensor,
+        offsets: dict[int, torch.Tensor],
+        *,
+        several: bool,
     ) -> Any:
         """Return one tensor of a batch.
 
         Args:
+            label: of the batch.
             name: of the tensor.
             tensor: the items.
             offsets: of the nested tensors so far, by their index; those of equal sequences share
@@ -320,7 +333,8 @@ class Collate:
         if self.layout == "lod":
             return tensor
         if not tensor.lod.n_levels:
-            return rows_to_torch(tensor.data)
+            with naming(label, name):
+                return rows_to_torch(tensor.data)
         if (inner := tensor.lod.n_levels - 1) > 0:
             remedy = f", or with columns= that leave out {name}" if several else ""
             raise UnsupportedError(
@@ -329,11 +343,12 @@ class Collate:
                 'collate("lod"), or a Dataset with level=-1, whose items are the finest sequences'
                 f"{remedy}"
             )
-        if self.layout == "jagged":
-            found = jagged(tensor.data, tensor.lod, offsets.get(id(tensor.lod)))
-            offsets[id(tensor.lod)] = found.offsets()
-        else:
-            found = tensor.to_torch(self.layout)
+        with naming(label, name):
+            if self.layout == "jagged":
+                found = jagged(tensor.data, tensor.lod, offsets.get(id(tensor.lod)))
+                offsets[id(tensor.lod)] = found.offsets()
+            else:
+                found = tensor.to_torch(self.layout)
         return ready_to_hand(found, tensor, self.layout) if in_worker() else found
 
 

@@ -173,8 +173,30 @@ def test_collate_takes_single_items_too() -> None:
 def test_a_null_item_is_an_error(tmp_path: Path) -> None:
     lodcli.write(tmp_path / "nulls.lod.h5", LoDTensor.from_lists([1, None]))
     dataset = ours.Dataset(tmp_path / "nulls.lod.h5")
-    with pytest.raises(UnsupportedError, match=r"an item is null.*fill_nulls"):
+    with pytest.raises(UnsupportedError, match=r"nulls.lod.h5: \w+: an item is null.*fill_nulls"):
         dataset[1]
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+@pytest.mark.parametrize("layout", ["jagged", "padded", "packed", "varlen"])
+def test_an_error_about_nulls_names_file_and_tensor(
+    tmp_path: Path, layout: str, in_memory: bool
+) -> None:
+    path = tmp_path / "nulls.lod.h5"
+    lodcli.write(
+        path,
+        {"n": LoDTensor.from_lists([1, None, 3]), "l": LoDTensor.from_lists([[], [2], [None]])},
+    )
+    dataset = ours.Dataset(path, in_memory=in_memory)
+    with pytest.raises(UnsupportedError) as caught:
+        dataset[2]
+    assert str(caught.value).startswith(f"{path}: l: row <0> is null; ")
+    with pytest.raises(UnsupportedError) as caught:
+        ours.collate(layout)(dataset.__getitems__([0, 1]))
+    assert str(caught.value).startswith(f"{path}: n: row <1> is null; ")
+    with pytest.raises(UnsupportedError) as caught:
+        ours.collate(layout)(ours.Dataset(path, "l", in_memory=in_memory).__getitems__([1, 2]))
+    assert str(caught.value).startswith(f"{path}: l: row <1,0> is null; ")
 
 
 def test_collate_takes_items_of_every_dtype() -> None:
