@@ -304,7 +304,12 @@ def _value(name: str, value: Any) -> Any:
     if not isinstance(value, kind) or (kind is Integral and isinstance(value, bool)):
         raise OptionError(f"{name}: expected {expected}, found {value!r}")
     if name in _NAMES:
-        return _texts(name, (value,) if isinstance(value, str) else value) or None
+        names = _texts(name, (value,) if isinstance(value, str) else value)
+        if name == "columns" and not names:  # which could mean all as well as none
+            raise OptionError(
+                f"columns: expected at least one name, found {value!r}; omit it for all"
+            )
+        return names or None
     if name == "vocabulary":
         return Path(value)
     if name == "attributes":

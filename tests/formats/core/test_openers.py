@@ -155,6 +155,17 @@ def bfloat16() -> np.dtype[Any]:
         ({"dtype": "S3"}, OptionError, "dtype: no dtype 'S3'; there are: bfloat16, bool"),
         ({"dtype": "nonsense"}, OptionError, "dtype: no dtype 'nonsense'"),
         ({"field": [1]}, OptionError, "field: names have type str, found 1"),
+        (
+            {"columns": []},
+            OptionError,
+            "columns: expected at least one name, found \\[\\]; omit it",
+        ),
+        (
+            {"columns": ()},
+            OptionError,
+            "columns: expected at least one name, found \\(\\); omit it",
+        ),
+        ({"columns": None}, None, ""),
         ({"field": 3}, OptionError, "field: expected a name or a list of names, found 3"),
         ({"rename": [("a", "b")]}, OptionError, "rename: expected a dict of new names by the"),
         ({"rename": {"a": 1}}, OptionError, "rename: names have type str, found 1"),
