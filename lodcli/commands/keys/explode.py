@@ -23,9 +23,9 @@ def command(source: Reference, tensors: tuple[str, ...], target: Target) -> None
       lod group clicks.csv --by user | lod explode - -o clicks_by_user.csv
 
     The lists of each item have equal lengths; all other tensors are repeated for each value. With
-    TENSOR (or records) only its lists are exploded, and other lists are repeated as a whole. Items
-    whose lists are empty or null are left out. Of nested lists the values are the inner lists, of
-    lists of records the records.
+    TENSOR (or records), or with SOURCE::TENSOR, only its lists are exploded, and other lists are
+    repeated as a whole. Items whose lists are empty or null are left out. Of nested lists the
+    values are the inner lists, of lists of records the records.
     """
     from lodcli.commands.choose.choosing import items_or_batches, require_shared
     from lodcli.commands.keys.exploding import exploded, exploded_schema, lists_of, tensors_of
@@ -33,7 +33,8 @@ def command(source: Reference, tensors: tuple[str, ...], target: Target) -> None
     from lodcli.shell.opened import opened
 
     with opened(source) as file, naming_file(source.label):
-        names = tensors_of(file.source.schema, tensors)
+        chosen = tensors if source.name is None else (source.name, *tensors)
+        names = tensors_of(file.source.schema, chosen)
         with items_or_batches(file, None, names) as (shared, _, batches):
             require_shared(shared, names)
             lists = lists_of(shared.schema, names)

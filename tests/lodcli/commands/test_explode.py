@@ -55,6 +55,30 @@ def test_it_is_that_of_polars(
         assert [json.loads(one) for one in Path("out.jsonl").read_text().splitlines()] == wanted
 
 
+@pytest.mark.usefixtures("rows")
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (["t.jsonl::tags"], ["t.jsonl", "tags"]),
+        (["t.jsonl::day"], ["t.jsonl", "day"]),
+        (["t.jsonl::day", "page"], ["t.jsonl", "day", "page"]),
+        (["r.jsonl::r"], ["r.jsonl", "r"]),
+        (["r.jsonl::r.q"], ["r.jsonl", "r"]),
+    ],
+    ids=str,
+)
+def test_a_tensor_of_the_source_is_exploded_alone(
+    lod: Lod, given: list[str], wanted: list[str]
+) -> None:
+    Path("r.jsonl").write_text('{"l":[1,2,3],"r":[{"q":1},{"q":2}]}\n')
+    results = []
+    for args in (given, wanted):
+        done = lod("explode", *args, "-qfo", "out.jsonl")
+        assert (done.code, done.stderr) == (0, "")
+        results.append(Path("out.jsonl").read_text())
+    assert results[0] == results[1]
+
+
 @pytest.mark.parametrize("source", ["t.jsonl", "t.lod.h5", "t.parquet", "t.lods"])
 @pytest.mark.parametrize("names", [["r"], [], ["r.t", "r.q", "r.p.a"], ["r.q", "r"]])
 @pytest.mark.parametrize("both", [False, True])
