@@ -78,7 +78,17 @@ class SelectionError(LodError, IndexError):
 
 
 class ShapeMismatchError(InvalidDataError):
-    """Two arguments that do not fit each other."""
+    """Two arguments that do not fit each other.
+
+    Attributes:
+        expected: what one of them has, in words or as a number; None if it is not known.
+        found: what the other one has.
+    """
+
+    def __init__(self, what: str, *, expected: object = None, found: object = None) -> None:
+        super().__init__(what)
+        self.expected = expected
+        self.found = found
 
 
 class EmptySequenceError(InvalidDataError):

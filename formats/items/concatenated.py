@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
+from shlex import quote
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,8 +42,7 @@ def joined_schema(schemas: Sequence[Schema], labels: Sequence[str]) -> Schema:
     first = schemas[0]
     for schema, label in zip(schemas, labels, strict=True):
         with naming_file(label):  # and no other file that is open
-            if found := _difference(first, schema):
-                raise ShapeMismatchError(f"does not fit {labels[0]}: {found}")
+            _require_fitting(first, schema, labels[0])
     joined, keys = [], LevelKeys()
     for specs in zip(*schemas, strict=True):
         parts = list(zip(*(spec.levels for spec in specs), strict=True))
@@ -159,8 +160,17 @@ def _with_all_words(
     return spec.with_words(words)
 
 
-def _difference(first: Schema, other: Schema) -> str | None:
-    """Return why two files cannot be joined, for a message; None if they can."""
+class _Difference(NamedTuple):
+    """What a tensor has, and what it is expected to have as that of the first file."""
+
+    what: str
+    found: str
+    expected: str
+    remedy: str = ""
+
+
+def _require_fitting(first: Schema, other: Schema, label: str) -> None:
+    """Raise ShapeMismatchError if a file cannot be joined to the first one, with this label."""
     names, others = [spec.name for spec in first], [spec.name for spec in other]
     # Formats without names call their only tensor so.
     nameless = len(names) == len(others) == 1 and DEFAULT_NAME in (*names, *others)
@@ -168,14 +178,22 @@ def _difference(first: Schema, other: Schema) -> str | None:
         from lodcli.formats.dataset.manifest import SIZES
 
         if SIZES in others:
-            return "it is the manifest of a dataset; name its folder, which is read as one file"
-        return f"it holds the tensors {listing(others)}, not {listing(names)}"
+            what = "it is the manifest of a dataset; name its folder, which is read as one file"
+            raise ShapeMismatchError(f"does not fit {label}: {what}")
+        found, expected = listing(others), listing(names)
+        what = f"it holds the tensors {found}, not {expected}"
+        raise ShapeMismatchError(f"does not fit {label}: {what}", expected=expected, found=found)
     for a, b in zip(first, other, strict=True):
         if a.array or b.array:
             raise SelectionError(f"{b.name} is a TensorArray; `lod pack` it first")
-        if found := _spec_difference(a, b):
-            return f"{b.name} has {found}"
-    return None
+        if differs := _spec_difference(a, b):
+            what, found, expected, remedy = differs
+            with naming(b.name):
+                raise ShapeMismatchError(
+                    f"does not fit {label}: it has {what}{found}, not {expected}{remedy}",
+                    expected=expected,
+                    found=found,
+                )
 
 
 def _joinable(marks: Marks) -> Marks:
@@ -185,21 +203,24 @@ def _joinable(marks: Marks) -> Marks:
     return dataclasses.replace(marks, unit=unit, attributes="")
 
 
-def _spec_difference(a: TensorSpec, b: TensorSpec) -> str | None:
+def _spec_difference(a: TensorSpec, b: TensorSpec) -> _Difference | None:
+    marks = _Difference("the marks ", str(b.marks), str(a.marks))
     for text, other in ((a.marks, b.marks), (b.marks, a.marks)):
         if text.is_text and isinstance(other.unit, Times):
-            return f"the marks {b.marks}, not {a.marks}; lod cast makes times of text"
+            return marks._replace(remedy="; lod cast makes times of text")
     if a.dtype != b.dtype:
-        return f"dtype {b.dtype.name}, not {a.dtype.name}"
+        numbers = not any(one.marks.of_values for one in (a, b))
+        remedy = f"; lod cast {quote(f'{b.name}={a.dtype.name}')}" if numbers else ""
+        return _Difference("dtype ", b.dtype.name, a.dtype.name, remedy)
     if a.row_shape != b.row_shape:
-        return f"rows of shape {b.row_shape}, not {a.row_shape}"
+        return _Difference("rows of shape ", str(b.row_shape), str(a.row_shape))
     if len(a.levels) != len(b.levels):
-        return f"{counted(len(b.levels), 'level')}, not {len(a.levels)}"
+        return _Difference("", counted(len(b.levels), "level"), str(len(a.levels)))
     if _joinable(a.marks) != _joinable(b.marks):
         plain = a.marks.unit is None and b.marks.unit is None
         remedy = "; lod convert --text-levels changes them" if plain else ""
-        return f"the marks {b.marks}, not {a.marks}{remedy}"
+        return marks._replace(remedy=remedy)
     for number, (one, two) in enumerate(zip(a.level_names, b.level_names, strict=True)):
         if one and two and one != two:
-            return f"a level {number} called {two}, not {one}"
+            return _Difference(f"a level {number} called ", two, one)
     return None

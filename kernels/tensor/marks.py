@@ -225,7 +225,10 @@ class Categories:
         if not self.words:
             return other
         if self.ordered or other.ordered:
-            raise InvalidDataError("ordered categories with other words have no common order")
+            raise InvalidDataError(
+                "ordered categories with other words have no common order; lod cast TENSOR=text "
+                "makes texts of them"
+            )
         known = set(self.words)
         new = tuple(word for word in other.words if word not in known)
         return Categories((*self.words, *new)) if new else self

@@ -168,7 +168,9 @@ def test_the_odd_one_is_named_before_a_row_is_read(tmp_path: Path) -> None:
     put(tmp_path / "all")
     odd = tmp_path / "all" / "part-3.jsonl"
     odd.write_text("[[1]]\n")
-    with pytest.raises(ShapeMismatchError, match=f"{odd}: does not fit .*part-1.jsonl: data has"):
+    with pytest.raises(
+        ShapeMismatchError, match=f"{odd}: data: does not fit .*part-1.jsonl: it has"
+    ):
         io.read(tmp_path / "all")
     odd.unlink()
     (tmp_path / "all" / "part-3.csv").write_text("a\n1\n")

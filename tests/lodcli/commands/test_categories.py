@@ -77,11 +77,19 @@ def test_concat_puts_words_together(lod: Lod) -> None:
     io.write("o.lod.h5", coded(["no", "yes"], 1).as_categories(["no", "yes"], ordered=True))
     done = lod("concat", "a.lod.h5", "o.lod.h5", "-o", "d.lod.h5")
     assert done.code == 1
-    assert "o.lod.h5: does not fit a.lod.h5: data has the marks category[2, ordered]" in done.stderr
+    assert (
+        "o.lod.h5: data: does not fit a.lod.h5: it has the marks category[2, ordered]"
+        in done.stderr
+    )
     io.write("q.lod.h5", coded(["no"], 0).as_categories(["no"], ordered=True))
     done = lod("concat", "o.lod.h5", "q.lod.h5", "-o", "d.lod.h5")
     assert done.code == 1
     assert "q.lod.h5: data: ordered categories with other words have no common" in done.stderr
+    assert done.stderr.endswith("; lod cast TENSOR=text makes texts of them\n")
+    for name in ("o", "q"):
+        assert lod("cast", f"{name}.lod.h5", "data=text", "-o", f"{name}t.lod.h5").code == 0
+    assert lod("concat", "ot.lod.h5", "qt.lod.h5", "-o", "d.lod.h5").code == 0
+    assert tensor("d.lod.h5", "data").to_list() == ["yes", "no"]
 
 
 def test_join_refuses_keys_of_which_one_is_text(lod: Lod) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -95,7 +96,7 @@ def test_tensors_that_share_levels_still_do(lod: Lod, folder: Path) -> None:
     ("values", "lengths", "more", "said"),
     [
         ([1], [[1]], {}, "1 level, not 2"),
-        ([1], [[1], [1]], {"dtype": "int8"}, "dtype int8, not float32"),
+        ([1], [[1], [1]], {"dtype": "int8"}, "dtype int8, not float32; lod cast data=float32\n"),
         ([1], [[1], [1]], {"names": ["day", "minute"]}, "level 1 called minute, not hour"),
     ],
 )
@@ -112,8 +113,37 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(
     done = lod("concat", "a.lod.h5", "b.lod.h5", "-o", "out.lod.h5")
     assert done.code == 1
     assert said in done.stderr
-    assert done.stderr.startswith("lod concat: b.lod.h5: does not fit a.lod.h5: ")
+    assert done.stderr.startswith("lod concat: b.lod.h5: data: does not fit a.lod.h5: it has ")
     assert not Path("out.lod.h5").exists()
+
+
+@pytest.mark.parametrize(
+    ("other", "tensor", "expected", "found", "remedy"),
+    [
+        ({"n m": [1.5], "k": ["a"]}, "n m", "int64", "float64", "lod cast 'n m=int64'"),
+        ({"n m": ["a"], "k": ["a"]}, "n m", "int64", "uint8", None),
+        ({"n m": [1], "k": [["a"]]}, "k", "1", "2 levels", None),
+        ({"n m": [1]}, None, "n m, k", "n m", None),
+    ],
+)
+def test_the_error_as_json_names_the_tensor_and_what_differs(
+    lod: Lod,
+    folder: Path,
+    other: dict[str, list[object]],
+    tensor: str | None,
+    expected: str,
+    found: str,
+    remedy: str | None,
+) -> None:
+    for path, lists in (("a.lod.h5", {"n m": [1], "k": ["a"]}), ("b.lod.h5", other)):
+        io.write(path, {name: LoDTensor.from_lists(one) for name, one in lists.items()})
+    done = lod("concat", "a.lod.h5", "b.lod.h5", "-o", "out.lod.h5", "--json")
+    error = json.loads(done.stderr)["error"]
+    assert (error["file"], error["dataset"]) == ("b.lod.h5", tensor)
+    assert (error["expected"], error["found"], error["remedy"]) == (expected, found, remedy)
+    if remedy is not None:
+        assert lod("cast", "b.lod.h5", "n m=int64", "--unsafe", "-o", "c.lod.h5").code == 0
+        assert lod("concat", "a.lod.h5", "c.lod.h5", "-o", "out.lod.h5").code == 0
 
 
 def test_levels_that_coincide_in_one_source_only_are_not_shared(lod: Lod, folder: Path) -> None:
