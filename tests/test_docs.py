@@ -111,7 +111,7 @@ def test_python_blocks_run_and_give_what_their_comments_say(
                     said += 1
                     value = repr(eval(expression, names))
                     assert re.match(rf"{re.escape(value)}([:,;] |$)", comment), f"{line}: {value}"
-    assert said > 100
+    assert said > 80  # more with all optional packages
 
 
 def test_a_page_with_wrong_output_is_found() -> None:

@@ -144,9 +144,10 @@ def test_concat_of_times_and_text_or_another_zone_names_the_remedy(lod: Lod, fol
     Path("a.csv").write_text("n,time\n1,2024-01-01\n")
     assert lod("cast", "a.csv", "time=timestamp[s]", "-o", "a.lod.h5").code == 0
     assert lod("cast", "a.csv", "time=timestamp[s, UTC]", "-o", "b.lod.h5").code == 0
-    marks = "time has the marks text, not timestamp[s]; lod cast makes times of text\n"
+    fits = "time: does not fit a.lod.h5: it has the marks"
+    marks = f"{fits} text, not timestamp[s]; lod cast makes times of text\n"
     assert lod("concat", "a.lod.h5", "a.csv", "-o", "c.lod.h5").stderr.endswith(marks)
-    zones = "time has the marks timestamp[s, UTC], not timestamp[s]\n"
+    zones = f"{fits} timestamp[s, UTC], not timestamp[s]\n"
     assert lod("concat", "a.lod.h5", "b.lod.h5", "-o", "c.lod.h5").stderr.endswith(zones)
 
 
