@@ -135,7 +135,11 @@ def test_the_error_as_json_names_the_tensor_and_what_differs(
     found: str,
     remedy: str | None,
 ) -> None:
-    for path, lists in (("a.lod.h5", {"n m": [1], "k": ["a"]}), ("b.lod.h5", other)):
+    files: dict[str, dict[str, list[object]]] = {
+        "a.lod.h5": {"n m": [1], "k": ["a"]},
+        "b.lod.h5": other,
+    }
+    for path, lists in files.items():
         io.write(path, {name: LoDTensor.from_lists(one) for name, one in lists.items()})
     done = lod("concat", "a.lod.h5", "b.lod.h5", "-o", "out.lod.h5", "--json")
     error = json.loads(done.stderr)["error"]
