@@ -100,8 +100,8 @@ def test_every_op_runs_on_the_device_and_agrees(op: str, peers: PeerSet) -> None
     }
     assert all(row["fraction_of_limit"] > 0 for row in ours)
     assert all(len(row["limit_times"]) == 1 for row in ours)
-    alone = ("cumsum", "max_index", "add", "sort_by_length", "pick", "conv", *ATTENTION)
-    if op not in alone:
+    alone = ("cumsum", "max_index", "add", "sort_by_length", "pick", "conv", "shift", "diff")
+    if op not in (*alone, *ATTENTION):
         assert "cupy" in {row["library"] for row in found["rows"]}
     require_torch(op, peers, found["rows"])
 
