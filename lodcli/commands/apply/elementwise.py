@@ -51,11 +51,9 @@ def arithmetic(function: np.ufunc, *values: Values) -> Values:
 
 def paired(function: Callable[[Array, Array], Array], left: Values, right: Values) -> LoDTensor:
     """Return a function of the values of two, which are aligned first; at least one is a tensor."""
-    both = (left, right)
-    tensors = [one for one in both if isinstance(one, LoDTensor)]
+    tensors = [one for one in (left, right) if isinstance(one, LoDTensor)]
     parts = aligned(*(one.to_device("cpu") for one in tensors))
-    waiting = iter(parts)
-    given = [next(waiting) if isinstance(one, LoDTensor) else one for one in both]
+    given = _in_place_of((left, right), parts)
     data = function(
         *(one.values if isinstance(one, LoDTensor) else np.asarray(one) for one in given)
     )
@@ -112,10 +110,7 @@ def chosen(condition: Values, left: Values | None, right: Values | None) -> Valu
     if len(sides) == 1:  # a GPU has no nulls
         tensors = [one.to_device("cpu") for one in tensors]
     dtype, parts = _common_dtype(sides), aligned(*tensors)
-    waiting = iter(parts)
-    test, *both = (
-        next(waiting) if isinstance(one, LoDTensor) else one for one in (condition, left, right)
-    )
+    test, *both = _in_place_of((condition, left, right), parts)
     assert test is not None
     true = _true(test)
     if not isinstance(test, LoDTensor):
@@ -132,6 +127,14 @@ def chosen(condition: Values, left: Values | None, right: Values | None) -> Valu
         known = np.broadcast_to(np.where(true, *valid), true.shape)
         rows = np.asarray(known.all(axis=tuple(range(1, known.ndim))))
     return _with_masks(LoDTensor(data, parts[0].lod), parts, rows)
+
+
+def _in_place_of(
+    values: Sequence[Values | None], tensors: Sequence[LoDTensor]
+) -> list[Values | None]:
+    """Return values with these tensors in place of theirs, in order."""
+    waiting = iter(tensors)
+    return [next(waiting) if isinstance(one, LoDTensor) else one for one in values]
 
 
 def _true(values: Values) -> Any:
