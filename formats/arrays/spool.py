@@ -49,13 +49,13 @@ class Spool:
             files.write_all(fd, view)
         return start
 
-    def store(self, data: Array) -> StoredArray:
+    def store(self, data: Array) -> WholeArray:
         """Write an array to the file."""
         self.append(memoryview(bytes(-self._end % _ALIGNMENT)))
         start = self._end
         for block in byte_blocks(data):
             self.append(block.data)
-        return StoredArray(self, start, data.dtype.newbyteorder("<"), data.shape)
+        return WholeArray(self, start, data.dtype.newbyteorder("<"), data.shape)
 
     def map(self) -> mmap.mmap:
         """Return a read-only map of the file, the same one until the file grows.
@@ -86,7 +86,7 @@ class Spool:
 
 
 @dataclass(frozen=True)
-class StoredArray:
+class WholeArray:
     """An array that was written to a Spool as a whole."""
 
     spool: Spool

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from lodcli.formats.arrays.budget import ITEM_COPIES, batch_bytes, fits, require_items_fit
-from lodcli.formats.arrays.spool import Spool, StoredArray
+from lodcli.formats.arrays.spool import Spool, WholeArray
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Batch, Item, Schema, TensorSpec, outline, tensor_of
@@ -264,7 +264,7 @@ def aligned(
 class _Spilled:
     """A tensor whose rows are in a file."""
 
-    rows: StoredArray
+    rows: WholeArray
     lod: LoD
     marks: Marks
     nulls: Nulls
