@@ -2,9 +2,9 @@
 
 A pool is an array of words. Threads started by Python run `serve`, and sleep on the words of their
 states. A caller claims one of a few slots, stores its task there and rings: it changes the word
-`bell` and wakes some threads that sleep. Workers that find an open slot
-join it, process pieces until none are left, and leave; the caller does the same, closes the slot
-and waits until all workers have left. Only workers that joined a slot read its task.
+`bell` and wakes some threads that sleep. Workers that find an open slot join it, process pieces
+until none are left, and leave; the caller does the same, closes the slot and waits until all
+workers have left. Only workers that joined a slot read its task.
 
 Each thread processes the pieces of its own share in order, then steals from other shares. So a
 thread mostly processes the same pieces in every run, whose data is still in its cache.
@@ -80,8 +80,9 @@ def _wait(word: int, value: int, nanoseconds: int) -> None:
 
 
 @function()
-def _wake(word: int, count: int) -> None:
-    futex(word, _WAKE, count, 0)
+def _wake(word: int) -> None:
+    """Wake the thread that sleeps on a word."""
+    futex(word, _WAKE, 1, 0)
 
 
 @function()
@@ -162,7 +163,7 @@ def _helped(slot: int) -> bool:
             _work(slot, 1 + (state & _USERS), 0)
             before = add(slot, -1)
             if before & _SLEEPS and before & _USERS == 1:
-                _wake(slot, 1)
+                _wake(slot)
             return True
         state = load(slot)
     return False
@@ -286,7 +287,7 @@ def _ring(pool: int, helpers: int) -> None:
             continue
         kept = woken < _MOST_KEPT_OFF and cpu >= 0 and allow_cpu(load(thread), cpu, False)
         store(state, _NOT_ON + cpu if kept else _AWAKE)
-        _wake(state, 1)
+        _wake(state)
         woken += 1
 
 
