@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -180,9 +181,32 @@ def test_functions_skip_nulls_in_lists(text: str, lod: Lod, folder: Path) -> Non
 
 
 @pytest.mark.usefixtures("folder")
-def test_random_nulls_are_those_of_filter(lod: Lod) -> None:
-    """`lod filter` has masks of its own."""
-    rng = np.random.default_rng(7)
+@pytest.mark.parametrize(
+    ("seed", "texts"),
+    [
+        (
+            7,
+            (
+                "sum(coalesce(l, n)) > 1",
+                "any(l >= n)",
+                "coalesce(max(l), n) == 1",
+                "not all(l)",
+            ),
+        ),
+        (
+            4,
+            (
+                "sum(l if n > 0 else 1) > 1",
+                "any((n if l > 1 else l) == 1)",
+                "(max(l) if n else n) == 0",
+                "mean(l if l else None) > 1 if n > 0 else n is None",
+            ),
+        ),
+    ],
+)
+def test_random_nulls_are_those_of_filter(lod: Lod, seed: int, texts: Sequence[str]) -> None:
+    """`lod filter` has masks and choices of its own."""
+    rng = np.random.default_rng(seed)
     lists = [
         None if rng.random() < 0.2 else [None if rng.random() < 0.4 else v for v in range(size)]
         for size in rng.integers(0, 4, 80).tolist()
@@ -191,12 +215,7 @@ def test_random_nulls_are_those_of_filter(lod: Lod) -> None:
     number = list(range(len(lists)))
     content: dict[str, list[Any]] = {"l": lists, "n": flat, "i": number}
     io.write("in.lod.h5", {name: LoDTensor.from_lists(content[name]) for name in content})
-    for text in (
-        "sum(coalesce(l, n)) > 1",
-        "any(l >= n)",
-        "coalesce(max(l), n) == 1",
-        "not all(l)",
-    ):
+    for text in texts:
         assert lod("apply", "-q", text, "in.lod.h5", "-fo", "out.lod.h5").code == 0
         (found,) = lodcli.read_all("out.lod.h5").values()
         assert lod("filter", "-q", "in.lod.h5", text, "-fo", "out.lod.h5").code == 0

@@ -116,31 +116,6 @@ def test_values_are_chosen_in_lists(lod: Lod, text: str) -> None:
     assert tensor("out.lods").to_list() == OF_LISTS[text]
 
 
-@pytest.mark.usefixtures("folder")
-def test_filter_and_apply_choose_alike(lod: Lod) -> None:
-    rng = np.random.default_rng(4)
-    lists = [
-        None if rng.random() < 0.2 else [None if rng.random() < 0.4 else v for v in range(size)]
-        for size in rng.integers(0, 4, 80).tolist()
-    ]
-    flat = [None if rng.random() < 0.3 else int(rng.integers(0, 3)) for _ in lists]
-    number = list(range(len(lists)))
-    content: dict[str, list[Any]] = {"l": lists, "n": flat, "i": number}
-    io.write("in.lod.h5", {name: LoDTensor.from_lists(content[name]) for name in content})
-    for text in (
-        "sum(l if n > 0 else 1) > 1",
-        "any((n if l > 1 else l) == 1)",
-        "(max(l) if n else n) == 0",
-        "mean(l if l else None) > 1 if n > 0 else n is None",
-    ):
-        assert lod("apply", "-q", text, "in.lod.h5", "-fo", "out.lod.h5").code == 0
-        found = tensor("out.lod.h5").to_list()
-        assert lod("filter", "-q", "in.lod.h5", text, "-fo", "out.lod.h5").code == 0
-        kept = tensor("out.lod.h5", "i").to_list()
-        assert kept == [n for n in number if found[n]]
-        assert len(kept) > 5
-
-
 NOON = datetime(2024, 5, 1, 12)
 HOUR = timedelta(hours=1)
 
