@@ -140,11 +140,15 @@ def _in_place_of(
 def _true(values: Values) -> Any:
     """Return where values are true, which nan and nulls are not."""
     data = values.values if isinstance(values, LoDTensor) else np.asarray(values)
-    found = data != 0
-    if has_nan(data.dtype):
-        found = found & ~np.isnan(data)
+    found = true_of(data)
     rows = values.nulls.rows if isinstance(values, LoDTensor) else None
     return found if rows is None else found & _beside_rows(rows, data.ndim)
+
+
+def true_of(data: Array) -> Any:
+    """Return where numbers are true: neither 0 nor nan."""
+    found = data != 0
+    return found & ~np.isnan(data) if has_nan(data.dtype) else found
 
 
 def _beside_rows(mask: Mask, ndim: int) -> Mask:

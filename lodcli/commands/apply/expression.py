@@ -18,6 +18,7 @@ from lodcli.commands.apply.elementwise import (
     compared,
     paired,
     stacked,
+    true_of,
     with_valid,
 )
 from lodcli.commands.apply.nullable import Nullable
@@ -199,11 +200,7 @@ class _Tensors(Evaluation[Values]):
         return values.values if isinstance(values, LoDTensor) else np.asarray(values)
 
     def condition(self, values: Values) -> Values:
-        if not isinstance(values, LoDTensor) or not has_nan(values.dtype):
-            return values
-        known: Any = LoDTensor(~np.isnan(values.values)).to_device("cpu").data
-        known = known.all(axis=tuple(range(1, known.ndim)))  # a row is null as a whole
-        return values if known.all() else with_valid(values, known)
+        return _without_nan(values, np.all)  # a row is null as a whole
 
     def mapped(self, function: Callable[[Array], Array], values: Values) -> Values:
         result: Any = function(self.data(values))
@@ -299,8 +296,9 @@ class _Tensors(Evaluation[Values]):
         if not isinstance(values, LoDTensor) or not values.lod.n_levels:
             self.fail(node.args[0], _NO_LEVEL.format(name))
         self._require_defined(node, name)
-        # The number of values that are not 0, or that are.
-        found = arithmetic(np.not_equal if name == "any" else np.equal, values, 0)
+        # The number of values that are true, or false: nan is neither.
+        values = _without_nan(values, np.any)
+        found = self.mapped(true_of if name == "any" else np.logical_not, values)
         assert isinstance(found, LoDTensor)
         counts = pooled(name, sequence_sum, found.astype(np.int64))
         return arithmetic(np.greater if name == "any" else np.equal, counts, 0)
@@ -436,6 +434,19 @@ class _Tensors(Evaluation[Values]):
             return ast.literal_eval(node)
         except ValueError:
             self.fail(node, "expected a number, a text in quotes or a list of them")
+
+
+def _without_nan(values: Values, of_row: Callable[..., Any]) -> Values:
+    """Return values with a null for each row without known values.
+
+    Args:
+        of_row: np.all if no value of a row may be nan, np.any if one of them is enough.
+    """
+    if not isinstance(values, LoDTensor) or not has_nan(values.dtype):
+        return values
+    known: Any = LoDTensor(~np.isnan(values.values)).to_device("cpu").data
+    known = of_row(known, axis=tuple(range(1, known.ndim)))
+    return values if known.all() else with_valid(values, known)
 
 
 def _under_null_lists(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from lodcli.commands.apply.skipping_nulls import UNDEFINED
+from lodcli.commands.choose.item_values import ASKING
 from lodcli.expressions.functions import COALESCE, FUNCTIONS, INDEX
 from lodcli.expressions.parsing import LISTS, Parsed, choices_of, function_name, is_length
 from lodcli.formats.core.schema import Schema
@@ -70,6 +71,7 @@ class Nullable:
                 found = name in self._nullable
             elif isinstance(one, ast.Call):
                 found = self._is_undefined(one, broadcast)
+                found = found or any(map(self._may_be_nan, _conditions(one)))
                 if not is_length(one):
                     below = broadcast if _is_elementwise(one) else ()
                     waiting += [(each, below) for each in one.args]
@@ -112,7 +114,9 @@ class Nullable:
 
 
 def _conditions(node: ast.AST) -> list[ast.expr]:
-    """Return the parts of which `and`, `or` or `not` asks whether they are true."""
+    """Return the parts of which an operator or function asks whether they are true."""
+    if isinstance(node, ast.Call):
+        return node.args[:1] if function_name(node) in ASKING else []
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         return [node.operand]
     return node.values if isinstance(node, ast.BoolOp) else []

@@ -28,6 +28,8 @@ from lodcli.kernels.tensor.nulls import Mask
 
 # Functions of all values that have a result without any, and those that pick one and skip no nulls.
 OF_NOTHING, PICKING = ("sum", "any", "all"), ("first", "last")
+# Functions that ask whether values are true.
+ASKING = ("any", "all")
 Dtype = np.dtype[Any] | None
 _LEAST = -(2**63)
 _WIDEST = np.dtype(np.longdouble)
@@ -75,12 +77,20 @@ class Values:
 
     @property
     def condition(self) -> Values:
-        """The values with nulls in place of nan."""
+        """The values with nulls in place of nan; a row of several values is null as a whole."""
+        return self._without_nan(np.all)
+
+    @property
+    def asked(self) -> Values:
+        """The values with nulls in place of rows of nothing but nan, for `any` and `all`."""
+        return self._without_nan(np.any)
+
+    def _without_nan(self, of_row: Callable[..., Any]) -> Values:
         if not has_nan(self.data.dtype) or not self.data.ndim:
             return self
         known = ~np.isnan(self.data)
-        if known.ndim > 1:  # a row of several values is null as a whole
-            known = np.asarray(known.all(axis=tuple(range(1, known.ndim))))
+        if known.ndim > 1:
+            known = np.asarray(of_row(known, axis=tuple(range(1, known.ndim))))
         return self if known.all() else replace(self, valid=both_valid(self.valid, known))
 
     @property
@@ -383,7 +393,7 @@ def _sum(values: Values) -> Array:
 
 
 def _any(values: Values) -> Array:
-    return np.greater(_pooled(segment_sum, Values(values.data != 0, values.rows)), 0)
+    return np.greater(_pooled(segment_sum, Values(values.true, values.rows)), 0)
 
 
 def _all(values: Values) -> Array:
@@ -413,9 +423,12 @@ def known_of(name: str, offsets: Offsets, valid: Mask | None, *, of_nothing: boo
 def reduced(name: str, values: Values) -> Values:
     """Return a function of all values of each item, by its name.
 
-    Nulls are skipped, but `first` and `last` may be null. The result is null for a null item, for
-    one of which all values are null, and, unless `name` is in OF_NOTHING, for one without values.
+    Nulls are skipped, but `first` and `last` may be null; for `any` and `all`, nan is a null too.
+    The result is null for a null item, for one of which all values are null, and, unless `name` is
+    in OF_NOTHING, for one without values.
     """
+    if name in ASKING:
+        values = values.asked
     valid, rows = values.valid, values.rows
     if rows is None:
         rows = np.arange(len(values.data) + 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -165,6 +167,38 @@ def test_nan_is_not_true(text: str, kept: list[int], lod: Lod, folder: Path) -> 
     io.write("l.lod.h5", {"x": x, "n": LoDTensor([0, 1, 2, 3]), "f": f})
     done = lod("filter", "l.lod.h5", text, "-o", "o.lod.h5")
     assert (done.code, done.stderr) == (0, "")
+    assert tensor("o.lod.h5", "n").to_list() == kept
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float64", "complex64"])
+@pytest.mark.parametrize("name", ["any", "all"])
+def test_any_and_all_skip_nan_as_polars_skips_nulls(
+    name: str, dtype: str, lod: Lod, folder: Path
+) -> None:
+    rng = np.random.default_rng(3)
+    lists = [rng.choice([0, 1, np.nan], size) for size in [0, *rng.integers(1, 5, 200)]]
+    x = LoDTensor(np.concatenate(lists).astype(dtype_of_rows(dtype)), [[*map(len, lists)]])
+    columns = LoDTensor(np.stack([x.data, x.data[::-1]], axis=1), x.lod)
+    io.write("x.lod.h5", {"x": x, "xs": columns, "n": LoDTensor(np.arange(len(lists)))})
+    values = [[bool(one) for one in values if one == one] for values in lists]
+    wanted = [
+        None if len(items) > 0 and not known else getattr(builtins, name)(known)
+        for items, known in zip(lists, values, strict=True)
+    ]
+    assert lod("apply", f"{name}(x)", "x.lod.h5", "-o", "a.lod.h5").code == 0
+    assert tensor("a.lod.h5").to_list() == wanted
+    assert lod("filter", "x.lod.h5", f"{name}(x)", "-o", "o.lod.h5").code == 0
+    kept = [number for number, one in enumerate(wanted) if one]
+    assert tensor("o.lod.h5", "n").to_list() == kept
+    both = [
+        getattr(builtins, name)(bool(one) for row in rows for one in row if one == one)
+        if np.any(columns.data[start:stop] == columns.data[start:stop]) or start == stop
+        else None
+        for start, stop in pairwise(columns.lod.levels[0].tolist())
+        for rows in [columns.data[start:stop].tolist()]
+    ]
+    assert lod("filter", "x.lod.h5", f"{name}(xs)", "-fo", "o.lod.h5").code == 0
+    kept = [number for number, one in enumerate(both) if one]
     assert tensor("o.lod.h5", "n").to_list() == kept
 
 
