@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lodcli.formats.json.digits_numba import put
-from lodcli.formats.json.words_numba import byte_at, put_byte
+from lodcli.formats.text.digits_numba import put
+from lodcli.formats.text.words_numba import byte_at, put_byte
 from lodcli.kernels.native.declare import Pointer, T, U, kernel
 from lodcli.kernels.runtime.jit_numba import numba
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.formats.json.words_numba import leading_zeros, times
+from lodcli.formats.text.words_numba import leading_zeros, times
 from lodcli.kernels.runtime.jit_numba import numba
 
 LEAST_POWER, MOST_POWER = -342, 308

@@ -6,7 +6,7 @@ import numpy as np
 
 from lodcli.formats.json.scanner.tokens_numba import STOP, past_blanks
 from lodcli.formats.json.scanner.walk_numba import DEPTH, NODE_INTS, Tree, line_at
-from lodcli.formats.json.words_numba import byte_at, int_at, put_int
+from lodcli.formats.text.words_numba import byte_at, int_at, put_int
 from lodcli.kernels.native.declare import kernel
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.formats.json.words_numba import byte_at, int_at, put_byte, put_int
+from lodcli.formats.text.words_numba import byte_at, int_at, put_byte, put_int
 from lodcli.kernels.runtime.jit_numba import numba
 
 STOP = -1

@@ -24,7 +24,7 @@ from lodcli.formats.json.scanner.tokens_numba import (
     whole_at,
     word_at,
 )
-from lodcli.formats.json.words_numba import byte_at, int_at, put_byte, put_int, put_real
+from lodcli.formats.text.words_numba import byte_at, int_at, put_byte, put_int, put_real
 from lodcli.kernels.runtime.jit_numba import numba
 
 WHOLE, REAL, TRUTH, TEXT, NOTHING, RECORD, SKIPPED = range(7)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.formats.json.words_numba import byte_at, put_byte, put_four, times
+from lodcli.formats.text.words_numba import byte_at, put_byte, put_four, times
 from lodcli.kernels.runtime.jit_numba import numba, overload
 
 LEAST_POWER, MOST_POWER = -292, 324
