@@ -59,7 +59,7 @@ class Container(Format):
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
-        from lodcli.formats.container.writer import write_container
+        from lodcli.formats.container.writing.writer import write_container
 
         write_container(output, schema, batches, options.compression, options.attributes)
         _check(output)
@@ -77,7 +77,7 @@ class Container(Format):
 def _copied(
     output: Output, source: ContainerSource, attributes: str | None
 ) -> Generator[tuple[int, int], None, None]:
-    from lodcli.formats.container.writer import copy_container
+    from lodcli.formats.container.writing.writer import copy_container
 
     yield from copy_container(output, source, attributes)
     _check(output)

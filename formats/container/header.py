@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from reprlib import repr as shown
 from typing import Any
 
@@ -37,8 +36,6 @@ PATH = "/header"
 # The mark of tensors with masks: the levels that have one.
 NULLS = "nulls"
 LIMIT_BYTES = 1 << 28
-# Maximum size and number of cached headers; each takes a few times its bytes in memory.
-REMEMBERED_BYTES, MOST_REMEMBERED = 32 << 10, 16
 _DATASET_PATH = re.compile(
     r"(/[^/\0]{1,255})?/(data|order|(index|outer|valid)/(0|[1-9][0-9]?)|valid/rows|"
     r"categories/(words|offsets))"
@@ -154,16 +151,12 @@ def _levels_json(levels: tuple[LevelSpec, ...]) -> list[dict[str, object]]:
 
 
 def decode(raw: bytes) -> Header:
-    """Return the header decoded from JSON. Small headers are cached: files are opened repeatedly.
+    """Return the header decoded from JSON.
 
     Raises:
         DamagedFileError: the checksum or any member is not what docs/format.md says.
         UnsupportedError: another version.
     """
-    return _remembered(raw) if len(raw) <= REMEMBERED_BYTES else _decode(raw)
-
-
-def _decode(raw: bytes) -> Header:
     tail, expected = raw[-_TAIL_BYTES:], _TAIL % checksum(raw)
     try:
         content = json.loads(raw, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
@@ -196,9 +189,6 @@ def _decode(raw: bytes) -> Header:
     _require_shared_from_the_top(schema)
     check_tree(schema, PATH)
     return Header(schema, datasets, attributes)
-
-
-_remembered = lru_cache(MOST_REMEMBERED)(_decode)
 
 
 def _dataset(path: str, entry: Any) -> DatasetEntry:

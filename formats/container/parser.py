@@ -26,6 +26,8 @@ MOST_TREE_LEVELS = 16
 NAMES_A_LEAF, CHILDREN_A_NODE = 8, 32
 # Read size: structures are mostly adjacent. The last windows are cached.
 _WINDOW_BYTES, _WINDOWS = 16384, 8
+# Number of the first parts of a file that are noted, to compare them when it is opened again.
+MOST_PARTS = 8
 _HEADER_PREFIX = struct.Struct("<BBHIII")
 _MESSAGE = struct.Struct("<HHB3x")
 # Of a symbol node, and of one of its names.
@@ -71,11 +73,15 @@ class Blocks:
     Args:
         fd: an open descriptor of the file; the caller keeps and closes it.
         size: bytes of the file.
+
+    Attributes:
+        parts: the position and bytes of the first parts that were read, one more than are kept.
     """
 
     def __init__(self, fd: int, size: int) -> None:
         self.fd = fd
         self.size = size
+        self.parts: list[tuple[int, bytes]] = []
         self._starts: set[int] = set()
         self._extents: list[tuple[int, int, str]] = []
         self._windows: list[tuple[int, bytes]] = []
@@ -109,10 +115,11 @@ class Blocks:
         for start, held in self._windows:
             if start <= address and address + length <= start + len(held):
                 return held[address - start : address - start + length]
-        if length > _WINDOW_BYTES:
-            return files.pread(self.fd, length, address)
-        held = files.pread(self.fd, _WINDOW_BYTES, address)
-        self._windows = [(address, held), *self._windows[: _WINDOWS - 1]]
+        held = files.pread(self.fd, max(length, _WINDOW_BYTES), address)
+        if len(self.parts) <= MOST_PARTS:
+            self.parts.append((address, held))
+        if length <= _WINDOW_BYTES:
+            self._windows = [(address, held), *self._windows[: _WINDOWS - 1]]
         return held[:length]
 
     def check_overlaps(self, more: Iterable[tuple[int, int, str]] = ()) -> None:

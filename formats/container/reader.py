@@ -10,8 +10,10 @@ from lodcli.formats.arrays.lazy_lod import LazyLoD
 from lodcli.formats.container import header
 from lodcli.formats.container.checksums import FileState, block_rows
 from lodcli.formats.container.marked_arrays import with_words
+from lodcli.formats.container.parser import Blocks
 from lodcli.formats.container.rows import Rows
 from lodcli.formats.container.stored import ContainerFile
+from lodcli.formats.container.structure import structure_of
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.format import RowBlocks, StoredRows
 from lodcli.formats.core.indexed import OFFSET_BYTES, IndexedSource, Loaded
@@ -45,7 +47,7 @@ def header_checksum(fd: int) -> int:
 
     The header holds the checksums of all rows, so its checksum identifies the content.
     """
-    return header.checksum(ContainerFile(fd, os.fstat(fd).st_size).header())
+    return header.checksum(ContainerFile(Blocks(fd, os.fstat(fd).st_size)).header())
 
 
 class ContainerSource(IndexedSource):
@@ -68,15 +70,14 @@ class ContainerSource(IndexedSource):
         self._fd = fd
         self._label = label
         self._mmap = mmap
-        file = ContainerFile(fd, os.fstat(fd).st_size)
-        text = file.header()
-        found = header.decode(text)
-        self.header_crc32c = header.checksum(text)
+        structure = structure_of(fd)
+        found = structure.header
+        self.header_crc32c = structure.header_crc32c
         self.attributes = parsed(found.attributes)
         state = FileState(fd)
         self._rows = {
             path: Rows(fd, state, path, found.datasets[path], stored)
-            for path, stored in file.datasets(found.datasets).items()
+            for path, stored in structure.datasets.items()
         }
         self.schema = tuple(
             with_words(spec, self._rows, label) if spec.marks.categories is not None else spec

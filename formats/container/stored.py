@@ -77,17 +77,16 @@ class ContainerFile:
     """The structure of a container.
 
     Args:
-        fd: an open descriptor of the file; the caller keeps and closes it.
-        size: bytes of the file.
+        blocks: the bytes of the file.
 
     Raises:
         NotThisFormatError: no HDF5 file, or not one that lod wrote.
         DamagedFileError: one that breaks a rule.
     """
 
-    def __init__(self, fd: int, size: int) -> None:
-        self._blocks = Blocks(fd, size)
-        root = parser.root_of(self._blocks)
+    def __init__(self, blocks: Blocks) -> None:
+        self._blocks = blocks
+        root = parser.root_of(blocks)
         messages = parser.messages_at(self._blocks, root.address or 0, "/")
         if parser.GROUP not in messages.by_kind:
             raise parser.foreign("unlike containers written by lod (its root group differs)")

@@ -13,7 +13,7 @@ import numpy as np
 
 from lodcli.formats.container.format import Container
 from lodcli.formats.container.reader import ContainerSource
-from lodcli.formats.container.writer import write_container
+from lodcli.formats.container.writing.writer import write_container
 from lodcli.formats.core.batching import groups, only
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.options import WriteOptions

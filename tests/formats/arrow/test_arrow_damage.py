@@ -350,7 +350,7 @@ def test_a_file_much_larger_than_the_limit_takes_little_memory(tmp_path: Path) -
         code = (
             "import sys, re\n"
             "from lodcli.formats.core import io\n"
-            "import lodcli.formats.arrow.writer, lodcli.formats.container.writer\n"
+            "import lodcli.formats.arrow.writer, lodcli.formats.container.writing.writer\n"
             "def most():\n"
             "    return int(re.search(r'VmHWM:\\s*(\\d+)', open('/proc/self/status').read())[1])\n"
             "before = most()\n"

@@ -19,9 +19,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lodcli
-from lodcli.formats.container import chunks, written_file
+from lodcli.formats.container import chunks
 from lodcli.formats.container.reader import ContainerSource
-from lodcli.formats.container.written_file import WrittenFile
+from lodcli.formats.container.writing import written_file
+from lodcli.formats.container.writing.written_file import WrittenFile
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.options import WriteOptions

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lodcli
-from lodcli.formats.container import checksums, rows
+from lodcli.formats.container import checksums, rows, structure
 from lodcli.formats.container.reader import ContainerSource
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
@@ -407,7 +407,9 @@ def test_batches_of_one_tensor_leave_the_others_unread(tmp_path: Path) -> None:
             list(source.batches_of(["bad"]))
 
 
-def test_a_small_header_is_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_structure_of_a_small_file_is_parsed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = _write(tmp_path / "t.lod.h5", {"once": PAIR})
 
     def spec() -> TensorSpec:
@@ -416,11 +418,31 @@ def test_a_small_header_is_decoded_once(tmp_path: Path, monkeypatch: pytest.Monk
             return source.schema[0]
 
     assert spec() is spec()
-    monkeypatch.setattr("lodcli.formats.container.header.REMEMBERED_BYTES", 10)
+    monkeypatch.setattr("lodcli.formats.container.structure.MOST_PART_BYTES", 10)
+    structure._kept.cache_clear()
     assert spec() is not spec()
-    path.write_bytes(path.read_bytes().replace(b'"once"', b'"ONCE"'))
-    with pytest.raises(DamagedFileError, match="the header was altered"):
-        spec()
+
+
+def test_a_file_changed_in_place_is_parsed_again(tmp_path: Path) -> None:
+    path = _write(tmp_path / "t.lod.h5", {"once": PAIR})
+    lodcli.read(path)
+    before, state = path.read_bytes(), path.stat()
+    _write(tmp_path / "u.lod.h5", {"ONCE": PAIR})
+    for content, message in (
+        (before.replace(b'"once"', b'"ONCE"'), "the header was altered"),
+        (before.replace(b"TREE", b"tree"), "its index is damaged"),
+        ((tmp_path / "u.lod.h5").read_bytes(), ""),
+        (before, ""),
+    ):
+        assert len(content) == len(before)
+        with path.open("r+b") as file:
+            file.write(content)
+        os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+        if message:
+            with pytest.raises(DamagedFileError, match=message):
+                lodcli.read(path)
+        else:
+            assert list(lodcli.read_all(path)) == ["once" if content == before else "ONCE"]
 
 
 def test_small_tensors_come_in_one_batch(tmp_path: Path) -> None:

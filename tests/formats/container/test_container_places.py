@@ -13,8 +13,9 @@ import h5py
 import numpy as np
 import pytest
 
-from lodcli.formats.container import owned, sinks, written_file
+from lodcli.formats.container import owned
 from lodcli.formats.container.owned import OwnedFile
+from lodcli.formats.container.writing import sinks, written_file
 from lodcli.formats.core import io
 from lodcli.formats.core.schema import Batch, LevelSpec, Schema, schema_of
 from lodcli.kernels.errors import UnsupportedError

@@ -13,10 +13,10 @@ from lodcli.formats.arrays.array_writer import ArraySpec
 from lodcli.formats.arrays.byte_blocks import Bytes
 from lodcli.formats.arrays.spool import SpooledArray
 from lodcli.formats.container.checksums import HEX_DIGITS, BlockChecksums, block_rows
-from lodcli.formats.container.hdf5_types import hdf5_type
 from lodcli.formats.container.header import LIMIT_BYTES, DatasetEntry
 from lodcli.formats.container.types import numpy_type
-from lodcli.formats.container.written_file import WrittenFile
+from lodcli.formats.container.writing.hdf5_types import hdf5_type
+from lodcli.formats.container.writing.written_file import WrittenFile
 from lodcli.formats.storage.interrupts import shielded
 from lodcli.kernels.errors import UnsupportedError
 

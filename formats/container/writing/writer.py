@@ -14,13 +14,13 @@ from lodcli.formats.arrays.byte_blocks import Bytes
 from lodcli.formats.arrays.masks import MaskWriter
 from lodcli.formats.container import header
 from lodcli.formats.container.chunks import CODECS
-from lodcli.formats.container.hdf5_types import hdf5_type
 from lodcli.formats.container.header import Header
 from lodcli.formats.container.marked_arrays import write_words
 from lodcli.formats.container.reader import ContainerSource
 from lodcli.formats.container.rows import Rows
-from lodcli.formats.container.sinks import ChunkedSink, ContiguousSink, Sink
-from lodcli.formats.container.written_file import WrittenFile
+from lodcli.formats.container.writing.hdf5_types import hdf5_type
+from lodcli.formats.container.writing.sinks import ChunkedSink, ContiguousSink, Sink
+from lodcli.formats.container.writing.written_file import WrittenFile
 from lodcli.formats.core.schema import Batch, LevelSpec, Schema, rekeyed
 from lodcli.formats.storage.interrupts import shielded
 from lodcli.formats.storage.outputs import Output
