@@ -13,6 +13,7 @@ from shlex import quote
 import numpy as np
 
 from lodcli.expressions.calendar import clock_of, date_of, floor_to
+from lodcli.expressions.comparisons import compared
 from lodcli.expressions.functions import (
     BINARY,
     CLOCK,
@@ -28,7 +29,6 @@ from lodcli.expressions.functions import (
     SWAPPED,
     TWO,
     picked,
-    rounded,
 )
 from lodcli.expressions.hints import name_hint
 from lodcli.expressions.operations import Operations, V
@@ -458,7 +458,7 @@ class Evaluation(Operations[V]):
                 return np.isin(data, np.array(held, data.dtype), invert=inverted)
             found = np.zeros(data.shape, np.bool_)
             for member in members:
-                found |= data == rounded(member, data.dtype)
+                found |= compared(np.equal, data, member)
             return found ^ inverted
 
         return self.mapped(is_in, left)

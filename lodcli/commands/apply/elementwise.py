@@ -12,7 +12,6 @@ import numpy as np
 
 from lodcli.commands.choose.item_values import both_valid, valid_of
 from lodcli.expressions.exactness import require_exact
-from lodcli.expressions.functions import rounded
 from lodcli.kernels.dtypes import has_nan
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array
@@ -245,13 +244,6 @@ def stacked(values: Sequence[Values]) -> LoDTensor:
     _require_exact(sides, [known] * len(sides), dtype)
     data = np.concatenate([one.values for one in parts], axis=1, dtype=dtype, casting="unsafe")
     return _with_masks(LoDTensor(data, parts[0].lod), parts, rows_valid)
-
-
-def compared(value: Values, beside: Values) -> Any:
-    """Return a float beside bfloat16 as `rounded`, for NumPy does not round it; others as given."""
-    if isinstance(value, float) and isinstance(beside, LoDTensor) and beside.dtype.kind == "V":
-        return rounded(np.asarray(value), beside.dtype)[()]
-    return value
 
 
 def with_valid(tensor: LoDTensor, valid: Mask | None) -> LoDTensor:

@@ -15,7 +15,6 @@ from lodcli.commands.apply.elementwise import (
     arithmetic,
     chosen,
     coalesced,
-    compared,
     paired,
     stacked,
     true_of,
@@ -25,9 +24,10 @@ from lodcli.commands.apply.nullable import Nullable
 from lodcli.commands.apply.picked_texts import picked_texts
 from lodcli.commands.apply.skipping_nulls import SKIPPING, pooled, refusal
 from lodcli.commands.choose.item_values import fits
+from lodcli.expressions.comparisons import MIRRORED, compared
 from lodcli.expressions.decimals import exact_floats
 from lodcli.expressions.evaluation import Evaluation
-from lodcli.expressions.functions import BINARY, COALESCE, COMPARISONS, FUNCTIONS, GROWING
+from lodcli.expressions.functions import BINARY, COALESCE, FUNCTIONS, GROWING
 from lodcli.expressions.parsing import Parsed, function_name, is_length, words_of
 from lodcli.expressions.texts import Packed
 from lodcli.expressions.units import as_numbers
@@ -212,8 +212,12 @@ class _Tensors(Evaluation[Values]):
     def combined(self, function: np.ufunc, left: Values, right: Values) -> Values:
         if isinstance(left, LoDTensor) and isinstance(right, LoDTensor):
             left, right = aligned(left, right)
-        elif function in COMPARISONS.values():
-            left, right = compared(left, right), compared(right, left)
+        elif function in MIRRORED and isinstance(left, LoDTensor):
+            number = np.asarray(right)
+            return self.mapped(lambda data: compared(function, data, number), left)
+        elif function in MIRRORED and isinstance(right, LoDTensor):
+            number = np.asarray(left)
+            return self.mapped(lambda data: compared(MIRRORED[function], data, number), right)
         kinds = {self.data(one).dtype.kind for one in (left, right)}
         if function in BINARY.values() and kinds == {"b"}:
             left = self._as(np.int64, left)  # the numbers 0 and 1; NumPy's sum of booleans is `or`

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from lodcli.expressions.comparisons import MIRRORED, compared
 from lodcli.expressions.exactness import require_exact
-from lodcli.expressions.functions import COMPARISONS, GROWING, rounded
+from lodcli.expressions.functions import GROWING, rounded
 from lodcli.kernels.dtypes import has_nan, is_float
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, Offsets
@@ -30,7 +31,6 @@ from lodcli.kernels.tensor.nulls import Mask
 OF_NOTHING, PICKING = ("sum", "any", "all"), ("first", "last")
 # Functions that ask whether values are true.
 ASKING = ("any", "all")
-Dtype = np.dtype[Any] | None
 _LEAST = -(2**63)
 _WIDEST = np.dtype(np.longdouble)
 # Functions whose result may be the negative of a value.
@@ -147,14 +147,18 @@ def combined(
         InvalidDataError: they have different rows, or the function is not defined for them.
     """
     rows = _common_rows((left, right), first)
+    if isinstance(function, np.ufunc) and function in MIRRORED:
+        if left.data.ndim and not right.data.ndim:
+            return replace(left, data=compared(function, left.data, right.data))
+        if right.data.ndim and not left.data.ndim:
+            return replace(right, data=compared(MIRRORED[function], right.data, left.data))
     a, b = (_repeated(one, one.number, rows) for one in (left, right))
     masks = [
         one.valid if one.valid is None else _repeated(one, one.valid, rows) for one in (left, right)
     ]
     valid = valid_of(function, (a, b), masks)
     items = both_valid(left.items, right.items)
-    compares = function in COMPARISONS.values()
-    a, b = _of_one_kind(a, b, *(one.data.dtype if compares else None for one in (left, right)))
+    a, b = _of_one_kind(a, b)
     if function is np.power:
         a, b = as_floats(a), as_floats(b)
     if a.dtype == b.dtype == np.int64 and (a.ndim or b.ndim) and not fits(function, a, b):
@@ -186,23 +190,17 @@ def _common_rows(values: Sequence[Values], first: int) -> Offsets | None:
     return several[0] if several else None
 
 
-def _of_one_kind(
-    a: Array, b: Array, a_dtype: Dtype = None, b_dtype: Dtype = None
-) -> tuple[Array, Array]:
+def _of_one_kind(a: Array, b: Array) -> tuple[Array, Array]:
     """Return two arrays with as many axes; a number is rounded to the other's dtype.
-
-    Args:
-        a, b: the arrays.
-        a_dtype, b_dtype: the dtypes to round to; None for those of the arrays.
 
     Raises:
         InvalidDataError: rows of different shapes.
     """
     if not a.ndim or not b.ndim:
         if a.ndim:
-            b = rounded(b, a_dtype or a.dtype)
+            b = rounded(b, a.dtype)
         elif b.ndim:
-            a = rounded(a, b_dtype or b.dtype)
+            a = rounded(a, b.dtype)
         return a, b
     a, b = _in_axes(a, b)
     if {a.dtype, b.dtype} == {_WIDEST, np.dtype(np.float64)}:

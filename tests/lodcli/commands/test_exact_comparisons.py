@@ -1,0 +1,77 @@
+"""Comparisons of `lod filter` and `lod apply` with a number, against fractions."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lodcli.commands.apply.expression import TensorExpression
+from lodcli.commands.choose.expression import Expression
+from lodcli.kernels.dtypes import dtype_of_rows
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+WHOLE = [0, 1, 2, -1, 127, 128, -129, 255, 256, 257, 2049, 65504, 65519, 65520, 70000, -70000]
+WHOLE += [2**24 + 1, -(2**24) - 1, 2**31, 2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63), 2**63]
+NUMBERS: list[int | float] = [*WHOLE, 2**64 - 1, 2.5, -0.5, 0.1, 127.5, 255.5, 65519.9, 70000.0]
+NUMBERS += [-70000.0, 1e39, -1e300, 2.0**53, 1.8446744073709552e19, -9.3e18]
+DTYPES = ["bool", "int8", "uint8", "int16", "uint32", "int64", "uint64"]
+DTYPES += ["float16", "bfloat16", "float32", "float64"]
+
+
+def values_of(dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
+    """Return all numbers that the dtype holds, and their neighbours."""
+    if dtype.kind == "b":
+        return np.array([False, True])
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        near = [number + step for number in WHOLE for step in (-1, 0, 1)]
+        held = [one for one in (*near, info.min, info.max) if info.min <= one <= info.max]
+        return np.array(held, dtype)
+    with np.errstate(all="ignore"):
+        near_floats = np.array([*map(float, NUMBERS), np.inf, -np.inf, np.nan]).astype(dtype)
+        ends = [np.nextafter(near_floats, dtype.type(end)) for end in (np.inf, -np.inf)]
+    return np.concatenate([near_floats, *ends])
+
+
+def exact(value: Any) -> Fraction | float:
+    """Return a number as a fraction, and nan and infinity as they are."""
+    if isinstance(value, int | np.integer | np.bool_):
+        return Fraction(int(value))
+    return Fraction(float(value)) if np.isfinite(value) else float(value)
+
+
+@pytest.mark.parametrize("name", DTYPES)
+@pytest.mark.parametrize("sign", COMPARISONS)
+def test_a_comparison_with_a_number_is_exact(name: str, sign: str) -> None:
+    dtype = dtype_of_rows(name)
+    data = values_of(dtype)
+    tensor = LoDTensor(data)
+    for number in NUMBERS:
+        right = exact(number)
+        if isinstance(number, float) and dtype.kind in "fV":
+            with np.errstate(all="ignore"):
+                near = np.asarray(number).astype(dtype)
+            right = exact(near) if np.isfinite(near) else right  # 0.1 is that of the dtype
+        wanted = [COMPARISONS[sign](exact(value), right) for value in data]
+        mirrored = [COMPARISONS[sign](right, exact(value)) for value in data]
+        for text, expected in ((f"x {sign} {number}", wanted), (f"{number} {sign} x", mirrored)):
+            found = Expression(text).values({"x": (LoD(), data)}, len(data)).data
+            assert found.tolist() == expected, text
+            assert TensorExpression(text).of({"x": tensor}).data.tolist() == expected, text
+        if sign == "==":
+            text = f"x in ({number},)"
+            assert TensorExpression(text).of({"x": tensor}).data.tolist() == wanted, text
