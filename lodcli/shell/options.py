@@ -306,10 +306,17 @@ items = click.option(
 )
 
 
-def seed(text: str = "Random seed.", default: int | None = 0) -> Callable[[F], F]:
-    """--seed, with a help text; without a default nothing is random unless it is given."""
+def seed(text: str = "Random seed.", default: int | None = 0, *more: str) -> Callable[[F], F]:
+    """--seed, with a help text; without a default nothing is random unless it is given.
+
+    Args:
+        text: the help.
+        default: the seed if none is given.
+        more: further names of the option.
+    """
     return click.option(
         "--seed",
+        *more,
         type=WholeNumber(0, 2**64 - 1),
         default=default,
         show_default=True,

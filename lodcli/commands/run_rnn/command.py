@@ -32,14 +32,7 @@ from lodcli.shell.targets import Target
     help="Heads of an rglru or slstm [default: 1]; --weights defines it.",
 )
 @click.option("--bidirectional", is_flag=True, help="Run both directions; --weights defines it.")
-@click.option(
-    "--seed",
-    "--init",
-    "seed",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Random weights with seed N.",
-)
+@options.seed("Random weights with seed N.", None, "--init", "seed")
 @click.option(
     "--weights",
     "path",

@@ -131,9 +131,7 @@ _ABOVE_ZERO = options.Number(0, min_open=True, finite=True)
     metavar="LENGTH",
     help="Maximum gradient norm [default: 5].",
 )
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=0, metavar="N", help="Random seed [default: 0]."
-)
+@options.seed()
 @options.threads
 @options.device
 @options.precision

@@ -6,9 +6,13 @@ import hashlib
 import shlex
 from pathlib import Path
 
+import click
 import pytest
 
+from lodcli.commands import TABLE
 from lodcli.formats.core import io
+from lodcli.shell.group import group
+from lodcli.shell.options import WholeNumber
 from tests.formats.items.test_reordering import WAYS, choose, content
 from tests.lodcli.conftest import Lod
 
@@ -39,3 +43,19 @@ def test_the_bytes_of_a_seed_are_always_the_same(
         sums.add(found.hexdigest()[:16])
     assert len(sums) == 1
     assert WRITTEN[command] in (None, *sums)
+
+
+def test_every_seed_has_the_same_bounds() -> None:
+    context, found = click.Context(group), {}
+    for name in TABLE:
+        command = group.get_command(context, name)
+        assert command is not None
+        for one in command.params:
+            if "--seed" in one.opts:
+                assert one.type.convert(str(2**64 - 1), one, context) == 2**64 - 1
+                for text in ("-1", str(2**64)):
+                    with pytest.raises(click.BadParameter):
+                        one.type.convert(text, one, context)
+                found[name] = type(one.type)
+    assert {*found} >= {"plan", "run-rnn", "sample", "shuffle", "split", "train"}
+    assert set(found.values()) == {WholeNumber}
