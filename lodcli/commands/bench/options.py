@@ -158,14 +158,7 @@ def settings(function: F) -> F:
         metavar="SECONDS",
         help="Time limit for starting rounds, for each op and case.",
     )
-    @click.option(
-        "--seed",
-        type=click.IntRange(0),
-        default=0,
-        show_default=True,
-        metavar="N",
-        help="Random seed of lengths and values.",
-    )
+    @options.seed("Random seed of lengths and values.")
     @options.as_json
     @click.option(
         "--export",
