@@ -34,6 +34,7 @@ from lodcli.expressions.hints import name_hint
 from lodcli.expressions.operations import Operations, V
 from lodcli.expressions.parsing import (
     LISTS,
+    TEXT_ENDS,
     Parsed,
     dotted,
     function_name,
@@ -51,6 +52,7 @@ from lodcli.expressions.units import (
 )
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.order.ranks import text_ranks
 from lodcli.kernels.order.texts import Texts
 from lodcli.kernels.tensor.casting import scaled
 from lodcli.kernels.tensor.exchange.time_texts import NANOSECONDS
@@ -356,6 +358,8 @@ class Evaluation(Operations[V]):
             left, right = (None if is_none(one) else self.numbered(one, pool) for one in sides)
             return self._chosen(node, left, right)
         if isinstance(node, ast.Call) and self.expression.texts_of(node):
+            if function_name(node) in TEXT_ENDS:
+                return self._greatest_text(node, pool)
             if function_name(node) != COALESCE:
                 return self.picked_of(node, self.numbered(node.args[0], pool))
             return self._first_known(node, [self.numbered(one, pool) for one in node.args])
@@ -373,6 +377,18 @@ class Evaluation(Operations[V]):
             return np.arange(first, first + offsets.size - 1)
 
         return self.of_texts(name, numbers)
+
+    def _greatest_text(self, node: ast.Call, pool: list[Packed]) -> V:
+        """Return `numbered` of the greatest or the least text of each list, by their bytes."""
+        first = sum(offsets.size - 1 for _, offsets in pool)
+        given: list[Packed] = []
+        numbers = self.numbered(node.args[0], given)
+        ranks = text_ranks(Texts.joined([Texts.of(*one) for one in given]))
+        places = np.zeros(max(1, ranks.size), np.int64)  # by rank; a null has rank 0
+        places[ranks] = np.arange(first, first + ranks.size)
+        pool += given if ranks.size else [packed([""])]
+        chosen = self.picked_of(node, self.mapped(functools.partial(picked, ranks), numbers))
+        return self.mapped(functools.partial(picked, places), chosen)
 
     def _of_each_text(self, node: ast.expr, function: Callable[[Array, Offsets], Array]) -> V:
         """Return a function of each text of a part."""

@@ -24,8 +24,9 @@ LONGEST = 10_000
 _PICKS = ("first", "last", "max", "min", *TWO, COALESCE)
 OF_TIMES = ("mean", "sum", "cumsum", "abs", "ceil", FLOOR, "round", "diff")
 LISTS = (ast.Tuple, ast.List, ast.Set)
-# Functions that return one of a list of texts.
-TEXT_PICKS = ("first", "last")
+# Functions that return one of a list of texts: by its place, or by its bytes.
+TEXT_ENDS = ("max", "min")
+TEXT_PICKS = ("first", "last", *TEXT_ENDS)
 
 
 class ExpressionError(OptionError):

@@ -212,27 +212,27 @@ def test_a_row_of_values_with_nan_is_no_condition(lod: Lod) -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_the_first_and_last_of_texts_are_those_of_polars(lod: Lod) -> None:
+def test_the_text_picked_from_a_list_is_that_of_polars(lod: Lod) -> None:
     polars = pytest.importorskip("polars")
-    tags = [["a", "bc"], [], None, [None, "ü"], ["x", None], [""]]
+    tags = [["a", "bc"], [], None, [None, "ü", "uu"], ["x", None], [""], ["b\0", "b", "", "a"]]
     rows = [
         {"tags": one, "name": name, "i": n}
-        for n, (one, name) in enumerate(zip(tags, "abcdef", strict=True))
+        for n, (one, name) in enumerate(zip(tags, "abcdefg", strict=True))
     ]
     Path("t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     lists = polars.Series(tags, dtype=polars.List(polars.String)).list
-    for function in ("first", "last"):
+    for function in ("first", "last", "max", "min"):
         wanted = getattr(lists, function)().to_list()
         for text, values in {
             f"{function}(tags)": wanted,
             f"coalesce({function}(tags), name)": [
-                a or b if a != "" else a for a, b in zip(wanted, "abcdef", strict=True)
+                a or b if a != "" else a for a, b in zip(wanted, "abcdefg", strict=True)
             ],
             f"{function}(tags if name != 'a' else 'y')": ["y", *wanted[1:]],
             f"length({function}(tags))": [len((one or "").encode()) for one in wanted],
             f"{function}(tags) == 'x'": [None if one is None else one == "x" for one in wanted],
             f"{function}(tags) >= name": [
-                None if a is None else a >= b for a, b in zip(wanted, "abcdef", strict=True)
+                None if a is None else a >= b for a, b in zip(wanted, "abcdefg", strict=True)
             ],
         }.items():
             done = lod("apply", text, "t.jsonl", "-qfo", "out.lods")
@@ -255,7 +255,7 @@ def test_the_first_and_last_of_texts_are_those_of_polars(lod: Lod) -> None:
         ("first(tags) + 1", "tags is text; an expression computes with numbers"),
         ("first(name)", "name is text; an expression computes with numbers"),
         ("first(tags, 2)", "column 1: first takes one tensor"),
-        ("max(tags)", "tags is text; an expression computes with numbers"),
+        ("mean(tags)", "tags is text; an expression computes with numbers"),
     ],
 )
 def test_other_functions_of_texts_are_errors(lod: Lod, text: str, said: str) -> None:
