@@ -82,8 +82,8 @@ class Blocks:
         self.fd = fd
         self.size = size
         self.parts: list[tuple[int, bytes]] = []
+        self.extents: list[tuple[int, int, str]] = []
         self._starts: set[int] = set()
-        self._extents: list[tuple[int, int, str]] = []
         self._windows: list[tuple[int, bytes]] = []
 
     def claim(self, address: int, length: int, what: str) -> None:
@@ -100,7 +100,7 @@ class Blocks:
         if address in self._starts:
             raise DamagedFileError(f"{what}: address {address} is used twice")
         self._starts.add(address)
-        self._extents.append((address, address + length, what))
+        self.extents.append((address, address + length, what))
 
     def take(self, address: int, length: int, what: str) -> bytes:
         """Return the bytes of one structure and claim them."""
@@ -124,7 +124,7 @@ class Blocks:
 
     def check_overlaps(self, more: Iterable[tuple[int, int, str]] = ()) -> None:
         """Raise DamagedFileError if two structures claim the same bytes."""
-        extents = sorted([*self._extents, *more])
+        extents = sorted([*self.extents, *more])
         for (_, end, first), (start, _, second) in pairwise(extents):
             if start < end:
                 raise DamagedFileError(f"{second}: overlaps {first}")

@@ -5,18 +5,21 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping
+from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from lodcli.formats.container import parser
+from lodcli.formats.container import alike, parser
 from lodcli.formats.container.chunks import CODECS, FILTERS, SHUFFLE, most_stored_bytes
 from lodcli.formats.container.header import LIMIT_BYTES, PATH, DatasetEntry
 from lodcli.formats.container.parser import Blocks, Link, Messages
 from lodcli.formats.container.types import datatype_message, numpy_type, string_message
 from lodcli.formats.core.errors import DamagedFileError
+from lodcli.kernels.errors import LodError
 
 # Deflate cannot expand further: a dataset that declares more is invalid.
 MAX_EXPANSION = 1100
@@ -126,6 +129,10 @@ class ContainerFile:
             for parent in parents:
                 group = group.setdefault(parent, {})
             group[name] = path
+        if len(entries) >= alike.MANY:
+            with suppress(alike.UnlikeError, LodError):
+                places = alike.positions(self._blocks, self._links, expected, entries, self._check)
+                return {path: StoredDataset(places[path]) for path in entries}
         expected[PATH[1:]] = PATH
         found: dict[str, StoredDataset] = {}
         waiting: list[tuple[str, dict[str, Link], dict[str, Any]]] = [("", self._links, expected)]
@@ -156,6 +163,12 @@ class ContainerFile:
         if not messages.by_kind.keys() >= _DATASET:
             raise DamagedFileError(f"{path}: its object header is damaged")
         return messages
+
+    def _check(self, link: Link, path: str, entry: DatasetEntry) -> None:
+        """Raise the errors of `_dataset`, without claims."""
+        other = copy(self)
+        other._blocks = Blocks(self._blocks.fd, self._blocks.size)
+        other._dataset(link, path, entry)
 
     def _dataset(self, link: Link, path: str, entry: DatasetEntry) -> StoredDataset:
         messages = self._dataset_at(link, path)
