@@ -46,8 +46,10 @@ from lodcli.expressions.texts import Packed, packed, pair_order, texts_among, wo
 from lodcli.expressions.units import (
     MOMENTS,
     as_numbers,
+    digits_of_number,
     is_duration,
     joint_unit,
+    number_of,
     undefined,
 )
 from lodcli.kernels.errors import LodError
@@ -57,7 +59,7 @@ from lodcli.kernels.order.texts import Texts
 from lodcli.kernels.tensor.casting import scaled
 from lodcli.kernels.tensor.exchange.time_texts import NANOSECONDS
 from lodcli.kernels.tensor.exchange.units import in_unit
-from lodcli.kernels.tensor.marks import NO_MARKS, Categories, Decimals, Times, Unit
+from lodcli.kernels.tensor.marks import Categories, Decimals, Times, Unit
 
 _NULL = "compare with None as in x is None, x is not None"
 
@@ -76,7 +78,12 @@ class Evaluation(Operations[V]):
         self.fail = expression.fail
 
     def of(self, node: ast.expr) -> V:
-        """Return the values of a part."""
+        """Return the values of a part: of decimals, floating numbers."""
+        name, marks = self.expression.marks_of(node)
+        return self.numbers(name, self.in_own_unit(node), marks.unit)
+
+    def in_own_unit(self, node: ast.expr) -> V:
+        """Return the values of a part, which count its unit: of decimals, the digits."""
         method = getattr(self, f"_{type(node).__name__.lower()}", None)
         if method is None:
             self.fail(node, f"{_NAMES.get(type(node), 'this')} cannot be used here")
@@ -86,9 +93,8 @@ class Evaluation(Operations[V]):
             self.fail(node, "is nested too deeply")
         return found
 
-    def numbers(self, name: str, values: V) -> V:
-        """Return the values of the rows of a tensor: of decimals, floating numbers."""
-        unit = self.expression.marks.get(name, NO_MARKS).unit
+    def numbers(self, name: str, values: V, unit: Unit | None) -> V:
+        """Return the numbers that values of a unit are: of decimals, floating ones."""
         if not isinstance(unit, Decimals) or not unit.scale:
             return values
         return self.mapped(lambda data: scaled(self.floats(name, data, unit), unit), values)
@@ -154,7 +160,7 @@ class Evaluation(Operations[V]):
         if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
             inner = node.slice.value
             self.fail(node, f"write {inner}, of a record r.{inner}, or tensor({inner!r})")
-        values = self.of(node.value)
+        values = self.in_own_unit(node.value)
         try:
             column = ast.literal_eval(node.slice)
         except (TypeError, ValueError):  # TypeError: a set or dict of lists
@@ -518,6 +524,8 @@ class Evaluation(Operations[V]):
         """
         marks_of = self.expression.marks_of
         unit = marks_of(node)[1].unit
+        if isinstance(unit, Decimals):
+            return [self._digits(part, unit) for part in parts]
         marked = (one for one in parts if isinstance(marks_of(one)[1].unit, Times | Categories))
         given = next(marked, parts[0])
         name, found = marks_of(given)[0], []
@@ -534,6 +542,27 @@ class Evaluation(Operations[V]):
         if type(op) in SWAPPED:
             self._require_order(node, (unit, unit))
         return found
+
+    def _digits(self, node: ast.expr, decimals: Decimals) -> V:
+        """Return a part of a choice of decimals as their digits."""
+        number, own = number_of(node), self.expression.marks_of(node)[1].unit
+        if number is not None:
+            return self.constant(digits_of_number(number, decimals))
+        if isinstance(node, ast.IfExp) and not isinstance(own, Decimals):
+            sides = (node.body, node.orelse)
+            return self._chosen(
+                node, *(None if is_none(one) else self._digits(one, decimals) for one in sides)
+            )
+        scale = own.scale if isinstance(own, Decimals) else 0
+        values, factor = self.in_own_unit(node), 10 ** (decimals.scale - scale)
+        if factor == 1:
+            return values
+        if self.data(values).dtype.kind in "iu":
+            values = self.mapped(lambda data: data.astype(np.int64), values)
+        try:
+            return self.timed(np.multiply, values, self.constant(factor))
+        except LodError:
+            self.fail(node, f"a number does not fit {decimals}, whose digits have 64 bits")
 
     def _coalesce(self, node: ast.Call) -> V:
         if len(node.args) < 2 or node.keywords:

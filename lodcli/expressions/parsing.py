@@ -11,13 +11,32 @@ import warnings
 from collections.abc import Collection, Mapping
 from typing import ClassVar, NoReturn
 
+import numpy as np
+
 from lodcli.expressions.functions import CLOCK, COALESCE, DATE, FLOOR, INDEX, TWO
 from lodcli.expressions.hints import as_written, function_hint, name_hint, syntax_hint
-from lodcli.expressions.units import MOMENTS, is_duration, joint_unit, unit_beside
+from lodcli.expressions.units import (
+    MOMENTS,
+    MOST_SCALE,
+    decimals_of_number,
+    is_duration,
+    joint_decimals,
+    joint_unit,
+    number_of,
+    unit_beside,
+)
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema
 from lodcli.kernels.errors import LodError, OptionError
-from lodcli.kernels.tensor.marks import NO_MARKS, Categories, Decimals, Marks, Times, Unit
+from lodcli.kernels.tensor.marks import (
+    DECIMAL_DIGITS,
+    NO_MARKS,
+    Categories,
+    Decimals,
+    Marks,
+    Times,
+    Unit,
+)
 
 LONGEST = 10_000
 # Functions that return some of their values; others that keep durations.
@@ -66,6 +85,8 @@ class Parsed:
     marks: Mapping[str, Marks] = {}
     # By name, the number of levels above the values.
     _depths: Mapping[str, int] = {}
+    # By name, the most digits of whole numbers of up to 64 bits with a sign.
+    _whole: Mapping[str, int] = {}
 
     def __init__(self, text: str, tree: ast.expr | None = None) -> None:
         self.text = " ".join(text.split("\n")).strip()
@@ -105,6 +126,11 @@ class Parsed:
         """Set the marks of the tensors that it may name."""
         self.marks = {spec.name: spec.marks for spec in schema}
         self._depths = {spec.name: spec.depth for spec in schema}
+        self._whole = {
+            spec.name: len(str(np.iinfo(spec.dtype).max))
+            for spec in schema
+            if spec.marks.kind is None and spec.dtype.kind in "iu" and spec.dtype != np.uint64
+        }
         for known in (self._times, self._known_marks, self._known_texts):
             known.clear()
         for node in reversed(list(ast.walk(self.tree))):  # inner ones first: a sum may be long
@@ -145,7 +171,9 @@ class Parsed:
         picks = not function or self.picks(function)
         known = [self.marks_of(one) for one in parts]
         units = [marks.unit for _, marks in known]
-        if len(units) > 1:  # decimals are numbers beside others
+        if len(units) > 1:
+            if joint := self._joint_decimals(parts):
+                return "this", Marks(unit=joint)
             units = [None if isinstance(one, Decimals) else one for one in units]
         given = next((one for one, marks in known if marks.unit is not None), known[0][0])
         try:
@@ -161,6 +189,39 @@ class Parsed:
             unit = None
         # A byte of a text is no text.
         return given, Marks(unit=unit)
+
+    def _joint_decimals(self, parts: list[ast.expr]) -> Decimals | None:
+        """Return decimals that hold every value of some parts, of which one or more are decimals.
+
+        None if there are none, as beside floats; a number has no more digits after the point than
+        the decimals beside it.
+        """
+        units = [self.marks_of(one)[1].unit for one in parts]
+        scale = max((one.scale for one in units if isinstance(one, Decimals)), default=0)
+        if not 0 < scale <= MOST_SCALE:
+            return None
+        known = [self._decimals_of(one, scale) for one in parts]
+        found = [one for one in known if one is not None and one.scale <= scale]
+        return joint_decimals(found) if len(found) == len(parts) else None
+
+    def _decimals_of(self, node: ast.expr, scale: int) -> Decimals | None:
+        """Return decimals that hold the values of a part; None if it may be anything else.
+
+        Args:
+            node: the part.
+            scale: with which the digits of a number fit 64 bits.
+        """
+        unit, number = self.marks_of(node)[1].unit, number_of(node)
+        if isinstance(unit, Decimals):
+            return unit
+        if number is not None:
+            return decimals_of_number(number) if abs(number) * 10**scale < 2**63 else None
+        if isinstance(node, ast.IfExp):
+            known = [self._decimals_of(one, scale) for one in choices_of(node)]
+            found = [one for one in known if one is not None]
+            return joint_decimals(found) if len(found) == len(known) else None
+        digits = self._whole.get(self.named(node) or "")
+        return None if digits is None else Decimals(digits, 0, min(DECIMAL_DIGITS))
 
     def _with_words(self, node: ast.expr, unit: Categories) -> Categories:
         """Return categories with the words in quotes that a choice may be."""

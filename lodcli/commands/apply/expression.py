@@ -140,7 +140,7 @@ class TensorExpression(Parsed):
         with np.errstate(all="ignore"):
             if self.texts_of(self.tree):
                 return values.texts(self.tree)
-            found = values.of(self.tree)
+            found = values.in_own_unit(self.tree)
             unit = self.marks_of(self.tree)[1].unit
             if unit == _DAYS:  # no unit of a tensor
                 found, unit = arithmetic(np.multiply, found, 86_400), _SECONDS
@@ -187,9 +187,6 @@ class _Tensors(Evaluation[Values]):
     def tensor(self, node: ast.expr, name: str) -> Values:
         found: Values = self._values[name]
         assert isinstance(found, LoDTensor)
-        if not is_float(found.dtype):  # --dtype made floats of decimals
-            found = self.numbers(name, found)
-            assert isinstance(found, LoDTensor)
         return LoDTensor(found.values, found.lod, nulls=found.nulls)  # the expression knows marks
 
     def floats(self, name: str, digits: Array, decimals: Decimals) -> Array:
@@ -360,7 +357,7 @@ class _Tensors(Evaluation[Values]):
             self.fail(
                 node, f"{entry.name} takes one tensor{others}, and options by name, as level=0"
             )
-        tensor = self.of(node.args[0]) if known is None else known
+        tensor = self._argument(node) if known is None else known
         if not isinstance(tensor, LoDTensor):
             self.fail(node.args[0], f"{entry.name} takes a tensor, this is one number")
         if own.several:
@@ -403,6 +400,11 @@ class _Tensors(Evaluation[Values]):
             self.fail(node, f"{entry.name}: {error}")
         assert isinstance(result, LoDTensor)
         return LoDTensor(result.values, result.lod, nulls=result.nulls)
+
+    def _argument(self, node: ast.Call) -> Values:
+        """Return the values that an op takes: of decimals that it picks, the digits."""
+        picks = isinstance(self.expression.marks_of(node)[1].unit, Decimals)
+        return (self.in_own_unit if picks else self.of)(node.args[0])
 
     def _require_words(
         self, node: ast.Call, categories: Categories, options: Mapping[str, Any]
@@ -477,12 +479,12 @@ def _list(known: list[str]) -> str:
 
 
 def _with_unit(tensor: LoDTensor, unit: Unit | None) -> LoDTensor:
-    """Return times or categories in main memory; a time that is no number of 64 bits is null.
+    """Return times, categories or decimals in main memory; a time beyond 64 bits is null.
 
     Fractions of a unit are cut, as in NumPy. Other tensors are returned as they are.
     """
     data = tensor.values
-    if isinstance(unit, Categories):
+    if isinstance(unit, Categories | Decimals):
         return LoDTensor(data, tensor.lod, Marks(unit=unit), tensor.nulls)
     if not isinstance(unit, Times):
         return tensor

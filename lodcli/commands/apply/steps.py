@@ -28,7 +28,7 @@ from lodcli.commands.apply.elementwise import arithmetic
 from lodcli.commands.apply.expression import TensorExpression
 from lodcli.commands.apply.results import write_beside, write_results
 from lodcli.commands.apply.skipping_nulls import SKIPPING, refusal
-from lodcli.expressions.decimals import without_decimals
+from lodcli.expressions.decimals import spec_without_decimals, without_decimals
 from lodcli.expressions.functions import INDEX
 from lodcli.expressions.hints import as_written
 from lodcli.expressions.parsing import OF_TIMES, ExpressionError
@@ -37,7 +37,7 @@ from lodcli.expressions.units import undefined
 from lodcli.formats.arrays.budget import WHOLE_COPIES, require_fits
 from lodcli.formats.core.errors import name_file
 from lodcli.formats.core.limits import declared_bytes
-from lodcli.formats.core.schema import Item, TensorSpec, find, schema_of, tensor_of
+from lodcli.formats.core.schema import Item, Schema, TensorSpec, find, schema_of, tensor_of
 from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.errors import (
     InvalidDataError,
@@ -624,10 +624,16 @@ def apply_expression(text: str, source: Reference, writing: Writing) -> None:
         return
     with showing_where():
         expression = TensorExpression(text)
+        marks = dict[str, Marks]()
+
+        def check(schema: Schema) -> None:
+            marks.update((spec.name, spec.marks) for spec in schema)
+            floats = writing.dtype is not None
+            expression.check(tuple(map(spec_without_decimals, schema)) if floats else schema)
 
         def compute(tensors: Mapping[str, LoDTensor], first: int) -> dict[str, LoDTensor]:
             own = {
-                name: writing.prepared(_marked(tensor, expression.marks[name]))
+                name: writing.prepared(_marked(tensor, marks[name]))
                 for name, tensor in tensors.items()
             }
             placed = {name: tensor.to_device(writing.device) for name, tensor in own.items()}
@@ -638,7 +644,7 @@ def apply_expression(text: str, source: Reference, writing: Writing) -> None:
             *(source, expression.tensors, compute, writing.target, writing.into),
             keeps=expression.keeps,
             nulls=lambda lead, made: expression.nulls(),
-            check=expression.check,
+            check=check,
         )
 
 

@@ -182,7 +182,7 @@ class _Items(Evaluation[Values]):
         nulls = self._nulls.get(name, NO_NULLS)
         items = nulls.masks[0] if nulls and lod.n_levels else None
         rows = lod.absolute(0) if lod.n_levels else None
-        return self.numbers(name, Values(data, rows, nulls.rows, items))
+        return Values(data, rows, nulls.rows, items)
 
     def data(self, values: Values) -> Array:
         return values.data
@@ -228,7 +228,8 @@ class _Items(Evaluation[Values]):
             self.fail(node, f"{name} takes one argument, as in {name}(data)")
         self._require_defined(node, name)
         self._reductions += 1
-        values = self.of(node.args[0])
+        picks = isinstance(self.expression.marks_of(node)[1].unit, Decimals)
+        values = (self.in_own_unit if picks else self.of)(node.args[0])
         self._reductions -= 1
         if not values.data.ndim:
             self.fail(node.args[0], f"{name} takes a tensor, this is one number")
