@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-import numpy.typing as npt
 
 from lodcli.kernels.errors import EmptySequenceError, InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.ops.arguments import exact_ids, id_column, recut, segment_numbers
 from lodcli.kernels.ops.common import moved, segments
 from lodcli.kernels.ops.ids.ids import segment_compress, sequence_erase
-from lodcli.kernels.ops.padding.pad import from_padded, segment_pad
 from lodcli.kernels.runtime.argument_types import types_explained
-from lodcli.kernels.runtime.arrays import as_array, beside
+from lodcli.kernels.runtime.arrays import beside
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.exchange.units import in_unit
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -90,36 +88,6 @@ def sequence_edit_distance(
     return LoDTensor._made(distances.astype(np.float32)[:, None], above)
 
 
-def edit_distance_padded(
-    hyps: npt.ArrayLike,
-    refs: npt.ArrayLike,
-    hyps_lengths: npt.ArrayLike,
-    refs_lengths: npt.ArrayLike,
-    *,
-    normalized: bool = True,
-    ignored_tokens: Iterable[int] = (),
-    backend: Backend = "auto",
-) -> Array:
-    """Return the distances of a padded batch, float32 (B, 1); see `sequence_edit_distance`.
-
-    Args:
-        hyps: whole numbers, (B, T).
-        refs: (B, U).
-        hyps_lengths: (B,) or (B, 1), 0 to T.
-        refs_lengths: (B,) or (B, 1), 0 to U.
-
-    >>> edit_distance_padded([[1, 2, 0]], [[1, 0]], [2], [1], normalized=False).tolist()
-    [[1.0]]
-    """
-    return sequence_edit_distance(
-        from_padded(hyps, hyps_lengths, "hyps"),
-        from_padded(refs, refs_lengths, "refs"),
-        normalized=normalized,
-        ignored_tokens=ignored_tokens,
-        backend=backend,
-    ).data
-
-
 @types_explained
 def sequence_ctc_align(
     tensor: LoDTensor,
@@ -160,41 +128,6 @@ def sequence_ctc_align(
     run = on(backend, segment_ctc_align, size_bytes=ids.nbytes)
     kept, bounds = run(ids, offsets, blanks, merge_repeated)
     return moved(tensor, kept.reshape(-1, *tensor.row_shape), recut(tensor.lod, level, bounds))
-
-
-def ctc_align_padded(
-    paths: npt.ArrayLike,
-    lengths: npt.ArrayLike,
-    *,
-    blank: int = 0,
-    merge_repeated: bool = True,
-    padding_value: int = 0,
-    backend: Backend = "auto",
-) -> tuple[Array, Array]:
-    """Return the labels of a padded batch, (B, T), and their counts, (B, 1).
-
-    See `sequence_ctc_align`.
-
-    Args:
-        paths: whole numbers, (B, T).
-        lengths: (B,) or (B, 1), 0 to T; the counts come back in their dtype.
-        padding_value: stands behind the labels.
-
-    >>> labels, counts = ctc_align_padded([[0, 1, 1, 2]], [4], padding_value=-1)
-    >>> labels.tolist(), counts.tolist()
-    ([[1, 2, -1, -1]], [[2]])
-    """
-    array = as_array(paths)
-    batch = from_padded(array, lengths, "ctc_align")
-    if array.ndim != 2:
-        raise InvalidDataError(f"ctc_align: padded paths are (B, T), found {array.shape}")
-    aligned = sequence_ctc_align(batch, blank=blank, merge_repeated=merge_repeated, backend=backend)
-    if not exact_ids([padding_value], array.dtype, "ctc_align").size:
-        raise InvalidDataError(f"padding_value {padding_value} does not fit {array.dtype}")
-    counts, filler = aligned.lod.lengths(0), np.asarray(padding_value, array.dtype)
-    pad = on(backend, segment_pad, size_bytes=array.nbytes)
-    out = pad(aligned.data, aligned.lod.levels[0], array.shape[1], pad_value=filler)
-    return out, counts.astype(np.asarray(lengths).dtype)[:, None]
 
 
 # -- arrays ----------------------------------------------------------------------------

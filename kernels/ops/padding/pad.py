@@ -279,21 +279,3 @@ def shortened(offsets: Offsets, steps: int) -> Offsets:
     found = capped_offsets(offsets, steps)
     assert found is not None
     return found
-
-
-def from_padded(data: npt.ArrayLike, lengths: npt.ArrayLike, what: str) -> LoDTensor:
-    """Return the rows of a padded batch without the padding.
-
-    Args:
-        data: (B, T, ...).
-        lengths: (B,) or (B, 1) whole numbers, 0 to T.
-
-    Raises:
-        InvalidDataError, ShapeMismatchError: not such a batch, or lengths that do not fit it.
-
-    >>> from_padded([[1, 2, 0], [3, 0, 0]], [2, 1], "ids")
-    LoDTensor(3 int64, [[1, 2], [3]])
-    """
-    array = as_array(data)
-    offsets = _box_offsets(array.shape, lengths, what)
-    return LoDTensor._made(on("auto", segment_unpad)(array, offsets), LoD._trusted([offsets]))

@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 from lodcli.kernels.errors import EmptySequenceError, InvalidDataError, LodError, ShapeMismatchError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.ids.edit_distance import (
-    ctc_align_padded,
-    edit_distance_padded,
     segment_edit_distance,
     sequence_ctc_align,
     sequence_edit_distance,
 )
+from lodcli.kernels.ops.padding.pad import sequence_pad
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests import oracles_ids
@@ -32,10 +31,13 @@ def test_golden_edit_distance(case: GoldenCase, backend: Backend) -> None:
     hyps, refs = case.inputs["Hyps"], case.inputs["Refs"]
     options: Any = {"normalized": case.attrs["normalized"], "backend": backend}
     if "HypsLength" in case.inputs:
-        lengths = case.inputs["HypsLength"].data, case.inputs["RefsLength"].data
-        out = LoDTensor(edit_distance_padded(hyps.data, refs.data, *lengths, **options))
+        sides = [
+            LoDTensor.from_padded(one.data, lengths=case.inputs[lengths].data)
+            for one, lengths in ((hyps, "HypsLength"), (refs, "RefsLength"))
+        ]
     else:
-        out = sequence_edit_distance(tensor_of(hyps), tensor_of(refs), **options)
+        sides = [tensor_of(hyps), tensor_of(refs)]
+    out = sequence_edit_distance(*sides, **options)
     same(out, case.outputs["Out"])
     assert case.outputs["SequenceNum"].data.tolist() == [out.rows]
 
@@ -46,15 +48,13 @@ def test_golden_ctc_align(case: GoldenCase, backend: Backend) -> None:
     x = case.inputs["Input"]
     options: Any = {name: case.attrs[name] for name in ("blank", "merge_repeated")}
     if "InputLength" in case.inputs:
-        out, counts = ctc_align_padded(
-            x.data,
-            case.inputs["InputLength"].data,
-            padding_value=case.attrs["padding_value"],
-            backend=backend,
-            **options,
-        )
+        lengths = case.inputs["InputLength"].data
+        paths = LoDTensor.from_padded(x.data, lengths=lengths)
+        found = sequence_ctc_align(paths, backend=backend, **options)
+        filler, steps = case.attrs["padding_value"], x.data.shape[1]
+        out, counts = sequence_pad(found, pad_value=filler, maxlen=steps, backend=backend)
         same(LoDTensor(out), case.outputs["Output"])
-        same(LoDTensor(counts), case.outputs["OutputLength"])
+        same(LoDTensor(counts.astype(lengths.dtype)[:, None]), case.outputs["OutputLength"])
     else:
         same(sequence_ctc_align(tensor_of(x), backend=backend, **options), case.outputs["Output"])
 
@@ -185,21 +185,6 @@ def test_labels_are_those_of_the_loops(
     ]
 
 
-@on_every_backend
-@compiled
-@given(paths=st.lists(st.lists(st.integers(0, 2), max_size=6), min_size=1, max_size=4))
-def test_padded_is_the_same_with_padding(backend: Backend, paths: list[list[int]]) -> None:
-    padded = np.full((len(paths), 6), 1)  # what stands behind a path must not be read
-    for row, path in zip(padded, paths, strict=True):
-        row[: len(path)] = path
-    out, counts = ctc_align_padded(
-        padded, np.array([len(path) for path in paths]), padding_value=-5, backend=backend
-    )
-    wanted = [oracles_ids.ctc(path, 0, True) for path in paths]
-    assert out.tolist() == [labels + [-5] * (6 - len(labels)) for labels in wanted]
-    assert counts.tolist() == [[len(labels)] for labels in wanted]
-
-
 # -- refused ---------------------------------------------------------------------------
 
 
@@ -252,23 +237,3 @@ def test_refusals_say_where() -> None:
         sequence_edit_distance(
             LoDTensor(np.zeros(1, np.uint64), [[1]]), LoDTensor(np.zeros(1, int), [[1]])
         )
-    with pytest.raises(
-        InvalidDataError, match="hyps: the length of sequence 1 must be 0 to 2, found 3"
-    ):
-        edit_distance_padded([[1, 2], [3, 4]], [[1], [2]], [1, 3], [1, 1])
-    with pytest.raises(
-        ShapeMismatchError, match="lengths must be one number for each of 2 sequences"
-    ):
-        ctc_align_padded([[1, 2], [3, 4]], [1])
-    with pytest.raises(InvalidDataError, match="lengths must be whole numbers"):
-        ctc_align_padded([[1, 2], [3, 4]], [1.0, 2.0])
-    with pytest.raises(InvalidDataError, match="length of sequence 0 must be 0 to 2, found -1"):
-        ctc_align_padded([[1, 2], [3, 4]], [-1, 2])
-    with pytest.raises(InvalidDataError, match=r"padded paths are \(B, T\)"):
-        ctc_align_padded(np.zeros((1, 2, 1), int), [1])
-    with pytest.raises(
-        InvalidDataError, match=r"ctc_align: expected \(S, T, \.\.\.\), found shape \(2,\)"
-    ):
-        ctc_align_padded([1, 2], [1])
-    with pytest.raises(InvalidDataError, match="padding_value -1 does not fit uint8"):
-        ctc_align_padded(np.zeros((1, 2), np.uint8), [1], padding_value=-1)
