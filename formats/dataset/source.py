@@ -24,6 +24,7 @@ from lodcli.kernels.errors import LodError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key, item_number, range_bounds, select
+from lodcli.kernels.platform.processes import OpenFileLock
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Mask
 
@@ -54,7 +55,8 @@ class DatasetSource(IndexedSource):
         self.lods: Mapping[str, LoD] = Loaded(self.schema, self._index)
         self._open: OrderedDict[int, tuple[Input, ContainerSource]] = OrderedDict()
         # A thread prefetches batches while another one reads.
-        self._lock = threading.RLock()
+        self._lock = OpenFileLock(threading.RLock)
+        self._reading, self._closed = 0, False
         self._checked = False
 
     @property
@@ -150,15 +152,19 @@ class DatasetSource(IndexedSource):
     @contextmanager
     def _shard(self, number: int) -> Iterator[ContainerSource]:
         """Yield an open shard. The most recently used ones stay open."""
-        with self._lock:
-            if number not in self._open:
-                self._open[number] = self._opened(number)
-                if len(self._open) > MOST_OPEN:
-                    self._open.popitem(last=False)[1][0].close()
-            self._open.move_to_end(number)
-            shard = self._open[number][1]
-            with naming(manifests.shard_name(number, self._manifest.count)):
-                yield shard
+        try:
+            with self._lock, self._counted():
+                if number not in self._open:
+                    self._open[number] = self._opened(number)
+                    if len(self._open) > MOST_OPEN:
+                        self._open.popitem(last=False)[1][0].close()
+                self._open.move_to_end(number)
+                shard = self._open[number][1]
+                with naming(manifests.shard_name(number, self._manifest.count)):
+                    yield shard
+        finally:
+            if self._closed:
+                self._close_shards()
 
     @contextmanager
     def _apart(self, number: int) -> Iterator[ContainerSource]:
@@ -194,9 +200,30 @@ class DatasetSource(IndexedSource):
         return found
 
     def close(self) -> None:
-        with self._lock:
-            while self._open:
+        self._closed = True
+        self._close_shards()
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        """Count a reader of this thread, which holds the lock."""
+        self._reading += 1
+        try:
+            yield
+        finally:
+            self._reading -= 1
+
+    def _close_shards(self) -> None:
+        """Close the shards, unless one is being read: then the reader does when it is done.
+
+        No garbage collector, which may run in any thread, has to wait for a reader.
+        """
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            while self._open and not self._reading:
                 self._open.popitem()[1][0].close()
+        finally:
+            self._lock.release()
 
     # -- content -------------------------------------------------------------------
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import threading
 from collections.abc import Iterator
 
 import numpy as np
@@ -17,6 +16,7 @@ from lodcli.formats.remote.objects import CONNECTIONS, RemoteObject, failed
 from lodcli.formats.remote.urls import shown
 from lodcli.kernels.platform import files
 from lodcli.kernels.platform.pools import thread_pool
+from lodcli.kernels.platform.processes import OpenFileLock
 
 # Fetched ranges begin and end at multiples of this.
 GRAIN_BYTES = 64 << 10
@@ -46,7 +46,7 @@ class FetchedFile:
     def __init__(self, url: str) -> None:
         self._url = url
         self._object = _opened(url)
-        self._lock = threading.Lock()
+        self._lock = OpenFileLock()
         with tempfile.TemporaryFile(prefix="lod-", buffering=0) as file:
             self.fd = os.dup(file.fileno())
         try:

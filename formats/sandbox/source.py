@@ -12,7 +12,6 @@ import contextlib
 import importlib
 import json
 import os
-import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -43,6 +42,7 @@ from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key
 from lodcli.kernels.native import load
+from lodcli.kernels.platform.processes import OpenFileLock
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import attributes_text
 
@@ -88,7 +88,7 @@ class IsolatedSource(Source):
         self.notes: list[str] = []
         self._idle: list[Child] = []
         self._busy: list[Child] = []
-        self._choosing = threading.Lock()  # else two children may share the file's position
+        self._choosing = OpenFileLock()  # else two children may share the file's position
         self._again = True
         try:
             with self._reply(do="open") as reply:

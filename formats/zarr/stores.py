@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-import threading
 import zipfile
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -21,6 +20,7 @@ from lodcli.formats.storage.zip_archive import open_archive
 from lodcli.formats.zarr.lost_errors import interrupt_for_lost_errors
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.platform import files
+from lodcli.kernels.platform.processes import OpenFileLock
 
 MOST_KEYS = 1_000_000
 # Aliases, because `list` is a method in the classes below.
@@ -209,7 +209,7 @@ class ZipStore(ReadStore):
         self._archive = open_archive(source.make_seekable())
         self._infos = {info.filename: info for info in self._archive.infolist()}
         # All members are read through the same file position.
-        self._lock = threading.Lock()
+        self._lock = OpenFileLock()
 
     def names(self) -> Keys:
         return sorted(name for name in self._infos if _is_metadata(name.rpartition("/")[2]))

@@ -100,14 +100,28 @@ def umask() -> int:
 
 def _umask_of_a_probe() -> int:
     """Return the requested permissions that a new file lacks."""
+    folder = tempfile.gettempdir()
+    nameless = getattr(os, "O_TMPFILE", None)
+    if nameless is not None:  # such a file is gone however the process ends
+        with contextlib.suppress(OSError):  # a file system without them
+            return _lacking(os.open(folder, nameless | os.O_RDWR | os.O_CLOEXEC, 0o777))
     # Not tempfile.mkstemp, which asks for 0o600.
-    probe = os.path.join(tempfile.gettempdir(), f"lod-{os.urandom(8).hex()}")
+    probe = os.path.join(folder, f"lod-{os.urandom(8).hex()}")
     fd = os.open(probe, CREATE, 0o777)
+    if not OPEN_FILES_MOVE:
+        found = _lacking(fd)
+        os.unlink(probe)
+        return found
+    os.unlink(probe)
+    return _lacking(fd)
+
+
+def _lacking(fd: int) -> int:
+    """Return which of the permissions 0o777 an open file lacks, and close it."""
     try:
         return 0o777 & ~os.fstat(fd).st_mode
     finally:
         os.close(fd)
-        os.unlink(probe)  # after it was closed: Windows removes no open file
 
 
 def new_mode(mode: int, folder: PathLike) -> int:

@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
@@ -151,6 +152,55 @@ def held_during_forks(lock: _AnyLock) -> _AnyLock:
             before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release
         )
     return lock
+
+
+class OpenFileLock:
+    """A lock of one open file, which is free in a forked child, whichever thread held it.
+
+    No fork waits for it, unlike for those of `held_during_forks`: a read may take long.
+
+    Args:
+        make: returns a lock that is free, such as threading.RLock.
+    """
+
+    def __init__(self, make: Callable[[], Any] = threading.Lock) -> None:
+        self._make, self._lock, self._renewed = make, make(), False
+        _open_locks.add(self)
+
+    def renew(self) -> None:
+        """Replace the lock by a free one."""
+        self._lock, self._renewed = self._make(), True
+
+    def acquire(self, blocking: bool = True) -> bool:
+        """Acquire the lock; without `blocking`, return False if another thread has it."""
+        found: bool = self._lock.acquire(blocking)
+        return found
+
+    def release(self) -> None:
+        """Release the lock; in a child, also that of the thread that forked, which is free."""
+        try:
+            self._lock.release()
+        except RuntimeError:
+            if not self._renewed:
+                raise
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
+
+
+_open_locks: weakref.WeakSet[OpenFileLock] = weakref.WeakSet()
+
+
+def _renew_open_locks() -> None:
+    for lock in list(_open_locks):
+        lock.renew()
+
+
+if CAN_FORK:
+    os.register_at_fork(after_in_child=_renew_open_locks)
 
 
 def default_pipe_signal() -> None:

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -35,6 +36,7 @@ from lodcli.kernels.index.selection import Key
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Nulls
 from tests.growth import lines_of
+from tests.hanging import HANG_SECONDS
 from tests.sampling import many
 from tests.strategies import tensors
 
@@ -330,3 +332,70 @@ def test_another_program_reads_the_manifest(tmp_path: Path) -> None:
                 rows.append(file["ids/data"][:])
                 assert totals[number + 1, 2] - totals[number, 2] == len(rows[-1])
     assert np.concatenate(rows).tolist() == articles()["ids"].data.tolist()
+
+
+def reading(source: DatasetSource, release: threading.Event) -> threading.Thread:
+    """Return a thread that reads a shard until it is released."""
+    begun = threading.Event()
+
+    def read() -> None:
+        with source._shard(0) as shard:
+            begun.set()
+            release.wait(HANG_SECONDS)
+            found.append(shard.read_rows("ids", 0, 1).size)
+
+    found: list[int] = []
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    assert begun.wait(HANG_SECONDS)
+    return thread
+
+
+def test_closing_waits_for_no_reader_which_closes_the_shards(tmp_path: Path) -> None:
+    with Input(sharded(tmp_path, articles(), shards=2)) as folder:
+        source, release = DatasetSource(folder), threading.Event()
+        thread = reading(source, release)
+        closing = threading.Thread(target=source.close, daemon=True)
+        closing.start()
+        closing.join(5)
+        waited = closing.is_alive()
+        kept = len(source._open)
+        release.set()
+        thread.join(HANG_SECONDS)
+        closing.join(HANG_SECONDS)
+        assert (waited, kept, len(source._open)) == (False, 1, 0)
+
+
+def test_a_reader_that_is_closed_by_a_garbage_collector_reads_on(tmp_path: Path) -> None:
+    with Input(sharded(tmp_path, articles(), shards=2)) as folder:
+        source = DatasetSource(folder)
+        with source._shard(0) as shard:
+            source.close()  # in the same thread
+            assert shard.read_rows("ids", 0, 1).tolist() == [0]
+        assert not source._open
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_reads_a_dataset_that_a_thread_was_reading(tmp_path: Path) -> None:
+    path = sharded(tmp_path, articles(), shards=2)
+    code = f"""
+import os, signal, threading
+from lodcli.formats.dataset.source import DatasetSource
+from lodcli.formats.storage.inputs import Input
+source = DatasetSource(Input({str(path)!r}))
+begun = threading.Event()
+def hold():
+    with source._shard(0):
+        begun.set()
+        threading.Event().wait()
+threading.Thread(target=hold, daemon=True).start()
+begun.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(20)  # ends a child that waits for the lock
+    source.read_rows(source.schema[0].name, 0, 1)
+    os._exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "7\n"

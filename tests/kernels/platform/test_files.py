@@ -57,6 +57,22 @@ def test_a_probe_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="needs files without names")
+def test_a_probe_has_no_name_that_a_killed_process_would_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    real, seen = os.fstat, []
+
+    def listing(fd: int) -> os.stat_result:
+        seen.append(os.listdir(tmp_path))
+        return real(fd)
+
+    monkeypatch.setattr(os, "fstat", listing)
+    files._umask_of_a_probe()
+    assert seen == [[]]
+
+
 CONTENT = bytes(range(256)) * 40
 
 
