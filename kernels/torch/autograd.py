@@ -5,18 +5,26 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch.autograd import forward_ad
 
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.rnn.cells.weights import LayerWeights
-from lodcli.kernels.rnn.stack.stack import RNNWeights, StackGradients, stack_backward, stack_forward
+from lodcli.kernels.rnn.stack.stack import (
+    RNNWeights,
+    StackGradients,
+    StackTape,
+    stack_backward,
+    stack_forward,
+)
 from lodcli.kernels.runtime.threads import thread_count
-from lodcli.kernels.tensor.exchange.torch import rows_to_torch
+from lodcli.kernels.tensor.exchange.torch import rows_to_torch, shared_with_torch
 
 # Makes the weights of one layer in one direction from its arrays, in torch's order.
 MakeCell = Callable[[list[Array]], LayerWeights]
@@ -51,6 +59,14 @@ def run_layers(
 
 
 _is_batched: Callable[[torch.Tensor], bool] = torch._C._functorch.is_legacy_batchedtensor
+# Whether a backward pass keeps its graph, and the hooks of saved tensors, if there are any. Both
+# are private in torch: without them, a tape lives as long as its graph.
+_keeps_graph: Callable[[], bool] = getattr(
+    torch._C._autograd, "_get_current_graph_task_keep_graph", lambda: True
+)
+_hooks: Callable[[bool], object] = getattr(
+    torch._C._autograd, "_top_saved_tensors_default_hooks", lambda _: None
+)
 
 
 class _Layers(torch.autograd.Function):
@@ -87,15 +103,24 @@ class _Layers(torch.autograd.Function):
         )
         if keep:
             # The tape refers to their memory. Saved tensors let torch detect in-place changes.
-            ctx.save_for_backward(rows, hidden, cell, *flat)
-            ctx.tape = result.tape
+            given = rows, hidden, cell, *flat
+            ctx.count, ctx.tape = len(given), result.tape
+            buffers: list[torch.Tensor] = []
+            if _hooks(True) is not None:
+                # torch.utils.checkpoint drops what is saved, and computes it again; others move it.
+                ctx.tape, buffers = _divided(result.tape)
+            ctx.save_for_backward(*given, *buffers)
             ctx.set_materialize_grads(False)
         found = result.outputs, result.last_hidden, result.last_cell
         return tuple(rows_to_torch(each) for each in found if each is not None)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        saved = ctx.saved_tensors  # raises if one was written to
+        saved = ctx.saved_tensors  # raises if one was written to, or the graph was used up
+        saved, arrays = saved[: ctx.count], saved[ctx.count :]
+        tape = ctx.tape if isinstance(ctx.tape, StackTape) else _joined(ctx.tape, arrays)
+        if not _keeps_graph():  # a loss that the caller keeps would keep the tape
+            ctx.tape = None
         if any(grad is not None and _is_batched(grad) for grad in grads):
             raise UnsupportedError(
                 "LSTM, GRU and RNN of lodcli.torch: gradients in batches are not supported; call "
@@ -106,7 +131,7 @@ class _Layers(torch.autograd.Function):
             None if grad is None else _numbers(grad) for grad in (*grads, None)[:3]
         )
         found = stack_backward(
-            ctx.tape,
+            tape,
             grad_outputs=outputs,
             grad_last_hidden=last_hidden,
             grad_last_cell=last_cell,
@@ -122,6 +147,18 @@ class _Layers(torch.autograd.Function):
         if not torch.is_grad_enabled():
             return gradients
         return _First.apply(gradients, *grads, *saved)  # type: ignore[no-untyped-call]
+
+
+def _divided(tape: StackTape) -> tuple[bytes, list[torch.Tensor]]:
+    """Return a tape as bytes without its arrays, and these as tensors of bytes, not copied."""
+    buffers: list[pickle.PickleBuffer] = []
+    rest = pickle.dumps(tape, protocol=5, buffer_callback=buffers.append)
+    return rest, [shared_with_torch(np.frombuffer(each.raw(), np.uint8)) for each in buffers]
+
+
+def _joined(rest: bytes, arrays: Sequence[torch.Tensor]) -> StackTape:
+    found: StackTape = pickle.loads(rest, buffers=[_numbers(each) for each in arrays])
+    return found
 
 
 class _First(torch.autograd.Function):

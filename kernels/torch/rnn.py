@@ -70,9 +70,12 @@ class _Ragged(torch.nn.RNNBase):
             )
         weights = self.weight_ih_l0.dtype
         if rows.dtype != weights and not torch.is_autocast_enabled(rows.device.type):
+            layer = (
+                f", or the layer with layer.to({rows.dtype})" if rows.is_floating_point() else ""
+            )
             raise ShapeMismatchError(
                 f"input: expected {weights}, the dtype of the weights, found {rows.dtype}; convert "
-                f"the input, or the layer with layer.to({rows.dtype})"
+                f"the input{layer}"
             )
         states = self._checked_states(hx, rows, count, given.batched)
         run = self._run if self._runs_here(rows) else self._run_by_torch

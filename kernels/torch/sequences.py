@@ -14,7 +14,13 @@ from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, Unsuppor
 from lodcli.kernels.index.checks import Offsets, check_rows, lengths_to_offsets
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.tensor.exchange.torch import Varlen, packed_rows, require_tensors, rows_to_torch
+from lodcli.kernels.tensor.exchange.torch import (
+    Varlen,
+    packed_rows,
+    require_tensors,
+    rows_from_torch,
+    rows_to_torch,
+)
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.torch.autograd import gather, indices, scatter
 
@@ -92,7 +98,7 @@ def _of_lod_tensor(values: LoDTensor) -> Sequences:
         raise InvalidDataError("input: expected a LoDTensor with at least 1 level, found none")
 
     def back(found: torch.Tensor) -> LoDTensor:
-        return LoDTensor(found.detach().numpy(), values.lod)
+        return LoDTensor(rows_from_torch(found.detach()), values.lod)
 
     return Sequences(rows_to_torch(values.data), values.lod.levels[-1], back)
 

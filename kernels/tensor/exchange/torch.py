@@ -111,7 +111,7 @@ def jagged(data: Array, lod: LoD, offsets: torch.Tensor | None = None) -> Any:
     # Without the bounds, to_padded_tensor() pads every sequence to the number of all rows.
     return torch.nested.nested_tensor_from_jagged(
         rows,
-        _index(lod.levels[0]).to(rows.device) if offsets is None else offsets,
+        shared_with_torch(lod.levels[0]).to(rows.device) if offsets is None else offsets,
         min_seqlen=int(lengths.min(initial=longest)),
         max_seqlen=longest,
     )
@@ -172,11 +172,11 @@ def _of_jagged(values: Any) -> tuple[Array, LoD]:
     return rows_from_torch(rows[places]), LoD([bounds])
 
 
-def _index(offsets: Offsets) -> torch.Tensor:
-    """Return offsets as a tensor over the memory of an index, which torch must not write to."""
+def shared_with_torch(array: Array) -> torch.Tensor:
+    """Return an array, such as offsets of an index, as a tensor that nothing may write to."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch has no read-only tensors and warns
-        return torch.from_numpy(offsets)
+        return torch.from_numpy(array)
 
 
 def _packed(data: Array, lod: LoD) -> torch.nn.utils.rnn.PackedSequence:

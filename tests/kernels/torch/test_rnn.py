@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import importlib
 import io
 from typing import Any
@@ -19,6 +20,7 @@ from lodcli.errors import (
     ShapeMismatchError,
     UnsupportedError,
 )
+from lodcli.kernels.rnn.stack.stack import StackTape
 
 torch: Any = pytest.importorskip("torch")
 ours: Any = lodcli.torch
@@ -261,6 +263,46 @@ def test_outputs_may_be_changed_and_a_graph_used_twice() -> None:
     torch.testing.assert_close(torch.autograd.grad(outputs.sum(), mine.weight_hh_l0), wanted)
 
 
+def tapes() -> set[int]:
+    gc.collect()
+    return {id(each) for each in gc.get_objects() if type(each) is StackTape}
+
+
+def test_a_loss_that_is_kept_keeps_no_tape_after_its_backward_pass() -> None:
+    mine, _ = layers("lstm")
+    before = tapes()
+    loss = mine(torch.randn(5, 2, 3, dtype=torch.float64))[0].sum()
+    loss.backward(retain_graph=True)
+    assert tapes() - before
+    loss.backward()
+    assert tapes() <= before
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        loss.backward()
+
+
+@pytest.mark.parametrize("steps", [5, 500])  # by NumPy, and by compiled kernels
+@pytest.mark.parametrize("name", ["lstm-deep", "gru"])
+def test_a_checkpoint_keeps_no_tape_and_gives_the_same_gradients(name: str, steps: int) -> None:
+    mine, _ = layers(name)
+    values = torch.randn(steps, 20, 3, dtype=torch.float64, requires_grad=True)
+    wanted = torch.autograd.grad(mine(values)[0].sum(), (values, *mine.parameters()))
+    before = tapes()
+    run = torch.utils.checkpoint.checkpoint
+    outputs = run(lambda rows: mine(rows)[0], values, use_reentrant=False)
+    assert tapes() <= before
+    found = torch.autograd.grad(outputs.sum(), (values, *mine.parameters()))
+    torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+
+
+def test_what_a_backward_pass_needs_can_be_moved() -> None:
+    mine, _ = layers("lstm")
+    values = torch.randn(4, 2, 3, dtype=torch.float64)
+    wanted = torch.autograd.grad(mine(values)[0].sum(), mine.weight_hh_l0)
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: x.numpy().copy(), torch.from_numpy):
+        outputs, _ = mine(values)
+    torch.testing.assert_close(torch.autograd.grad(outputs.sum(), mine.weight_hh_l0), wanted)
+
+
 @pytest.mark.parametrize("power", [1, 2])  # with 1 the gradient of the outputs is constant
 def test_a_second_derivative_is_an_error(power: int) -> None:
     mine, _ = layers("lstm")
@@ -373,6 +415,24 @@ def test_rows_of_another_dtype_than_the_weights_are_an_error(dtype: Any) -> None
     )
     with pytest.raises(ShapeMismatchError, match=f"expected torch.float64, .* found {dtype}; conv"):
         mine(rows)
+
+
+def test_the_advice_for_integers_is_to_convert_them() -> None:
+    mine, _ = layers("lstm")
+    with pytest.raises(ShapeMismatchError, match=r"int64; convert the input$"):
+        mine(torch.zeros(2, 2, 3, dtype=torch.int64), lengths=[2, 2])
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_of_a_lod_tensor_stays(dtype: Any) -> None:
+    mine, _ = layers("gru", dtype=dtype)
+    jagged = torch.nested.as_nested_tensor(
+        [torch.randn(each, 3).to(dtype) for each in LENGTHS], layout=torch.jagged
+    )
+    found, _ = mine(LoDTensor.from_torch(jagged))
+    assert found.dtype.name == str(dtype).removeprefix("torch.")
+    wanted = LoDTensor.from_torch(mine(jagged)[0].detach())
+    assert found.identical(wanted)
 
 
 @pytest.mark.slow
