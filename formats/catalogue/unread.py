@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from lodcli.formats.core.errors import NotThisFormatError
@@ -23,6 +24,10 @@ _PICKLE = Unread("a pickle", ", as it may run any code; save what is in it as Pa
 _PIXELS = "; PIL.Image.open reads the pixels of an image, numpy.save writes them as npy"
 _AUDIO = "; soundfile.read returns the samples of audio, numpy.save writes them as npy"
 _VIDEO = "; PyAV returns the frames of a video, numpy.save writes them as npy"
+_SHAPES = f"; geopandas.read_file reads it, {_AS_PARQUET}"
+_VECTORS = "; gensim reads its vectors, numpy.save writes them as npy"
+# How a .bin file of word2vec begins: the numbers of words and of dimensions, as text.
+_WORD2VEC = re.compile(rb"[1-9][0-9]{0,9} [1-9][0-9]{0,5}\n[^\0-\x20]")
 _NETCDF3 = Unread("a netCDF 3 file", "; rewrite it as HDF5 with nccopy -k nc4")
 _IMAGE = Unread("an image", _PIXELS)
 _MP3 = Unread("an MP3 file", _AUDIO)
@@ -43,6 +48,12 @@ _BEGINNINGS = {
         "; gguf.GGUFReader returns its arrays, safetensors.numpy.save_file saves them",
     ),
     **dict.fromkeys(((0, b"\x80\x02"), (0, b"\x80\x04\x95"), (0, b"\x80\x05\x95")), _PICKLE),
+    (0, b"\xba\x16\x4f\x2f"): Unread("a fastText model", _VECTORS),
+    (0, b"lmgg"): Unread("a GGML model"),
+    (0, b"mmap lm http://kheafield.com/code"): Unread("a KenLM model"),
+    (0, b"\x3f\xa1\xb4\x46\xf0\x4f\x2e\xdd"): Unread(
+        "graphs of DGL", "; dgl.load_graphs reads them, numpy.savez saves their arrays"
+    ),
     (0, b"%PDF"): Unread("a PDF document"),
     **dict.fromkeys(((0, b"\x89PNG"), (0, b"\xff\xd8\xff"), (0, b"GIF8"), (8, b"WEBP")), _IMAGE),
     **dict.fromkeys(((0, b"II*\0"), (0, b"MM\0*")), _IMAGE),
@@ -59,6 +70,7 @@ _BEGINNINGS = {
     (0, b"Obj\x01"): Unread(
         "an Avro file", "; polars.read_avro reads it, and .write_parquet writes Parquet"
     ),
+    (0, b"fgb\x03fgb"): Unread("a FlatGeobuf file", _SHAPES),
     (0, b"root\0"): Unread(
         "a ROOT file", "; uproot reads its trees as Awkward arrays, ak.to_parquet writes Parquet"
     ),
@@ -124,6 +136,14 @@ _ENDINGS = {
         "; flax.serialization.msgpack_restore reads that of Flax, safetensors.flax.save_file saves "
         "its arrays",
     ),
+    ".bson": Unread("BSON", "; bsondump writes JSON, one value per line"),
+    ".shp": Unread("shapefiles", _SHAPES),
+    ".ark": Unread(
+        "archives of Kaldi",
+        "; kaldiio.load_ark returns their matrices: save them one after another and their lengths "
+        "with numpy.savez, for --data and --lengths",
+    ),
+    ".array_record": Unread("ArrayRecord files", "; write their records with tf.io.TFRecordWriter"),
     ".beton": Unread("files of FFCV", "; write the samples as webdataset or Parquet"),
     **dict.fromkeys((".mp3", ".au", ".caf", ".w64", ".rf64"), Unread("audio", _AUDIO)),
     ".bmp": Unread("images", _PIXELS),
@@ -135,6 +155,8 @@ _TEXT_BYTES = 16
 
 def of_beginning(head: bytes) -> Unread | None:
     """Return the kind of file that begins like this; None if it is unknown."""
+    if _WORD2VEC.match(head):
+        return Unread("vectors of word2vec", _VECTORS)
     return next(
         (kind for (at, mark), kind in _BEGINNINGS.items() if head.startswith(mark, at)), None
     )
@@ -191,7 +213,10 @@ def advice(head: bytes, ending: str) -> str:
         return f"it begins like {archive}, which lod does not read; unpack it first"
     text = head[: _TEXT_BYTES * 16]
     if b"\0" in text or any(byte < 32 and byte not in _PRINTABLE for byte in text):
-        return "it is binary data of no format that lod knows; --from FORMAT says which it is"
+        return (
+            "it is binary data of no format that lod knows; --from FORMAT says which it is, such "
+            "as --from tokens for token numbers without a header"
+        )
     first = head.partition(b"\n")[0]
     guess = next((name for mark, name in ((b"\t", "tsv"), (b",", "csv")) if mark in first), "text")
     return f"it looks like {guess}: --from {guess}"

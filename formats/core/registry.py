@@ -113,9 +113,11 @@ def _refuse_other(by_name: str, head: bytes) -> None:
         raise NotThisFormatError(
             f"has the extension of {by_name} but begins like {kind.what}{kind.remedy}"
         )
+    # As those of OLMo.
+    tokens = ", such as tokens for token numbers without a header" if by_name == "npy" else ""
     raise NotThisFormatError(
         f"has the extension of {by_name} but does not begin like it; it is damaged, or has "
-        "another format; choose it with --from"
+        f"another format; choose it with --from{tokens}"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import re
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import h5py
@@ -13,8 +14,9 @@ import pytest
 
 import lodcli
 from lodcli.formats.core import io
-from lodcli.kernels.errors import SelectionError
+from lodcli.kernels.errors import LodError, SelectionError
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.rnn.cells.registry import weights_class
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell.failures import explained
 from tests.lodcli.conftest import Lod
@@ -43,6 +45,13 @@ FILES = {
     "table.parquet": b"ORC\x0a\x0b",
     "song.mp3": b"\xff\xfb\x90\x00",  # no ID3
     "song.flac": b"fLaC\0\0\0\x22",
+    "lid.bin": b"\xba\x16\x4f\x2f\x0c\0\0\0\x64\0\0\0",
+    "vectors.bin": b"2 3\nthe \0\0\x80?",
+    "graphs.bin": b"\x3f\xa1\xb4\x46\xf0\x4f\x2e\xdd\2\0\0\0\0\0\0\0",
+    "roads.fgb": b"fgb\x03fgb\x01",
+    "feats.ark": b"u1 \0BFM \4\3\0\0\0",
+    "dump.bson": b"\x16\0\0\0\x10i\0",
+    "raw.npy": b"\5\0\6\0P\xc4\7\0",
     "paper.pdf": b"%PDF-1.7\n%\xe2\xe3",
     "sheet.xlsx": b"PK\3\4\x14\0\6\0",
     "photo.jpeg": b"\xff\xd8\xff\xe0\0\x10JFIF",
@@ -113,6 +122,13 @@ HINTS = [
     ("inspect five.mat", 1, "MATLAB before 7.3, which lod does not read; save it as HDF5 with"),
     ("inspect classic.nc", 1, "netCDF 3 file, which lod does not read; rewrite it as HDF5 with"),
     ("inspect unknown.dat", 1, "it is binary data of no format that lod knows; --from FORMAT says"),
+    ("inspect lid.bin", 1, "begins like a fastText model; if it holds tokens, use --from tokens"),
+    ("inspect vectors.bin", 1, "begins like vectors of word2vec; if it holds tokens, use --from"),
+    ("inspect graphs.bin", 1, "begins like graphs of DGL; if it holds tokens, use --from tokens"),
+    ("inspect roads.fgb", 1, "like a FlatGeobuf file, which lod does not read; geopandas.read_fi"),
+    ("inspect feats.ark", 1, "lod does not read archives of Kaldi; kaldiio.load_ark returns their"),
+    ("inspect dump.bson", 1, "lod does not read BSON; bsondump writes JSON, one value per line"),
+    ("inspect raw.npy", 1, "choose it with --from, such as tokens for token numbers without a he"),
     ("convert one.jsonl x.lod.h5 --compress brotli", 2, "'--compress': 'brotli' is not one of"),
     (
         "convert one.jsonl --to jsnl",
@@ -349,3 +365,43 @@ def test_a_package_that_cannot_be_imported_is_not_called_missing(
     )
     assert done.code == 4
     assert not (folder / out).exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "near"),
+    [
+        ("sort t.jsonl --by lenght", "no tensor 'lenght'; did you mean length(..)?"),
+        ("filter t.jsonl maxx>1", "no tensor 'maxx'; did you mean max(..)?"),
+        ("filter t.jsonl length(tgas)>1", "; did you mean tags?"),
+        ("cast t.jsonl t=categry", "; did you mean category?"),
+        ("cast t.jsonl n=flaot32", "; did you mean float32?"),
+        ("cast t.jsonl n=decimals(10,2)", "; did you mean decimal?"),
+        ("cast t.jsonl t=timestmp[us]", "; did you mean timestamp?"),
+        ("convert t.jsonl --nulls kep", "found 'kep'; did you mean keep?"),
+        ("apply max(tags,levl=0) t.jsonl", "; did you mean level?"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_the_name_that_was_meant_is_suggested(line: str, near: str, lod: Lod) -> None:
+    Path("t.jsonl").write_text('{"n":1,"t":"a","tags":["a"]}\n')
+    done = lod(*line.split(), "-o", "out.lod.h5")
+    assert done.code == 2
+    assert near in done.stderr
+
+
+def test_python_suggests_names_too(tmp_path: Path) -> None:
+    words = LoDTensor(np.arange(3), LoD.from_lengths([[1, 2]], ["word"]))
+    colors = LoDTensor(np.array([0, 1])).as_categories(["red", "green"])
+    io.write(tmp_path / "x.lod.h5", words)
+    calls: dict[str, Callable[[], object]] = {
+        "did you mean nulls?": lambda: lodcli.read(tmp_path / "x.lod.h5", nuls="keep"),  # type: ignore[call-arg]
+        "found 'kep'; did you mean keep?": lambda: lodcli.read(tmp_path / "x.lod.h5", nulls="kep"),
+        "did you mean float32?": lambda: words.astype("flaot32"),
+        "did you mean word?": lambda: words.lod.level("wrd"),
+        "did you mean green?": lambda: colors.marks.categories.code_of("gren"),  # type: ignore[union-attr]
+        "did you mean npz?": lambda: io.write(tmp_path / "x", words, format_name="npzz"),
+        "did you mean lstm?": lambda: weights_class("lstmm"),
+    }
+    for near, call in calls.items():
+        with pytest.raises((LodError, TypeError), match=re.escape(near)):
+            call()

@@ -10,6 +10,7 @@ import sys
 import tracemalloc
 import warnings
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import ml_dtypes
@@ -437,3 +438,15 @@ def test_objects_of_other_classes_can_be_left_out(tmp_path: Path) -> None:
     assert weight.data.tolist() == [0, 1, 2]
     with pytest.raises(UnsupportedError, match=f"config: {refers}$"):
         io.read_all(saved(tmp_path, {"config": bad["config"]}))
+
+
+def test_a_graph_of_pytorch_geometric_says_what_to_save(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = ModuleType("torch_geometric")
+    graph = type("Data", (), {"__module__": "torch_geometric"})
+    monkeypatch.setattr(module, "Data", graph, raising=False)
+    monkeypatch.setitem(sys.modules, "torch_geometric", module)
+    torch.save(graph(), tmp_path / "graph.pt")
+    with pytest.raises(UnsupportedError, match=r"_geometric\.Data; .*; save data\.to_dict\(\)$"):
+        lodcli.read_all(tmp_path / "graph.pt")
