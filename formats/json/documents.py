@@ -18,12 +18,16 @@ from lodcli.formats.text.lines import BYTE_ORDER_MARK
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array
 
+# Blanks, and what begins each value in a sequence of RFC 7464, as `jq --seq` and GDAL write it.
+_BLANKS = b" \t\r\n\x1e"
+_BETWEEN = np.frombuffer(_BLANKS, np.uint8)
+
 
 class JsonDocument(JsonLines):
     """The items of jsonl in one array, or one after another, on any number of lines.
 
     If a file begins with `[`, it is one array, whose elements are the items; otherwise every value
-    is an item. Everything else is as in jsonl.
+    is an item; objects may follow the separators of RFC 7464. Everything else is as in jsonl.
 
     Writing: an array, one item per line.
     """
@@ -89,7 +93,7 @@ class _Values(Derived):
             return self._end()
         self._place += len(block)
         if not self._first:
-            block = block.removeprefix(BYTE_ORDER_MARK).lstrip(b" \t\r\n")
+            block = block.removeprefix(BYTE_ORDER_MARK).lstrip(_BLANKS)
             self._first = block[:1]
         if not block or self._first not in (b"[", b"{"):
             return block
@@ -104,7 +108,8 @@ class _Values(Derived):
             if starts and not self._ended:  # skip the opening bracket
                 text, outside, depth = text[1:], outside[1:], depth[1:]
             return self._elements(text, outside, depth)
-        kept = (depth > 0) | ~outside | (text != ord(" ")) & (text != ord("\t"))
+        # Between values, not within one.
+        kept = (depth > 0) | ~outside | ~np.isin(text, _BETWEEN)
         ends = np.cumsum(kept)[closes & (depth == 0)]
         return np.insert(text[kept], ends, ord("\n")).tobytes()
 

@@ -56,7 +56,7 @@ def test_the_elements_of_an_array_are_the_values(
     st.lists(st.dictionaries(HARD, VALUES, max_size=3), min_size=1, max_size=5),
     LAYOUTS,
     st.integers(1, 50),
-    st.sampled_from(["", "\n", " \r\n"]),
+    st.sampled_from(["", "\n", " \r\n", "\n\x1e"]),
 )
 def test_objects_one_after_another_are_values(
     values: list[Any], layout: dict[str, Any], block_bytes: int, between: str
@@ -65,7 +65,7 @@ def test_objects_one_after_another_are_values(
     assert lines_of(document, block_bytes) == values
 
 
-@pytest.mark.parametrize("name", ["pandas.json", "jq.json"])
+@pytest.mark.parametrize("name", ["pandas.json", "jq.json", "jq_sequence.json"])
 def test_files_of_others_are_read(name: str) -> None:
     records = json.loads((THEIRS / "pandas.json").read_text())
     found = lodcli.read_all(THEIRS / name)
@@ -103,6 +103,8 @@ def test_what_is_written_is_a_document(tmp_path: Path, items: int) -> None:
         ('[{"a": 1, "b": 2}, {"a": 3}]', "value 2: field 'b' is missing"),
         ('[{"a": 1}, {"a": [2]}]', "value 2"),
         ('{"a":\n[1,', "value 1: .*ends before its value does"),
+        ('\x1e{"a": 1}\n\x1e{"a": \n\x1e{"a": 3}\n', "value 2: .*not JSON"),
+        ('\x1e{"a": "\x1e"}', "value 1: .*not JSON"),
         ('{"a": {"b": 1}} {"a": 2}', "value 2: field 'a': expected an object, found 2"),
     ],
 )

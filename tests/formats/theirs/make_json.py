@@ -1,6 +1,8 @@
 """Write pandas.json, an array of records, with pandas: python make_json.py.
 
 jq.json is what `jq '.[]' pandas.json` prints of it: records one after another, over many lines.
+jq_sequence.json is what `jq -n --seq --slurpfile x pandas.json '$x[0][]'` prints (jq 1.6): the same
+with the separators of RFC 7464.
 """
 
 import pandas as pd
