@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lodcli.formats.core.schema import Schema
+from lodcli.formats.text.record_fields import TEXT, Field
+from lodcli.formats.text.records_native import is_repaid
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.native import load
 from lodcli.kernels.platform.pools import thread_pool
 from lodcli.kernels.runtime.threads import thread_count
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -19,10 +20,6 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 if TYPE_CHECKING:
     from lodcli.formats.json.put_native import LineWriter
 
-# Values from which on the compiled writer is faster: compiling it takes seconds, in which the exact
-# writer writes as many. A writer shipped with the package only has to make up for its threads.
-REPAID_VALUES = 2_000_000
-REPAID_SHIPPED = 10_000
 # Number of values and lists in a piece.
 PIECE_SIZE = 1 << 17
 # More threads would wait for the one that passes on the text.
@@ -30,7 +27,7 @@ MOST_THREADS = 4
 
 
 class FastLines:
-    """The part of a file that the compiled writer writes.
+    """The lists of a file that the compiled writer writes.
 
     Args:
         schema: of the tensors; if counts are unknown, values are counted as they arrive.
@@ -42,14 +39,16 @@ class FastLines:
         self._seen = 0
         self._spare: list[Array] = []
 
-    def takes(self, tensor: LoDTensor) -> bool:
-        """Return whether to write this tensor, the next of the file, with `pieces`."""
-        self._seen += tensor.data.size
+    def repays(self, tensors: Iterable[LoDTensor]) -> bool:
+        """Return whether compiled code is worth loading for the file so far, with these tensors."""
+        self._seen += sum(tensor.values.size for tensor in tensors)
+        return is_repaid(max(self._values, self._seen))
+
+    def holds(self, tensor: LoDTensor) -> bool:
+        """Return whether compiled code writes values of a dtype, and can be compiled here."""
         kind, width = tensor.dtype.kind, tensor.dtype.itemsize
-        # float16 and bfloat16 are written by NumPy and ml_dtypes, each in its own way.
-        held = kind in "biu" or (kind == "f" and width in (4, 8))
-        repaid = min(REPAID_VALUES, REPAID_SHIPPED) if load.is_shipped() else REPAID_VALUES
-        if not held or max(self._values, self._seen) < repaid:
+        # float16 and bfloat16 have few different values, of which texts are made once.
+        if not (kind in "biu" or (kind == "f" and width in (4, 8))):
             return False
         from lodcli.formats.json.put_native import is_available
 
@@ -79,15 +78,14 @@ class FastLines:
             finally:
                 pool.shutdown(cancel_futures=True)
 
-    def samples(self, tensor: LoDTensor) -> list[str]:
-        """Return the outermost items of a tensor, of a small part of a file; see `pieces`."""
-        # Without threads: to start them takes longer than to write such a part.
+    def field(self, tensor: LoDTensor) -> Field:
+        """Return the outermost items of a tensor as fields of records; see `pieces`."""
+        # Without threads: to start them takes longer than to write a part of a file.
         writer = self._writer(tensor, _levels(tensor))
-        piece = writer.lines(0, len(tensor))
-        # Not splitlines: text may contain other characters that Python treats as line ends.
-        found = str(piece, "utf-8").split("\n")[:-1]
-        writer.take_back(piece)
-        return found
+        lines = np.frombuffer(writer.lines(0, len(tensor)), np.uint8)
+        # Text has no line ends that are not escaped.
+        ends = np.concatenate([[0], np.flatnonzero(lines == ord("\n")) + 1])
+        return Field.of_texts(TEXT, lines, ends, detail=1)
 
     def _writer(self, tensor: LoDTensor, levels: list[Offsets]) -> LineWriter:
         from lodcli.formats.json.put_native import LineWriter

@@ -11,19 +11,14 @@ import numpy as np
 from lodcli.formats.core.batching import aligned
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source
 from lodcli.formats.core.options import ReadOptions, WriteOptions
-from lodcli.formats.core.schema import Batch, Schema, TensorSpec
+from lodcli.formats.core.schema import Batch, Schema, TensorSpec, tensor_of
 from lodcli.formats.json.columns import Column
 from lodcli.formats.json.compiled_reader import BLOCK_BYTES, Block, FastColumns, repaid_bytes
 from lodcli.formats.json.compiled_writer import FastLines
 from lodcli.formats.json.fields import Columns, check_fields, field_values, find_columns
+from lodcli.formats.json.objects.fast_objects import FastObjects
 from lodcli.formats.json.objects.reading import picked
-from lodcli.formats.json.objects.writing import (
-    bare_lines,
-    line_parts,
-    object_lines,
-    record_samples,
-    samples,
-)
+from lodcli.formats.json.objects.writing import object_lines, samples
 from lodcli.formats.json.python_reader import beyond, parsed, placed, placing
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
@@ -31,6 +26,7 @@ from lodcli.formats.structs.tree import tree
 from lodcli.formats.text.derived import Derived
 from lodcli.formats.text.lines import LineReader, split
 from lodcli.formats.text.numerals import tells_dtype
+from lodcli.formats.text.records_native import is_available
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.index.checks import Array
@@ -103,38 +99,32 @@ class JsonLines(Format):
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
         columns = tree(schema)
-        parts = (part for column in columns for part in line_parts(column))
-        led = {next(part.specs).name: part for part in parts}
         items, rows = ({spec.name: 0 for spec in schema} for _ in range(2))
         fast = FastLines(schema)
         bare = len(columns) == 1 and columns[0].spec is not None
-        # The compiled writer divides a batch itself; it writes no nulls and no times.
+        # The compiled writer divides a batch itself; it writes no nulls and no times in lists.
         whole = bare and not (schema[0].nullable or schema[0].marks.unit)
+        objects = FastObjects(columns, fast, bare=bare)
         limit_bytes = max(WRITTEN_BYTES, WRITTEN_TENSOR_BYTES * len(schema))
         for batch in batches if whole else aligned(schema, batches, limit_bytes, output):
-            for name, item in batch.items():
-                assert isinstance(item, LoDTensor)
-                _require_finite(item.values, name, rows[name])
-                items[name] += len(item)
-                rows[name] += item.rows
+            tensors = {name: tensor_of(item) for name, item in batch.items()}
+            for name, tensor in tensors.items():
+                _require_finite(tensor.values, name, rows[name])
+                items[name] += len(tensor)
+                rows[name] += tensor.rows
             if len(batch) < len(schema):  # the rest of a tensor that has more items
                 continue
-            done: dict[str, list[str]] = {}
-            for first, part in led.items():
-                item = batch[first]
-                assert isinstance(item, LoDTensor)
-                if part.spec is None:
-                    done[first] = record_samples(part, batch)
-                elif item.nulls or item.marks.unit or not fast.takes(item):
-                    done[first] = samples(item)
-                elif not bare:
-                    done[first] = fast.samples(item)
-                else:
-                    for piece in fast.pieces(item):
-                        output.write(piece)
-            if done:
-                lines = bare_lines(done) if bare else object_lines(columns, done)
-                output.write("".join(lines).encode())
+            first, repays = tensors[schema[0].name], fast.repays(tensors.values())
+            pieces: Iterable[bytes | memoryview]
+            if whole and repays and fast.holds(first):
+                pieces = fast.pieces(first)
+            elif repays and is_available():
+                pieces = objects.pieces(tensors)
+            else:
+                lines = samples(first) if bare else object_lines(columns, batch)
+                pieces = ["\n".join([*lines, ""]).encode()]
+            for piece in pieces:
+                output.write(piece)
         self.require_equal(items)
 
 

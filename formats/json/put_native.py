@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from lodcli.formats.text.numerals import large_from
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.native import load
 
@@ -36,13 +37,6 @@ def _types(dtype: np.dtype[Any]) -> str:
     return dtype.char + np.dtype(f"u{dtype.itemsize}").char
 
 
-def _large(dtype: np.dtype[Any]) -> float:
-    """Return where NumPy's text of floats starts to have an exponent; for float32 it changed."""
-    if dtype.kind != "f":
-        return np.inf
-    return next(10.0**n for n in range(18) if "e" in str(dtype.type(10.0**n)))
-
-
 class LineWriter:
     """Writes items of one tensor as lines of nested lists.
 
@@ -64,7 +58,7 @@ class LineWriter:
             self._values, self._bits = wide, wide.view(f"u{wide.itemsize}")
             self._put = _put_lines[_types(wide.dtype)].call
         self._levels = levels
-        self._large = _large(values.dtype)
+        self._large = large_from(values.dtype)
         sizes = [level.size for level in levels]
         self._begins = np.cumsum([0, *sizes])[: len(sizes)].astype(np.int64)
         self._spare = spare

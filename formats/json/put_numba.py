@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from lodcli.formats.text.digits_numba import put
+from lodcli.formats.text.strings_numba import put_json_text
 from lodcli.formats.text.words_numba import byte_at, put_byte
 from lodcli.kernels.native.declare import Pointer, T, U, kernel
-from lodcli.kernels.runtime.jit_numba import numba
+from lodcli.kernels.native.language_numba import address
 
 _COMMA, _OPEN, _CLOSE, _END = 44, 91, 93, 10
-_QUOTE, _BACKSLASH, _U = 34, 92, 117
 
 
 class Lists(NamedTuple):
@@ -94,6 +94,7 @@ def put_texts(
         values: UTF-8.
     """
     depth, place, end = lists.depth, lists.place, lists.end
+    bytes_at = address(values)
     at = out
     for item in range(item_from, item_to):
         level = 0
@@ -101,7 +102,8 @@ def put_texts(
         while level >= 0:
             begin = lists.begins[level] + child
             if level == depth - 1:
-                at = _put_text(values, lists.offsets[begin], lists.offsets[begin + 1], at)
+                start, stop = lists.offsets[begin], lists.offsets[begin + 1]
+                at = put_json_text(bytes_at + start, bytes_at + stop, at)
                 put_byte(at, _COMMA)
                 at += 1
                 level -= 1
@@ -123,41 +125,3 @@ def put_texts(
                 level += 1
         put_byte(at - 1, _END)  # overwrites the last comma
     return at - out
-
-
-@numba.njit(cache=True)
-def _put_text(values: Pointer[np.uint8], start: int, stop: int, at: int) -> int:
-    """Write bytes in quotes, escaped as Python's json does; return where they end."""
-    put_byte(at, _QUOTE)
-    at += 1
-    for row in range(start, stop):
-        c = values[row]
-        if c >= 32 and c != _QUOTE and c != _BACKSLASH:
-            put_byte(at, c)
-            at += 1
-            continue
-        put_byte(at, _BACKSLASH)
-        at += 1
-        if c >= 32:
-            put_byte(at, c)
-        elif c == 10:
-            put_byte(at, 110)
-        elif c == 9:
-            put_byte(at, 116)
-        elif c == 13:
-            put_byte(at, 114)
-        elif c == 8:
-            put_byte(at, 98)
-        elif c == 12:
-            put_byte(at, 102)
-        else:
-            put_byte(at, _U)
-            put_byte(at + 1, 48)
-            put_byte(at + 2, 48)
-            put_byte(at + 3, 48 + (c >> 4))
-            low = c & 15
-            put_byte(at + 4, low + (48 if low < 10 else 87))
-            at += 4
-        at += 1
-    put_byte(at, _QUOTE)
-    return at + 1

@@ -106,7 +106,7 @@ def _without_zeros(w: Any, k: int) -> Any:
 
 
 @numba.njit(cache=True)
-def _put_digits(w: Any, at: int) -> int:
+def put_digits(w: Any, at: int) -> int:
     """Write an integer; up to three bytes after it are overwritten too."""
     if w >= _U(100_000_000):
         above = w // _U(100_000_000)
@@ -156,14 +156,14 @@ def _put_exponent(exponent: int, at: int) -> int:
     if w < _U(10):
         put_byte(at + 2, 48)
         at += 1
-    return _put_digits(w, at + 2)
+    return put_digits(w, at + 2)
 
 
 @numba.njit(cache=True)
 def _put_decimal(w: Any, k: int, scientific: bool, at: int) -> int:
     """Write w * 10**k; w has no trailing zeros, except in an integer without an exponent."""
     # One byte further, as most numbers need room for the decimal point.
-    end = _put_digits(w, at + 1)
+    end = put_digits(w, at + 1)
     size = end - at - 1
     point = size + k
     if scientific:
@@ -171,7 +171,7 @@ def _put_decimal(w: Any, k: int, scientific: bool, at: int) -> int:
         put_byte(at + 1, 46)
         return _put_exponent(point - 1, at + (1 if size == 1 else size + 1))
     if k >= 0:
-        at = _put_digits(w, at)
+        at = put_digits(w, at)
         for _ in range(k):
             put_byte(at, 48)
             at += 1
@@ -189,7 +189,7 @@ def _put_decimal(w: Any, k: int, scientific: bool, at: int) -> int:
     for _ in range(-point):
         put_byte(at, 48)
         at += 1
-    return _put_digits(w, at)
+    return put_digits(w, at)
 
 
 @numba.njit(cache=True)
@@ -216,7 +216,7 @@ def _put_real(value: Any, c: Any, q: Any, closer: Any, large: float, at: int) ->
 
 
 @numba.njit(cache=True)
-def _put_float64(bits: Any, value: Any, large: float, at: int) -> int:
+def put_float64(bits: Any, value: Any, large: float, at: int) -> int:
     exponent: Any = np.int64((bits >> _U(52)) & _U(0x7FF))
     c = bits & _U((1 << 52) - 1)
     closer = c == _U(0) and exponent > 1
@@ -226,7 +226,7 @@ def _put_float64(bits: Any, value: Any, large: float, at: int) -> int:
 
 
 @numba.njit(cache=True)
-def _put_float32(bits: Any, value: Any, large: float, at: int) -> int:
+def put_float32(bits: Any, value: Any, large: float, at: int) -> int:
     exponent: Any = np.int64((bits >> _U(23)) & _U(0xFF))
     c = bits & _U((1 << 23) - 1)
     closer = c == _U(0) and exponent > 1
@@ -236,15 +236,15 @@ def _put_float32(bits: Any, value: Any, large: float, at: int) -> int:
 
 
 @numba.njit(cache=True)
-def _put_signed(value: Any, at: int) -> int:
+def put_signed(value: Any, at: int) -> int:
     if value < 0:
         put_byte(at, 45)
-        return _put_digits(_U(0) - _U(value), at + 1)
-    return _put_digits(_U(value), at)
+        return put_digits(_U(0) - _U(value), at + 1)
+    return put_digits(_U(value), at)
 
 
 @numba.njit(cache=True)
-def _put_truth(value: Any, at: int) -> int:
+def put_truth(value: Any, at: int) -> int:
     if value:
         put_four(at, _TRUE)
         return at + 4
@@ -254,23 +254,23 @@ def _put_truth(value: Any, at: int) -> int:
 
 
 def _float64(value: Any, bits: Any, large: Any, at: Any) -> Any:
-    return _put_float64(np.uint64(bits), value, large, at)
+    return put_float64(np.uint64(bits), value, large, at)
 
 
 def _float32(value: Any, bits: Any, large: Any, at: Any) -> Any:
-    return _put_float32(np.uint64(bits), value, large, at)
+    return put_float32(np.uint64(bits), value, large, at)
 
 
 def _truth(value: Any, bits: Any, large: Any, at: Any) -> Any:
-    return _put_truth(value, at)
+    return put_truth(value, at)
 
 
 def _signed(value: Any, bits: Any, large: Any, at: Any) -> Any:
-    return _put_signed(np.int64(value), at)
+    return put_signed(np.int64(value), at)
 
 
 def _unsigned(value: Any, bits: Any, large: Any, at: Any) -> Any:
-    return _put_digits(np.uint64(value), at)
+    return put_digits(np.uint64(value), at)
 
 
 def put(value: Any, bits: Any, large: Any, at: Any) -> Any:

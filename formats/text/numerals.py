@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import re
@@ -57,10 +58,45 @@ def texts(values: Array) -> list[str]:
         return _whole(values)
     if values.dtype == np.float64:
         return list(map(repr, values.tolist()))
+    if values.dtype.itemsize == 2:
+        return _short(values)
     # Not as float64: the shortest text of a float32 would be twice as long as needed.
-    found = list(map(str, values))
-    # Only bfloat16 is written as 2 or -0, which would be read back as an integer.
-    return [f"{text}.0" if text.lstrip("-").isdigit() else text for text in found]
+    return list(map(str, values))
+
+
+@functools.cache
+def large_from(dtype: np.dtype[Any]) -> float:
+    """Return where NumPy's text of floats starts to have an exponent; for float32 it changed."""
+    if dtype.kind != "f":
+        return np.inf
+    return next(10.0**n for n in range(18) if "e" in str(dtype.type(10.0**n)))
+
+
+def _short(values: Array) -> list[str]:
+    """Return float16 or bfloat16 values as text, each different one formatted once."""
+    distinct, places = np.unique(values.view(np.uint16), return_inverse=True)
+    made = str if values.dtype == np.float16 else _shortest
+    known = list(map(made, distinct.view(values.dtype)))
+    return list(map(known.__getitem__, places.tolist()))
+
+
+def _shortest(value: Any) -> str:
+    """Return a bfloat16 as the nearest of its shortest decimals, in the notation of Python.
+
+    ml_dtypes writes six digits, of which at most four are needed.
+    """
+    exact = float(value)
+    if not math.isfinite(exact) or not exact:
+        return repr(exact)
+    for digits in range(17):
+        whole, _, power = f"{exact:.{digits}e}".partition("e")
+        last = int(whole.replace(".", ""))
+        # At a power of two, the nearest decimal of so many digits may be read as the float below.
+        near = [float(f"{last + step}e{int(power) - digits}") for step in (0, -1, 1)]
+        found = [one for one in near if value.dtype.type(one) == value]
+        if found:
+            return repr(min(found, key=lambda one: abs(one - exact)))
+    raise AssertionError("a float64 holds it")
 
 
 def put_nulls(values: list[str], mask: Mask | None, null: str) -> list[str]:

@@ -53,6 +53,8 @@ def _store(kind: Any, stored: Any, align: int | None = None) -> Any:
 
 
 byte_at, int_at = _load(types.uint8, _BYTE), _load(types.int64, _WORD)
+four_at = _load(types.uint32, ir.IntType(32))
+real_at, single_at = _load(types.float64, _REAL), _load(types.float32, ir.FloatType())
 put_byte, put_int = _store(types.uint8, _BYTE), _store(types.int64, _WORD)
 put_real = _store(types.float64, _REAL)
 put_four = _store(types.uint32, ir.IntType(32), align=1)

@@ -56,15 +56,6 @@ def _grouped(values: list[str], offsets: Offsets) -> list[str]:
 # -- records -----------------------------------------------------------------------
 
 
-def line_parts(node: Node) -> Iterator[Node]:
-    """Yield the parts of a column whose tensors share a level, and so are in the same batches."""
-    if node.spec is not None or node.inner:
-        yield node
-    else:
-        for field in node.parts:
-            yield from line_parts(field)
-
-
 class _Texts(NamedTuple):
     """Values as JSON, and which are null or hold only nulls; None if none does."""
 
@@ -76,7 +67,7 @@ class _Texts(NamedTuple):
         return _Texts(values, [one == "null" for one in values] if "null" in values else None)
 
 
-def record_samples(node: Node, batch: Batch) -> list[str]:
+def node_samples(node: Node, batch: Batch) -> list[str]:
     """Return the items of the level at which a node begins as JSON.
 
     Raises:
@@ -141,24 +132,14 @@ def _braced(fields: Sequence[Node], parts: Sequence[_Texts]) -> Iterator[str]:
     return map(template.__mod__, zip(*(part.values for part in parts), strict=True))
 
 
-def bare_lines(found: dict[str, list[str]]) -> Iterator[str]:
-    """Return the lines of the only column of a file."""
-    (only,) = found.values()
-    return (f"{sample}\n" for sample in only)
-
-
-def object_lines(columns: Sequence[Node], found: dict[str, list[str]]) -> Iterator[str]:
-    """Return one object per line.
+def object_lines(columns: Sequence[Node], batch: Batch) -> Iterator[str]:
+    """Return the lines of equally many items of all tensors, an object each.
 
     Args:
         columns: of the file.
-        found: equally many samples of each part from `line_parts`, by its first tensor.
+        batch: all its tensors.
+
+    Raises:
+        InvalidDataError: the nulls of the lists above records differ.
     """
-    parts = [_column(column, found) for column in columns]
-    return (f"{one}\n" for one in _braced(columns, parts))
-
-
-def _column(node: Node, found: dict[str, list[str]]) -> _Texts:
-    if node.spec is not None or node.inner:
-        return _Texts.of(found[next(node.specs).name])
-    return _objects(node, [_column(field, found) for field in node.parts])
+    return _braced(columns, [_of_batch(column, batch) for column in columns])

@@ -43,7 +43,7 @@ def tensor(dtype: str) -> LoDTensor:
 def test_polars_reads_lines_that_we_write(
     dtype: str, fast: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lodcli.formats.json.compiled_writer.REPAID_VALUES", 0 if fast else 1 << 60)
+    monkeypatch.setattr("lodcli.formats.text.records_native.REPAID_VALUES", 0 if fast else 1 << 60)
     given = {"deep": tensor(dtype), "flat": LoDTensor(numbers(300, dtype))}
     io.write_batches(tmp_path / "x.jsonl", schema_of(given), [given])
     frame = pl.read_ndjson(tmp_path / "x.jsonl")

@@ -174,8 +174,8 @@ def test_csv_takes_no_nul(tmp_path: Path) -> None:
 def test_json_is_what_python_writes(
     fast: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lodcli.formats.json.compiled_writer.REPAID_VALUES", 0 if fast else 10**9)
-    monkeypatch.setattr("lodcli.formats.json.compiled_writer.REPAID_SHIPPED", 0 if fast else 10**9)
+    monkeypatch.setattr("lodcli.formats.text.records_native.REPAID_VALUES", 0 if fast else 10**9)
+    monkeypatch.setattr("lodcli.formats.text.records_native.REPAID_SHIPPED", 0 if fast else 10**9)
     rng = np.random.default_rng(0)
     letters = [*'"\\/ az', *map(chr, range(32)), "\x7f", "é", "\u2028", "😀"]
 

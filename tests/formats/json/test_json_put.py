@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from lodcli.formats.core.schema import schema_of
 from lodcli.formats.json import compiled_writer as json_fast_lines
 from lodcli.formats.json import jsonl
 from lodcli.formats.json.put_native import LineWriter
+from lodcli.formats.text import records_native
+from lodcli.formats.text.record_fields import Field
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.sampling import many
@@ -73,7 +76,7 @@ def both(folder: Path, content: Any, monkeypatch: pytest.MonkeyPatch) -> list[by
     """Return what both writers make of it."""
     found = []
     for least in (0, 1 << 62):
-        monkeypatch.setattr(json_fast_lines, "REPAID_VALUES", least)
+        monkeypatch.setattr(records_native, "REPAID_VALUES", least)
         io.write(folder / "x.jsonl", content, overwrite=True)
         found.append((folder / "x.jsonl").read_bytes())
     return found
@@ -111,26 +114,27 @@ def test_a_hundred_thousand_lines_are_the_same(
 
 
 def test_the_compiled_writer_begins_when_there_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_fast_lines, "REPAID_VALUES", 5)
+    monkeypatch.setattr(records_native, "REPAID_VALUES", 5)
     part = LoDTensor(np.arange(3))
     lines = json_fast_lines.FastLines(schema_of({"x": part}))
-    assert [lines.takes(part) for _ in range(3)] == [False, True, True]
+    assert [lines.repays([part]) for _ in range(3)] == [False, True, True]
     lines = json_fast_lines.FastLines(schema_of({"x": LoDTensor(np.arange(5))}))
-    assert lines.takes(part)
-    assert not lines.takes(LoDTensor(np.zeros(9, np.float16)))
-    assert not lines.takes(LoDTensor(np.zeros(9, ml_dtypes.bfloat16)))
+    assert lines.repays([part])
+    assert lines.holds(part)
+    assert not lines.holds(LoDTensor(np.zeros(9, np.float16)))
+    assert not lines.holds(LoDTensor(np.zeros(9, ml_dtypes.bfloat16)))
 
 
 def test_many_tensors_are_written_in_few_parts_and_without_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counts, written = [], json_fast_lines.FastLines.samples
+    counts, written = [], json_fast_lines.FastLines.field
 
-    def counted(lines: json_fast_lines.FastLines, tensor: LoDTensor) -> list[str]:
+    def counted(lines: json_fast_lines.FastLines, tensor: LoDTensor) -> Field:
         counts.append(len(tensor))
         return written(lines, tensor)
 
-    monkeypatch.setattr(json_fast_lines.FastLines, "samples", counted)
+    monkeypatch.setattr(json_fast_lines.FastLines, "field", counted)
     monkeypatch.setattr(json_fast_lines, "thread_pool", None)
     monkeypatch.setattr(jsonl, "WRITTEN_BYTES", 1 << 10)
     part = LoDTensor(np.arange(300), LoD.from_lengths([[1] * 300]))
@@ -138,3 +142,21 @@ def test_many_tensors_are_written_in_few_parts_and_without_threads(
     assert fast == exact
     assert sum(counts) == 200 * 300
     assert len(counts) <= 2 * 200
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+def test_both_writers_write_the_same_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nulls: bool
+) -> None:
+    event = {"n": 1, "t": 'a"b\n', "w": [0.5, -1.0], "in": [{"x": True}, {"x": False}]}
+    row: dict[str, Any] = {"id": 3, "ev": [event, {**event, "in": []}], "o": {"y": 1.5, "z": "é"}}
+    rows = [row, {**row, "ev": []}, {**row, "id": 4}] * 20
+    if nulls:
+        rows += [{**row, "o": {"y": None, "z": "a"}, "ev": [{**event, "t": None}]}]
+    wanted = "".join(
+        json.dumps(one, ensure_ascii=False, separators=(",", ":")) + "\n" for one in rows
+    )
+    (tmp_path / "r.jsonl").write_text(wanted, encoding="utf-8")
+    content = io.read_all(tmp_path / "r.jsonl", nulls="keep")
+    fast, exact = both(tmp_path, content, monkeypatch)
+    assert fast == exact == wanted.encode()

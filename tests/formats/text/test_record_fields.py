@@ -1,0 +1,121 @@
+"""Fields of records: the compiled writer against the texts of Python and NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from lodcli.formats.text.numerals import texts
+from lodcli.formats.text.record_fields import CSV_TEXT, JSON_TEXT, TIME, Field
+from lodcli.formats.text.records_native import RecordWriter
+from lodcli.kernels.tensor.exchange.units import texts as texts_of_unit
+from lodcli.kernels.tensor.marks import TIME_UNITS, Decimals, Times, Unit
+
+COUNT = 20_000
+DAYS = {"D": 1, "s": 86400, "ms": 86400 * 10**3, "us": 86400 * 10**6, "ns": 86400 * 10**9}
+UNITS = [Times(kind, unit) for kind, units in TIME_UNITS.items() for unit in units]  # type: ignore[arg-type]
+
+
+def lines_of(field: Field) -> list[str]:
+    """Return each value as text."""
+    writer = RecordWriter([b"", b"\n"], b"null")
+    text = b"".join(map(bytes, writer.pieces([field], field.size)))
+    return text.decode().split("\n")[:-1]
+
+
+@pytest.mark.parametrize("dtype", ["bool", *"bBhHiIqQ", *"efd"])
+def test_numbers_are_written_as_python_and_numpy_write_them(dtype: str) -> None:
+    rng = np.random.default_rng(1)
+    width = np.dtype(dtype).itemsize
+    raw = rng.integers(0, 256, COUNT * width).astype(np.uint8)
+    values: Any = raw < 128 if dtype == "bool" else raw.view(dtype)
+    if values.dtype.kind == "f":
+        values[:5] = np.nan, np.inf, -np.inf, -0.0, 1e4
+    assert lines_of(Field.of_numbers(values)) == texts(values)
+
+
+@pytest.mark.parametrize("unit", [*UNITS, Times("timestamp", "us", "UTC")], ids=str)
+def test_times_are_written_as_numpy_writes_them(unit: Times) -> None:
+    rng = np.random.default_rng(2)
+    day = DAYS[unit.unit]
+    first, last = (0, 1) if unit.kind == "time" else (-719162, 2932897)
+    if unit.unit == "ns" and unit.kind != "time":
+        first, last = -106751, 106751
+    values = rng.integers(first * day, last * day, COUNT)
+    if unit.kind == "date":
+        values = values // day * day
+    values[:2] = first * day, last * day - (day if unit.kind == "date" else 1)
+    field = Field.of_units(values, unit)
+    assert (field.kind == TIME) == (unit.kind != "duration")
+    assert lines_of(field) == texts_of_unit(values, unit)
+    quoted = [f'"{one}"' for one in texts_of_unit(values, unit)]
+    assert lines_of(Field.of_units(values, unit, in_quotes=True)) == quoted
+
+
+@pytest.mark.parametrize(
+    ("value", "unit"),
+    [
+        (-(2**63), Times("timestamp", "us")),
+        (2**62, Times("timestamp", "s")),
+        (-719163, Times("date", "D")),
+        (5, Times("date", "ms")),
+        (86400, Times("time", "s")),
+        (-1, Times("time", "s")),
+        (12345, Decimals(5, -2)),
+        (12345, Decimals(25, 20)),
+    ],
+)
+def test_far_times_and_scales_are_written_too(value: int, unit: Unit) -> None:
+    values = np.array([value, 0])
+    assert lines_of(Field.of_units(values, unit)) == texts_of_unit(values, unit)
+
+
+@pytest.mark.parametrize("scale", [0, 1, 5, 18])
+def test_decimals_are_written_with_all_digits(scale: int) -> None:
+    rng = np.random.default_rng(3)
+    values = rng.integers(-(2**63), 2**63 - 1, COUNT) >> rng.integers(0, 63, COUNT)
+    values[:3] = -(2**63), 2**63 - 1, 0
+    unit = Decimals(38, scale)
+    assert lines_of(Field.of_units(values, unit)) == texts_of_unit(values, unit)
+
+
+def test_nulls_and_texts_stand_between_fixed_bytes() -> None:
+    data = np.frombuffer(b'a,b"c', np.uint8)
+    ends, valid = np.array([0, 3, 3, 5]), np.array([True, False, True])
+    fields = [
+        Field.of_texts(CSV_TEXT, data, ends, detail=ord(",")),
+        Field.of_numbers(np.arange(3), valid),
+        Field.of_texts(JSON_TEXT, data, ends, valid),
+    ]
+    writer = RecordWriter([b"<", b";", b";", b">\n"], b"-")
+    text, offsets = writer.whole(fields, 3)
+    lines = [b'<"a,b";0;"a,b">\n', b'<"";-;->\n', b'<"""c";2;"\\"c">\n']
+    assert text.tobytes() == b"".join(lines)
+    assert np.diff(offsets).tolist() == list(map(len, lines))
+
+
+def test_every_bfloat16_is_its_shortest_decimal() -> None:
+    with np.errstate(invalid="ignore"):
+        values = np.arange(2**16, dtype=np.uint16).view(ml_dtypes.bfloat16)
+        values = values[np.isfinite(values)]
+    found = texts(values)
+    floats = np.array(list(map(float, found)))
+    assert (floats.astype(ml_dtypes.bfloat16) == values).all()
+    assert {"0.1", "2.0", "-0.0", "1e+30"} <= set(found)
+    # No decimal of one digit less is read as the same number.
+    for value, text in zip(values[::7].tolist(), floats[::7].tolist(), strict=True):
+        digits = len(f"{text:.17g}".rstrip("0")) if not text else _digits(text)
+        if digits > 1:
+            shorter: Any = [float(f"{text:.{digits - 2}e}")]
+            step = 10.0 ** (np.floor(np.log10(abs(text))) - digits + 2)
+            shorter += [shorter[0] - step, shorter[0] + step]
+            near = np.array(shorter).astype(ml_dtypes.bfloat16)
+            assert not (near == np.array(value).astype(ml_dtypes.bfloat16)).any(), text
+
+
+def _digits(value: float) -> int:
+    mantissa = repr(value).lstrip("-").partition("e")[0].replace(".", "").lstrip("0")
+    return len(mantissa.rstrip("0"))
