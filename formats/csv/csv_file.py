@@ -26,37 +26,28 @@ from lodcli.formats.csv.number_columns import (
 from lodcli.formats.csv.records import (
     Records,
     Table,
-    quoted,
+    header_line,
     refuse_other_separators,
-    words_of,
     wrong_width,
 )
 from lodcli.formats.csv.wide import WideSource, columns, in_columns
+from lodcli.formats.csv.writing import LineWriter
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.text.lines import WITHOUT_RETURNS, LineReader, shown
-from lodcli.formats.text.numerals import (
-    put_nulls,
-    tells_dtype,
-    texts,
-)
+from lodcli.formats.text.numerals import tells_dtype
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array, lengths_to_offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.slicing.row_ranges import rows_of_ranges
 from lodcli.kernels.order.texts import Texts, text_order
-from lodcli.kernels.tensor.exchange.units import texts as texts_of_unit
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.marks import TEXT, Unit
+from lodcli.kernels.tensor.marks import TEXT
 
 MOST_BLOCK_BYTES = 2 << 20
 # Fields read at a time: those of several columns if there are few records, as each call takes long.
 READ_FIELDS = 1 << 14
-# Written at a time: a number of one byte, with its place, takes hundreds as text.
-WRITTEN_BYTES, WRITTEN_ROWS = 1 << 18, 1 << 16
-# An empty field if there is only one column: other programs skip blank lines.
-_EMPTY = '""'
 
 
 class Csv(Format):
@@ -166,10 +157,9 @@ class Csv(Format):
             schema = columns(schema)
         mark = options.separator or self.separator
         levels = _groups(schema[0])
-        names = _header(schema)
-        output.write((mark.join(quoted(names, mark)) + "\n").encode())
-        done, empty = [0] * len(levels), _EMPTY if len(names) == 1 else ""
-        for batch in aligned(schema, batches, WRITTEN_BYTES, output):
+        output.write(header_line(_header(schema), mark).encode())
+        writer, done = LineWriter(self.name, schema, len(levels), mark), [0] * len(levels)
+        for batch in aligned(schema, batches, None, output):
             if len(batch) < len(schema):
                 raise self._not_alike()
             lods = {spec.name: _index(batch[spec.name].lod, spec) for spec in schema}
@@ -177,30 +167,9 @@ class Csv(Format):
             lod = lods[schema[0].name]
             rows = int(lod.levels[-1][-1]) if levels else len(batch[schema[0].name])
             _require_rows(lod, done, self.name)
-            # Of a large item, not all rows at once.
-            for start in range(0, rows, WRITTEN_ROWS):
-                part = slice(start, min(start + WRITTEN_ROWS, rows))
-                fields = [_places(lod, level, done[0], part) for level in range(lod.n_levels)]
-                fields += [
-                    self._fields(batch[spec.name], spec, part, mark, empty) for spec in schema
-                ]
-                lines = map(mark.join, zip(*fields, strict=True))
-                output.write("\n".join([*lines, ""]).encode())
+            for piece in writer.pieces(batch, lod, rows, done[0] if levels else 0):
+                output.write(piece)
             done = [before + lod.count(level) for level, before in enumerate(done)]
-
-    def _fields(
-        self, tensor: LoDTensor, spec: TensorSpec, part: slice, separator: str, empty: str
-    ) -> list[str]:
-        """Return some numbers, or finest sequences of text, as fields."""
-        if not spec.marks.is_text:
-            return _numerals(tensor, spec.marks.unit, part, separator, empty)
-        ends = tensor.lod.levels[-1][part.start : part.stop + 1]
-        if not tensor.data[ends[0] : ends[-1]].all():
-            raise UnsupportedError(
-                f"{self.name} holds no NUL characters, found in the text of {spec.name}"
-            )
-        words = quoted(words_of(Texts.of(tensor.data, ends)), separator)
-        return [word or empty for word in words] if empty else words
 
 
 class Tsv(Csv):
@@ -208,16 +177,6 @@ class Tsv(Csv):
 
     name = "tsv"
     separator = "\t"
-
-
-def _numerals(
-    tensor: LoDTensor, unit: Unit | None, part: slice, separator: str, null: str
-) -> list[str]:
-    """Return some numbers, times or decimals as fields, nulls as `null`."""
-    mask = tensor.nulls.rows
-    values = np.ascontiguousarray(tensor.values[part])
-    found = texts(values) if unit is None else quoted(texts_of_unit(values, unit), separator)
-    return put_nulls(found, None if mask is None else mask[part], null)
 
 
 def _index(lod: LoD, spec: TensorSpec) -> LoD:
@@ -253,25 +212,17 @@ def _require_rows(lod: LoD, done: list[int], name: str) -> None:
             )
 
 
-def _places(lod: LoD, level: int, done: int, part: slice) -> list[str]:
-    """Return the number of the item of a level that each row is in, within its parent.
+def _check_header(
+    header: list[str], first: tuple[int, list[str]] | None, separator: str, *, in_quotes: bool
+) -> None:
+    """Raise InvalidDataError unless this is a line of names, and fits the first record.
 
     Args:
-        lod: no item is without rows.
-        level: the level.
-        done: the number of the first outermost item.
-        part: the rows.
+        header: the names.
+        first: the line of the first record, and its fields.
+        separator: between fields.
+        in_quotes: whether the first name is, so that other separators may be part of it.
     """
-    rows = np.arange(part.start, part.stop)
-    items = np.searchsorted(lod.absolute(level), rows, "right") - 1
-    if not level:
-        return texts(items + done)
-    above = lod.levels[level - 1]
-    return texts(items - above[np.searchsorted(above, items, "right") - 1])
-
-
-def _check_header(header: list[str], first: tuple[int, list[str]] | None, separator: str) -> None:
-    """Raise InvalidDataError unless this is a line of names, and fits the first record."""
     if not header:
         raise InvalidDataError("line 1: expected the names of the columns, found nothing")
     if any("\r" in name for name in header):
@@ -281,7 +232,7 @@ def _check_header(header: list[str], first: tuple[int, list[str]] | None, separa
             f"line 1: names the separator for Excel ({shown(separator.join(header))}); remove "
             "this line, as with tail -n +2"
         )
-    if len(header) == 1:
+    if len(header) == 1 and not in_quotes:
         following = None if first is None else separator.join(first[1])
         refuse_other_separators(header[0], separator, below=following)
     if first is not None and len(first[1]) != len(header):  # before any field is parsed
@@ -317,7 +268,8 @@ class _CsvSource(Source):
         records = self._records.first()
         header = records.pop(0)[1] if records else []
         first = records[0] if records else None
-        _check_header(header, first, separator)
+        in_quotes = self._records.begins_with_quotes
+        _check_header(header, first, separator, in_quotes=in_quotes)
         self._separator = separator
         self._reader = NumberReader(
             rounded=bool(options.dtype_unsafe),
@@ -342,6 +294,9 @@ class _CsvSource(Source):
         self._columns, specs, self.left_out = [], [], {}
         commas, notes = list[str](), list[str]()
         twice = repeated(names)
+        # A null of the only column is in quotes too.
+        single = len(header) == 1 and options.nulls is not None
+        blanks = set() if single else self._records.quoted_blanks()
         # 0, 1, .. are the names that pandas gives to columns without names.
         numbers = all(map(is_number, header)) and header != list(map(str, range(len(header))))
         for column in chosen:
@@ -352,7 +307,10 @@ class _CsvSource(Source):
                         f"line 1: two columns are named {shown(names[column])}; {remedy}"
                     )
                 fields = [record[column] for _, record in records if len(record) == len(header)]
-                dtype = None if column in texts else dtype_of(fields, options.dtype)
+                in_quotes = column in blanks
+                dtype = (
+                    None if column in texts else dtype_of(fields, options.dtype, quoted=in_quotes)
+                )
                 if dtype is None and column not in texts and have_commas(fields):
                     commas.append(names[column])
                 # With only one column, a blank line may be a mistake.

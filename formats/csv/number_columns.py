@@ -159,12 +159,15 @@ def _word(field: str) -> str:
     return field.strip().lower()
 
 
-def dtype_of(fields: list[str], told: np.dtype[Any] | None) -> np.dtype[Any] | None:
+def dtype_of(
+    fields: list[str], told: np.dtype[Any] | None, *, quoted: bool = False
+) -> np.dtype[Any] | None:
     """Return the dtype in which a column is read, by its first fields; None if it is text.
 
     Args:
         fields: the first.
         told: the dtype that was asked for; booleans are numbers only by a cast of what was read.
+        quoted: whether empty fields are in quotes, as those of text are written.
     """
     there = [field for field in fields if _word(field) not in _MISSING]
     if there and all(field in _BOOLEANS for field in there):
@@ -172,6 +175,8 @@ def dtype_of(fields: list[str], told: np.dtype[Any] | None) -> np.dtype[Any] | N
     if told is not None and (told.kind != "b" or not there or not is_number(there[0])):
         return told
     if there and not there[0].startswith("\ufeff") and not is_number(there[0]):
+        return None
+    if quoted and not there:
         return None
     whole = any(map(_is_whole, there)) and not any(map(_is_fraction, there))
     return np.dtype(np.int64 if whole else np.float64)

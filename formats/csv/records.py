@@ -111,6 +111,7 @@ class Records:
         self._reader = reader
         self._separator = separator
         self._blank: int | None = None
+        self._head = b""
 
     def restart(self) -> None:
         """Go back to the beginning."""
@@ -124,8 +125,31 @@ class Records:
         """
         lines = self._peek(1 << 16)
         lines += self._peek(self._first_bytes(lines))  # the header may be longer than all others
-        found = self._parsed(b"".join(lines), 1)
+        self._head = b"".join(lines)
+        found = self._parsed(self._head, 1)
         return found[: _end(found, len(found[0][1]))] if found else found
+
+    def quoted_blanks(self) -> set[int]:
+        """Return the columns that have an empty field in quotes in the lines of `first`."""
+        if b'""' not in self._head:
+            return set()
+        data = np.frombuffer(self._head.replace(b"\r\n", b"\n") + b"\n", np.uint8)
+        quotes = data == ord('"')
+        outside = ~np.logical_xor.accumulate(quotes)
+        ends = outside & (data == ord("\n"))
+        stops = np.flatnonzero(ends | (outside & (data == ord(self._separator))))
+        starts = np.append(0, stops[:-1] + 1)
+        blank = (stops - starts == 2) & quotes[starts] & quotes[stops - 1]
+        # The first field of the record that each field is in.
+        records = np.append(0, np.flatnonzero(ends[stops]) + 1)
+        fields = np.flatnonzero(blank)
+        firsts = records[np.searchsorted(records, fields, "right") - 1]
+        return set((fields - firsts).tolist())
+
+    @property
+    def begins_with_quotes(self) -> bool:
+        """Whether the first name in the lines of `first` is in quotes."""
+        return self._head.startswith(b'"')
 
     def _peek(self, size: int) -> list[bytes]:
         """Return further lines of about `size` bytes, and those that close an open quote."""
@@ -338,14 +362,27 @@ def refuse_other_separators(
         after: what comes before a separator.
         below: the next record; if it lacks the other separator, the header is a single name.
     """
-    # Names may contain spaces.
-    marks = [mark for mark in _NAMES if after or mark != " "]
-    other = next((mark for mark in marks if after + mark in header), None)
-    if other is not None and other != separator and (below is None or other in below):
+    other = _other_separator(header, separator, after)
+    if other is not None and (below is None or other in below):
         raise InvalidDataError(
             f"line 1: has no {_NAMES.get(separator, separator)} but "
             f"{_NAMES[other]}s: {shown(header)}; give --separator {_NAMES[other]}"
         )
+
+
+def _other_separator(header: str, separator: str, after: str = "") -> str | None:
+    """Return the first separator but this one that a header contains."""
+    # Names may contain spaces.
+    marks = [mark for mark in _NAMES if mark != separator and (after or mark != " ")]
+    return next((mark for mark in marks if after + mark in header), None)
+
+
+def header_line(names: list[str], separator: str) -> str:
+    """Return the line of names; a single name that contains other separators is in quotes."""
+    fields = quoted(names, separator)
+    if len(fields) == 1 and fields == names and _other_separator(names[0], separator):
+        fields = [f'"{names[0]}"']
+    return separator.join(fields) + "\n"
 
 
 def wrong_width(record: list[str], width: int) -> str:

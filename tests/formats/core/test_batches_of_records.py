@@ -18,7 +18,7 @@ import lodcli
 from lodcli.formats.core import batching, io
 from lodcli.formats.core.batching import aligned
 from lodcli.formats.core.schema import Batch, schema_of
-from lodcli.formats.csv import csv_file
+from lodcli.formats.csv import writing
 from lodcli.formats.json import jsonl
 from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.index.lod import LoD
@@ -91,7 +91,7 @@ def test_batches_in_any_order_are_aligned(tmp_path: Path, data: st.DataObject) -
 def test_memory_for_writing_text_is_that_of_its_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(csv_file, "WRITTEN_BYTES", 1 << 10, raising=False)
+    monkeypatch.setattr(writing, "WRITTEN_FIELDS", 1 << 10)
     monkeypatch.setattr(jsonl, "WRITTEN_BYTES", 1 << 10, raising=False)
 
     def write(count: int) -> None:
