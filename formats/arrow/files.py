@@ -271,7 +271,8 @@ def validate(batch: pa.RecordBatch) -> None:
     """Check a batch in full.
 
     Raises:
-        pa.ArrowInvalid: names the column.
+        DamagedFileError: a text is not UTF-8.
+        pa.ArrowInvalid: it is damaged; names the column.
     """
     try:
         batch.validate(full=True)
@@ -280,6 +281,11 @@ def validate(batch: pa.RecordBatch) -> None:
         if found is None:
             raise
         name, said = batch.schema.names[int(found[1])], str(error)[found.end() :]
+        if said.startswith("Invalid UTF8"):  # ClickHouse writes any bytes as text
+            raise DamagedFileError(
+                f"column {shown(name)}: holds text that is not UTF-8; if these are bytes, write "
+                "them as binary, or choose other columns with --field"
+            ) from None
         raise pa.ArrowInvalid(f"column {shown(name)}: {said}") from None
 
 
