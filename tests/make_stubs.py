@@ -7,6 +7,7 @@ Each name is imported from the module that defines it, since type checkers do no
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -96,21 +97,35 @@ _TYPES = {
 }
 
 
+# The results of an op for torch of one tensor, or a list of them, by those of the op: such forms.
+_RESULTS = {
+    "LoDTensor": "_Given",
+    "list[LoDTensor]": "Sequence[_Given]",
+    "tuple[LoDTensor, LoDTensor]": "tuple[_Given, _Given]",
+}
+
+
 def _function(name: str) -> str:
-    """Return the stub of an op for torch; with the same index, it returns the type it is given."""
+    """Return the stub of an op for torch: sequences are returned in the form they are given in."""
     entry = OPS[name]
     parameters = parameters_of(entry)
-    kept = "" if entry.keeps_by else entry.keeps
+    result = inspect.signature(entry.load()).return_annotation
+    tensors = [each.name for each in parameters if each.kind in ("tensor", "tensors")]
+    kept = entry.keeps
+    if not entry.pools and len(tensors) == 1:
+        (kept,) = tensors
+    found = _RESULTS[result] if kept else "Any" if tensors else "torch.Tensor"
     parts, starred = [], False
     for each in parameters:
         if each.keyword and not starred:
             starred = True
             parts.append("*")
-        kind = "_Given" if each.name == kept else _TYPES.get(each.kind, each.kind)
+        kind = _TYPES.get(each.kind, each.kind)
+        if each.name == kept:
+            kind = kind.replace("_Ragged", "_Given")
         quoted = repr(each.default).replace("'", '"')
         default = "" if each.default is REQUIRED else f" = {quoted}"
         parts.append(f"{each.name}: {kind}{default}")
-    found = "_Given" if kept else "Any"
     line = f"def {name}({', '.join(parts)}) -> {found}: ..."
     if len(line) <= _WIDTH:
         return line

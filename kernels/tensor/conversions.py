@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,9 @@ from lodcli.kernels.tensor.exchange import lists
 from lodcli.kernels.tensor.exchange.rows import rows_of
 from lodcli.kernels.tensor.marks import NO_MARKS, Marks
 from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
+
+if TYPE_CHECKING:
+    from lodcli.kernels.tensor.exchange.torch import Jagged, Packed, Padded, Varlen
 
 Names = Sequence[str | None] | None
 # One level, or several.
@@ -409,6 +412,15 @@ class Conversions:
         rows = self._on_host("Awkward", nulls=True)
         with _nesting("Awkward", self.lod):
             return to_awkward(rows, self.lod, self.marks, self.nulls)
+
+    @overload
+    def to_torch(self, layout: Literal["jagged"] = "jagged") -> Jagged: ...
+    @overload
+    def to_torch(self, layout: Literal["packed"]) -> Packed: ...
+    @overload
+    def to_torch(self, layout: Literal["padded"]) -> Padded: ...
+    @overload
+    def to_torch(self, layout: Literal["varlen"]) -> Varlen: ...
 
     @types_explained
     def to_torch(self, layout: Literal["jagged", "packed", "padded", "varlen"] = "jagged") -> Any:

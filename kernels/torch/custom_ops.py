@@ -44,11 +44,13 @@ class CustomOp:
         entry: its entry in the registry.
         parameters: those of the op.
         forward: takes the flat arguments of the schema, returns rows and offsets.
+        several: whether it returns a tuple, even of one result.
     """
 
     entry: OpEntry
     parameters: tuple[Parameter, ...]
     forward: Callable[..., Found]
+    several: bool
 
 
 @cache
@@ -80,7 +82,8 @@ def custom_op(name: str) -> CustomOp:
         for device in ("cpu", "cuda"):
             # Computed in float32 under autocast, as softmax, sums and norms of torch.
             forward.register_autocast(device, torch.float32)
-    return CustomOp(entry, made.parameters, forward)
+    result = inspect.signature(entry.load()).return_annotation
+    return CustomOp(entry, made.parameters, forward, result.startswith(("list", "tuple")))
 
 
 def _legal(name: str) -> str:

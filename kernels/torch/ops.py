@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.nn.utils.rnn import PackedSequence
 
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
 from lodcli.kernels.ops.parameters import REQUIRED
@@ -19,7 +20,7 @@ from lodcli.kernels.ops.registry import OPS
 from lodcli.kernels.platform.processes import held_during_forks
 from lodcli.kernels.runtime.arrays import in_native_order
 from lodcli.kernels.runtime.threads import limited_threads
-from lodcli.kernels.tensor.exchange.torch import rows_from_torch, rows_to_torch
+from lodcli.kernels.tensor.exchange.torch import Varlen, rows_from_torch, rows_to_torch
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.torch.autograd import refuse_transforms
 from lodcli.kernels.torch.custom_ops import CustomOp, custom_op
@@ -108,21 +109,21 @@ def _applied(op: CustomOp, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
 def _formed(op: CustomOp, rows: Any, offsets: Any, make: Any) -> Any:
     """Return results with a new index in the form of the argument of the op."""
     if not offsets:
-        return rows[0] if len(rows) == 1 else tuple(rows)
+        return tuple(rows) if op.several else rows[0]
     if len(offsets) != len(rows):
         raise UnsupportedError(
             f"{op.entry.name}: the result has {len(offsets) // len(rows)} levels, torch's "
             "forms hold 1; give a LoDTensor"
         )
     found = [make(*pair) for pair in zip(rows, offsets)]  # noqa: B905  torch.compile
-    return found[0] if len(found) == 1 else tuple(found)
+    return tuple(found) if op.several else found[0]
 
 
 def _has_lod_tensor(values: Any) -> bool:
     for each in values:
         if isinstance(each, LoDTensor):
             return True
-        if type(each) in (list, tuple) and each and isinstance(each[0], LoDTensor):
+        if type(each) in (list, tuple) and _has_lod_tensor(each):
             return True
     return False
 
@@ -181,13 +182,17 @@ def _of_lod_tensors(op: CustomOp, args: tuple[Any, ...], named: dict[str, Any]) 
     """Call the op of lodcli.ops itself; autograd does not track a LoDTensor."""
 
     def plain(value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            if value.is_nested:
-                raise InvalidDataError(
-                    f"{op.entry.name}: expected LoDTensors only, found a nested tensor as well"
-                )
-            return rows_from_torch(value.detach().cpu())
-        return value
+        if type(value) in (list, tuple):
+            return [plain(each) for each in value]
+        if not isinstance(value, torch.Tensor | PackedSequence | Varlen):
+            return value
+        if not isinstance(value, torch.Tensor) or value.is_nested:
+            found = "nested tensor" if isinstance(value, torch.Tensor) else type(value).__name__
+            raise InvalidDataError(
+                f"{op.entry.name}: expected LoDTensors only, found a {found} as well; "
+                "LoDTensor.from_torch makes a LoDTensor of one that is not tracked"
+            )
+        return rows_from_torch(value.detach().cpu())
 
     with limited_threads(torch.get_num_threads()):
         return op.entry.load()(

@@ -228,7 +228,18 @@ TRAINING = """
 import torch
 from torch.utils.data import DataLoader
 
-from lodcli.torch import LSTM, BatchSampler, Dataset, collate, mean, replace, softmax
+import lodcli
+from lodcli.torch import (
+    LSTM, BatchSampler, Dataset, collate, concat, mean, replace, softmax, topk, truncate
+)
+
+
+def best(words: lodcli.LoDTensor) -> torch.Tensor:
+    padded, lengths = words.to_torch("padded")
+    assert len(padded) == len(lengths) == len(words.to_torch("packed").batch_sizes)
+    values, places = topk(truncate(words.to_torch(), 3), 1)
+    assert places.values().shape[0] == words.to_torch("varlen").cu_seqlens[-1]
+    return concat([values, words.to_torch("jagged")])
 
 
 def losses(path: str, layer: LSTM) -> list[torch.Tensor]:

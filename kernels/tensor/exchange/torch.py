@@ -14,8 +14,13 @@ from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offs
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.runtime.arrays import is_on_device
+from lodcli.kernels.suggestions import or_near
 
 LAYOUTS = ("jagged", "packed", "padded", "varlen")
+# The types of the layouts, for annotations; a padded batch has its lengths beside it.
+Jagged = torch.Tensor
+Packed = torch.nn.utils.rnn.PackedSequence
+Padded = tuple[torch.Tensor, torch.Tensor]
 
 
 class Varlen(NamedTuple):
@@ -76,7 +81,10 @@ def to_torch(data: Array, lod: LoD, layout: str, padding: Any) -> Any:
         UnsupportedError: not one level; an empty sequence, for "packed".
     """
     if layout not in LAYOUTS:
-        raise OptionError(f"layout: expected one of {', '.join(LAYOUTS)}, found {layout!r}")
+        raise OptionError(
+            f"layout: expected one of {', '.join(LAYOUTS)}, found {layout!r}"
+            f"{or_near(layout, LAYOUTS)}"
+        )
     if lod.n_levels != 1:
         raise UnsupportedError(
             f"{layout} holds 1 level, this tensor has {lod.n_levels}; take tensor.data for the "

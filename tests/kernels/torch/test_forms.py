@@ -1,0 +1,78 @@
+"""Forms of sequences of torch: results in the form that the stub declares, and mixtures."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lodcli
+from lodcli import LoDTensor
+from lodcli.errors import InvalidDataError
+from tests.make_stubs import stub
+
+torch: Any = pytest.importorskip("torch")
+ours: Any = lodcli.torch
+
+BOUNDS = torch.tensor([0, 2, 3, 7])
+ROWS = torch.arange(28.0).reshape(7, 4)
+LENGTHS = BOUNDS.diff()
+FORMS: dict[str, Any] = {
+    "jagged": torch.nested.nested_tensor_from_jagged(ROWS, BOUNDS),
+    "varlen": ours.Varlen(ROWS, BOUNDS.int(), 4),
+    "packed": torch.nn.utils.rnn.pack_sequence(ROWS.split([2, 1, 4]), enforce_sorted=False),
+    "padded": (
+        torch.nn.utils.rnn.pad_sequence(ROWS.split([2, 1, 4]), batch_first=True),
+        LENGTHS,
+    ),
+    "lod": LoDTensor(ROWS.numpy(), [LENGTHS.tolist()]),
+}
+# Calls of every op whose stub returns the type of its one tensor, and the index of which is new.
+CALLS: dict[str, Any] = {
+    "concat": lambda x: ours.concat([x, x]),
+    "conv": lambda x: ours.conv(
+        x, np.ones((4, 2), np.float32), context_length=1, context_start=0, stride=2
+    ),
+    "deinterleave": lambda x: ours.deinterleave(x, 1)[0],
+    "diff": lambda x: ours.diff(x, lag=0),
+    "interleave": lambda x: ours.interleave([x, x]),
+    "reorder_by_rank": lambda x: ours.reorder_by_rank(
+        x, lodcli.ops.rank_table(lodcli.LoD.from_lengths([LENGTHS.tolist()]))
+    ),
+    "reshape": lambda x: ours.reshape(x, 2),
+    "slice": lambda x: ours.slice(x, [0, 0, 1], [1, 1, 2]),
+    "sort_by_length": lambda x: ours.sort_by_length(x),
+    "split_by_mask": lambda x: ours.split_by_mask(x, np.array([True, False, True]))[1],
+    "topk": lambda x: ours.topk(x, 1)[0],
+    "truncate": lambda x: ours.truncate(x, 2),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", CALLS)
+def test_a_new_index_is_returned_in_the_form_of_the_argument(name: str, form: str) -> None:
+    given = FORMS[form]
+    found = CALLS[name](given)
+    assert type(found) is type(given)
+    assert form != "padded" or len(found) == 2
+
+
+def test_the_stub_declares_these_results() -> None:
+    text = stub("lodcli.torch")
+    for name in CALLS:
+        (declared,) = re.findall(rf"^def {name}\([^)]*\) -> (.*): \.\.\.$", text, re.M)
+        assert "_Given" in declared, name
+
+
+def test_one_tensor_of_several_is_in_a_tuple_too() -> None:
+    (found,) = ours.deinterleave(FORMS["jagged"], 1)
+    assert torch.equal(found.values(), ROWS)
+
+
+@pytest.mark.parametrize("form", ["jagged", "varlen", "packed"])
+def test_a_list_of_lod_tensors_and_others_is_an_error(form: str) -> None:
+    for given in ([FORMS["lod"], FORMS[form]], [FORMS[form], FORMS["lod"]]):
+        with pytest.raises(InvalidDataError, match=r"concat: expected LoDTensors only, found a "):
+            ours.concat(given)
