@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lodcli.kernels.errors import OptionError
+from lodcli.kernels.suggestions import or_near
 
 # Imported where a dtype is given: --help can do without.
 if TYPE_CHECKING:
@@ -40,7 +41,10 @@ def dtype_of_rows(given: npt.DTypeLike) -> np.dtype[Any]:
         dtype = None
     # Their names take longer to make than the rest.
     if dtype is None or (dtype.char not in "?bBhHiIlLqQefdFD" and dtype.name not in ALL_DTYPES):
-        raise OptionError(f"dtype: no dtype {given!r}; there are: {', '.join(sorted(ALL_DTYPES))}")
+        raise OptionError(
+            f"dtype: no dtype {given!r}; there are: {', '.join(sorted(ALL_DTYPES))}"
+            f"{or_near(given, ALL_DTYPES)}"
+        )
     return dtype if dtype.isnative else dtype.newbyteorder("=")
 
 

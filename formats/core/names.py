@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.suggestions import did_you_mean
 
 MOST_CHARS = 255
 MOST_LISTED = 20
@@ -139,8 +140,6 @@ def there_are(names: Iterable[str], wanted: str) -> str:
     known = list(names)
     hint = ""
     if len(known) > MOST_LISTED:
-        from difflib import get_close_matches  # takes milliseconds
-
-        near = get_close_matches(wanted, known, 2, cutoff=0.7)
-        hint = f"did you mean {' or '.join(near)}? " if near else ""
+        near = did_you_mean(wanted, known, 2)
+        hint = f"{near} " if near else ""
     return f"{hint}there are: {listing(known) or 'none'}"

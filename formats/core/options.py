@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 from lodcli.formats.core.names import repeated
 from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.errors import OptionError, SelectionError, UnsupportedError
+from lodcli.kernels.suggestions import did_you_mean, or_near
 
 # Imported where a dtype is given: --help can do without.
 if TYPE_CHECKING:
@@ -283,11 +284,9 @@ def _values(
     given: Mapping[str, object] = keywords
     for name in given:
         if name not in known:
-            from difflib import get_close_matches
-
             known += _ARGUMENTS[type(options)]
-            near = get_close_matches(_IN_SHELL.get(name, name), known, 1)
-            hint = f"did you mean {near[0]}? " if near else ""
+            near = did_you_mean(_IN_SHELL.get(name, name), known, 1)
+            hint = f"{near} " if near else ""
             raise TypeError(f"no option is called {name!r}; {hint}there are: {', '.join(known)}")
     return {name: _value(name, value) for name, value in given.items()}
 
@@ -319,13 +318,17 @@ def _value(name: str, value: Any) -> Any:
     if name == "rename":
         return tuple(zip(_texts(name, value), _texts(name, value.values()), strict=True)) or None
     if name == "text_levels" and value not in TEXT_LEVELS:
-        raise OptionError(f"text_levels: expected {', '.join(TEXT_LEVELS)}, found {value!r}")
+        raise OptionError(
+            f"text_levels: expected {', '.join(TEXT_LEVELS)}, found {value!r}"
+            f"{or_near(value, TEXT_LEVELS)}"
+        )
     if name == "dtype":
         return dtype_of_rows(value)
     if name == "nulls":
         filling = isinstance(value, str) and value.startswith("fill=") and value != "fill="
         if value not in NULLS[:-1] and not filling:
-            raise OptionError(f"nulls: expected {', '.join(NULLS)}, found {value!r}")
+            near = or_near(value, NULLS[:-1])
+            raise OptionError(f"nulls: expected {', '.join(NULLS)}, found {value!r}{near}")
     if name in ("shards", "shard_bytes") and value < 1:
         raise OptionError(f"{name}: expected a whole number from 1, found {value!r}")
     if name in _NUMBERS:

@@ -14,6 +14,7 @@ from lodcli.formats.core.table import FOLDERS, PAIRS, SUFFIXES, TABLE, UNFINISHE
 from lodcli.formats.storage.compression import without_suffix
 from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import OptionError, UnsupportedError
+from lodcli.kernels.suggestions import or_near
 
 
 def get(name: str) -> Format:
@@ -27,7 +28,9 @@ def get(name: str) -> Format:
     plugged = plugins.get(name)
     if plugged is None:
         known = ", ".join([*TABLE, *plugins.names()])
-        raise UnsupportedError(f"no format named {name!r}; there are: {known}")
+        raise UnsupportedError(
+            f"no format named {name!r}; there are: {known}{or_near(name, known.split(', '))}"
+        )
     return plugged
 
 

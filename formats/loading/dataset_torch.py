@@ -33,6 +33,7 @@ from lodcli.kernels.errors import (
 )
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.platform.files import PathLike
+from lodcli.kernels.suggestions import or_near
 from lodcli.kernels.tensor.exchange.torch import jagged, rows_from_torch, rows_to_torch
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import REMEDY
@@ -298,6 +299,7 @@ class Collate:
         if self.layout not in layouts:
             raise OptionError(
                 f"collate: layout: expected one of {', '.join(layouts)}, found {self.layout!r}"
+                f"{or_near(self.layout, layouts)}"
             )
 
     def __call__(self, items: Any) -> Any:

@@ -19,6 +19,7 @@ from lodcli.formats.storage.outputs import Output
 from lodcli.formats.storage.zip_archive import first_name
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import SelectionError, UnsupportedError
+from lodcli.kernels.suggestions import or_near
 
 PACKAGE = Package("torch", "lodcli[torch]", "writing")
 FORMS = ("nested", "packed", "padded", "list", "flat")
@@ -77,7 +78,10 @@ class Torch(Format):
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions
     ) -> None:
         if options.form is not None and options.form not in FORMS:
-            raise SelectionError(f"no form {options.form!r}; there are: {', '.join(FORMS)}")
+            raise SelectionError(
+                f"no form {options.form!r}; there are: {', '.join(FORMS)}"
+                f"{or_near(options.form, FORMS)}"
+            )
         torch()
         from lodcli.formats.torch.forms import refuse_unheld, value_of
 

@@ -19,6 +19,7 @@ from lodcli.kernels.platform.files import PathLike
 from lodcli.kernels.rnn.stack.stack import RNNWeights
 from lodcli.kernels.rnn.stack.state_dict import StateDict, is_weight_name
 from lodcli.kernels.runtime.argument_types import types_explained
+from lodcli.kernels.suggestions import or_near
 
 # name: module, which has `read(Input) -> StateDict` and `write(RNNWeights, Output)`.
 KINDS = {
@@ -117,7 +118,9 @@ def known_kind(path: PathLike) -> str | None:
 
 def _module(kind: str) -> ModuleType:
     if kind not in KINDS:
-        raise SelectionError(f"no kind of weights {kind!r}; there are: {', '.join(KINDS)}")
+        raise SelectionError(
+            f"no kind of weights {kind!r}; there are: {', '.join(KINDS)}{or_near(kind, KINDS)}"
+        )
     return importlib.import_module(KINDS[kind])
 
 

@@ -27,6 +27,7 @@ from lodcli.kernels.index.checks import (
 )
 from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.runtime.argument_types import types_explained
+from lodcli.kernels.suggestions import or_near
 
 LevelNames = tuple[str | None, ...]
 _new = object.__new__
@@ -445,7 +446,7 @@ def level_named(name: str, names: Sequence[str | None]) -> int:
         raise SelectionError(f"several levels are named {name!r}; use a number")
     known = ", ".join(one for one in names if one)
     there = f"there are: {known}" if known else "none has a name; use a number"
-    raise SelectionError(f"no level named {name!r}; {there}")
+    raise SelectionError(f"no level named {name!r}; {there}{or_near(name, filter(None, names))}")
 
 
 def _checked_names(names: Sequence[str | None] | None, levels: int) -> LevelNames:

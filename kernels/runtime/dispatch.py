@@ -17,6 +17,7 @@ from lodcli.kernels.native import load
 from lodcli.kernels.runtime.arrays import is_on_device
 from lodcli.kernels.runtime.forwarding import forwarding
 from lodcli.kernels.runtime.index_arguments import INDEX_ARGUMENTS
+from lodcli.kernels.suggestions import or_near
 
 Backend = Literal["auto", "numpy", "numba", "cupy"]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -191,7 +192,10 @@ def _named(reference: Callable[..., Any]) -> str:
 @cache
 def _twin(backend: str, reference: Callable[..., Any]) -> Any:
     if backend not in ("numba", "cupy"):
-        raise UnsupportedError(f"no backend {backend!r}; there are: numpy, numba, cupy")
+        raise UnsupportedError(
+            f"no backend {backend!r}; there are: numpy, numba, cupy"
+            + or_near(backend, ("numpy", "numba", "cupy"))
+        )
     if backend == "numba" and (found := _beside(reference, "native")):
         return found
     return None if importlib.util.find_spec(backend) is None else _beside(reference, backend)

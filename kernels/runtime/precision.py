@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.suggestions import or_near
 
 if TYPE_CHECKING:  # the help of commands imports this module, and must not load NumPy
     import numpy as np
@@ -48,6 +49,7 @@ def float32_products(precision: Precision) -> Iterator[None]:
     if precision not in PRECISIONS:
         raise InvalidDataError(
             f"precision: expected one of {', '.join(PRECISIONS)}, found {precision!r}"
+            f"{or_near(precision, PRECISIONS)}"
         )
     token = _current.set(precision)
     try:

@@ -16,6 +16,7 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.places import branch_of
 from lodcli.kernels.runtime.argument_types import construction_explained
+from lodcli.kernels.suggestions import or_near
 
 Values = Literal["text", "bytes"]
 # Bytes decoded at a time: decoded text may take four times as much memory.
@@ -32,6 +33,8 @@ TIME_UNITS: dict[str, tuple[str, ...]] = {
 # Number of bits of Arrow's decimals: the most digits they hold.
 DECIMAL_DIGITS = {32: 9, 64: 18, 128: 38, 256: 76}
 MOST_ZONE_CHARACTERS = 64
+# Words that are compared with an unknown one.
+MOST_COMPARED = 1000
 # Limits on the attributes of one tensor or of a file: bytes of JSON, and depth of nesting, so that
 # recursive functions stay below Python's recursion limit.
 MOST_ATTRIBUTE_BYTES = 1 << 18
@@ -211,7 +214,10 @@ class Categories:
         known = ", ".join(map(repr, self.words[:_SHOWN_WORDS]))
         more = len(self.words) - _SHOWN_WORDS
         more_text = f" and {more:,} more" if more > 0 else ""
-        raise InvalidDataError(f"no category {word!r}; there are: {known or 'none'}{more_text}")
+        raise InvalidDataError(
+            f"no category {word!r}; there are: {known or 'none'}{more_text}"
+            f"{or_near(word, self.words[:MOST_COMPARED])}"
+        )
 
     def with_words(self, other: Categories) -> Categories:
         """Return these words followed by the words of another dictionary that are not among them.

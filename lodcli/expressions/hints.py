@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from keyword import iskeyword
 
-from lodcli.shell.remedies import did_you_mean
+from lodcli.kernels.suggestions import did_you_mean
 
 # What stands for a choice between two values.
 CHOICE = "write a if x > 0 else b"

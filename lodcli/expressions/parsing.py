@@ -28,6 +28,7 @@ from lodcli.expressions.units import (
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema
 from lodcli.kernels.errors import LodError, OptionError
+from lodcli.kernels.suggestions import did_you_mean
 from lodcli.kernels.tensor.marks import (
     DECIMAL_DIGITS,
     NO_MARKS,
@@ -311,6 +312,8 @@ class Parsed:
         """Raise an error about a name that is no tensor."""
         hint = hint or (f"write {name}(..)" if name in self.functions() else "")
         hint = hint or name_hint(name, self.marks)
+        if not hint and (near := did_you_mean(name, self.functions(), 1)):
+            hint = near.replace("?", "(..)?")
         self.fail(node, f"no tensor {name!r}; {hint or f'there are: {listing(self.marks)}'}")
 
     def fail(self, node: ast.expr, what: str) -> NoReturn:

@@ -20,9 +20,10 @@ from lodcli.kernels.platform import environment, processes
 from lodcli.kernels.platform.pools import NO_THREAD
 from lodcli.kernels.runtime.memory_budget import memory_setting
 from lodcli.kernels.runtime.threads import thread_setting
+from lodcli.kernels.suggestions import did_you_mean
 from lodcli.shell import output
 from lodcli.shell.printable import printable
-from lodcli.shell.remedies import deleted_folder, did_you_mean, owner, remedy, shortage
+from lodcli.shell.remedies import deleted_folder, owner, remedy, shortage
 from lodcli.shell.standard_streams import CLOSED_PIPE, asks_for_help, before_dashes
 from lodcli.shell.targets import STREAM_TO_COME
 

@@ -52,7 +52,7 @@ class LazyGroup(click.Group):
         wrong = args and args[0] not in TABLE and not args[0].startswith("-")
         if wrong and not ctx.resilient_parsing:  # completion shows no errors
             from lodcli.kernels.ops.registry import OPS
-            from lodcli.shell.remedies import did_you_mean
+            from lodcli.kernels.suggestions import did_you_mean
 
             hint = did_you_mean(args[0], TABLE, 1) or f"there are: {', '.join(TABLE)}"
             if args[0] in ("help", "version"):

@@ -10,6 +10,7 @@ import click
 
 from lodcli.formats.core.options import NULLS, ReadKeywords, ReadOptions, read_options
 from lodcli.kernels.runtime.memory_budget import LEAST_BYTES, parsed_size, within_budget
+from lodcli.kernels.suggestions import or_near
 
 if TYPE_CHECKING:
     from lodcli.formats.core.limits import Limits
@@ -41,7 +42,8 @@ class _Nulls(click.ParamType[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value not in NULLS[:-1] and not str(value).startswith("fill="):
-            self.fail(f"expected one of {', '.join(NULLS)}, found {value!r}", param, ctx)
+            near = or_near(value, NULLS[:-1])
+            self.fail(f"expected one of {', '.join(NULLS)}, found {value!r}{near}", param, ctx)
         return str(value)
 
 

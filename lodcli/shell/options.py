@@ -245,7 +245,7 @@ class _FormatName(click.Choice[str]):
             known = [*FORMATS, *plugins.names()]
             if value not in known:
                 from lodcli.formats.core.registry import of_name
-                from lodcli.shell.remedies import did_you_mean
+                from lodcli.kernels.suggestions import did_you_mean
 
                 meant = of_name(f".{value}")  # an extension, such as lods
                 hint = f"did you mean {meant}?" if meant else did_you_mean(value, known)

@@ -6,7 +6,7 @@ import errno
 import glob
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 
 import click
@@ -123,20 +123,6 @@ def deleted_folder() -> str:
     except OSError:
         return ": the current folder was deleted; change to another one"
     return ""
-
-
-def did_you_mean(name: str, known: Iterable[str], most: int = 3) -> str:
-    """Return the known names close to a mistyped one, as a question; "" if none is.
-
-    >>> did_you_mean("sofmax", ["softmax", "sum"])
-    'did you mean softmax?'
-    """
-    import difflib
-
-    # By their letters: the dashes of options make all of them similar.
-    by_letters = {one.lstrip("-").lower(): one for one in known}
-    close = difflib.get_close_matches(name.lstrip("-").lower(), by_letters, most)
-    return f"did you mean {' or '.join(by_letters[one] for one in close)}?" if close else ""
 
 
 def _near(name: str) -> str | None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.suggestions import or_near
 
 
 @dataclass(frozen=True)
@@ -93,4 +94,6 @@ def activation_named(name: str) -> Activation:
         return ACTIVATIONS[name]
     except KeyError:
         known = ", ".join(ACTIVATIONS)
-        raise InvalidDataError(f"activation: expected one of {known}, found {name!r}") from None
+        raise InvalidDataError(
+            f"activation: expected one of {known}, found {name!r}{or_near(name, ACTIVATIONS)}"
+        ) from None

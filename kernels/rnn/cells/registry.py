@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.suggestions import or_near
 
 if TYPE_CHECKING:
     from lodcli.kernels.rnn.cells.weights import LayerWeights
@@ -70,7 +71,9 @@ def weights_class(kind: str) -> type[LayerWeights]:
     'lstm'
     """
     if kind not in CELLS:
-        raise UnsupportedError(f"cell: expected one of {', '.join(CELLS)}, found {kind!r}")
+        raise UnsupportedError(
+            f"cell: expected one of {', '.join(CELLS)}, found {kind!r}{or_near(kind, CELLS)}"
+        )
     return CELLS[kind].weights()
 
 

@@ -15,6 +15,7 @@ from lodcli.bench.measure.paired import PairedPeer
 from lodcli.bench.measure.tasks import Candidate, in_this_process
 from lodcli.bench.peers import PEERS
 from lodcli.kernels.errors import SelectionError
+from lodcli.kernels.suggestions import or_near
 
 FOLDER = Path(__file__).parents[1] / "peers"
 # Benchmarks with a separate process for each peer: threads that synchronize at every step of a
@@ -138,6 +139,6 @@ def chosen_peers(suite: str, against: str | None, device: str = "cpu") -> list[s
         if name not in there:
             raise SelectionError(
                 f"--against {name}: no such peer of {suite}{' on a GPU' * (device != 'cpu')}; "
-                f"there are: {', '.join(there)}"
+                f"there are: {', '.join(there)}{or_near(name, there)}"
             )
     return wanted

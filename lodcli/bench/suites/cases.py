@@ -11,6 +11,7 @@ from lodcli.bench.measure.machine import require_memory
 from lodcli.bench.suites.lengths import Lengths, LengthsError, parse_lengths
 from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.suggestions import or_near
 
 # Memory to draw one length: its weight, its share, and the order in which the rest is assigned.
 DRAWING_BYTES = 80
@@ -94,7 +95,9 @@ class Case:
             return replace(self, hidden=whole, features=whole)
         if parameter == "skew":
             return replace(self, lengths=self.lengths.with_sigma(value))
-        raise SelectionError(f"--sweep {parameter}: expected one of {', '.join(SWEPT)}")
+        raise SelectionError(
+            f"--sweep {parameter}: expected one of {', '.join(SWEPT)}{or_near(parameter, SWEPT)}"
+        )
 
 
 SWEPT = ("rows", "sequences", "features", "hidden", "skew")

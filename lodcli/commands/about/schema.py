@@ -6,9 +6,9 @@ import json
 
 import click
 
+from lodcli.kernels.suggestions import did_you_mean
 from lodcli.reports import table
 from lodcli.shell import options, output
-from lodcli.shell.remedies import did_you_mean
 
 
 def _fitting(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

@@ -84,7 +84,7 @@ def known(name: str, ctx: click.Context, *, chained: bool = False) -> click.Comm
     key = name.replace("-", "_")
     entry = find_op(key)
     if entry is None:
-        from lodcli.shell.remedies import did_you_mean
+        from lodcli.kernels.suggestions import did_you_mean
 
         near = did_you_mean(key, op_names())
         hint = near or "lod apply --list shows all"

@@ -45,6 +45,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.plugins import find_op, working
 from lodcli.kernels.ops.pooling.pool import sequence_sum
 from lodcli.kernels.ops.registry import OPS, OpEntry
+from lodcli.kernels.suggestions import or_near
 from lodcli.kernels.tensor.exchange.units import in_unit
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Categories, Decimals, Marks, Times, Unit
@@ -429,7 +430,9 @@ class _Tensors(Evaluation[Values]):
             options[keyword.arg or "**"] = self._literal(keyword.value)
         for word in options:
             if word not in known:
-                self.fail(node, f"{name} has no option {word!r}; {_list(known)}")
+                self.fail(
+                    node, f"{name} has no option {word!r}; {_list(known)}{or_near(word, known)}"
+                )
         for one in own:
             if one.required and one.name not in options:
                 self.fail(node, f"{name} needs the option {one.name}")

@@ -24,6 +24,7 @@ from lodcli.formats.storage.interrupts import Interrupted
 from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.suggestions import or_near
 from lodcli.shell import output
 from lodcli.shell.device import require_device
 from lodcli.shell.opened import opened
@@ -237,7 +238,9 @@ def _named(known: Mapping[str, Case], names: str | None) -> list[Case]:
     wanted = list(dict.fromkeys(name.strip() for name in names.split(",")))
     for name in wanted:
         if name not in known:
-            raise SelectionError(f"--case {name}: expected one of {', '.join(known)}")
+            raise SelectionError(
+                f"--case {name}: expected one of {', '.join(known)}{or_near(name, known)}"
+            )
     return [known[name] for name in wanted]
 
 
@@ -293,5 +296,7 @@ def parse_ops(given: str | None, known: Sequence[str], option: str = "--op") -> 
     wanted = list(dict.fromkeys(name.strip().replace("-", "_") for name in given.split(",")))
     for name in wanted:
         if name not in known:
-            raise click.UsageError(f"{option} {name}: expected one of {', '.join(known)}")
+            raise click.UsageError(
+                f"{option} {name}: expected one of {', '.join(known)}{or_near(name, known)}"
+            )
     return wanted

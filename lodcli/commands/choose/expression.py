@@ -31,6 +31,7 @@ from lodcli.formats.structs.names import named, records_above
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.suggestions import or_near
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Decimals
 from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
@@ -296,7 +297,9 @@ class _Items(Evaluation[Values]):
             return self._tensors[name][0], depth
         names = [name for name in deepest.names if name]
         known = ", ".join([*names, *map(str, range(deepest.n_levels))])
-        self.fail(node, f"no level {ast.unparse(node)} from the items down; there are: {known}")
+        near = or_near(level, [*names, *self._tensors, *self.expression.records])
+        what = f"no level {ast.unparse(node)} from the items down; there are: {known}{near}"
+        self.fail(node, what)
 
 
 def _names_level(node: ast.expr) -> bool:

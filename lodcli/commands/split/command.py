@@ -8,10 +8,10 @@ from shlex import quote
 import click
 
 from lodcli.commands.split.cutting import KINDS, parse_how
+from lodcli.kernels.suggestions import did_you_mean
 from lodcli.shell import options, output
 from lodcli.shell.printable import printable
 from lodcli.shell.references import Reference
-from lodcli.shell.remedies import did_you_mean
 from lodcli.shell.targets import Target
 
 

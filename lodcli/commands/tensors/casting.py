@@ -24,13 +24,17 @@ from lodcli.formats.values.as_times import AsTimes
 from lodcli.formats.values.as_words import AsCategories, AsText, words_of
 from lodcli.formats.values.casting import Cast, numbers_as
 from lodcli.formats.values.changed import Change, Changed
+from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import OptionError, SelectionError, UnsupportedError
+from lodcli.kernels.suggestions import or_near
 from lodcli.kernels.tensor.marks import DECIMAL_DIGITS, TIME_UNITS, Decimals, TimeKind, Times
 from lodcli.shell.opened import opened
 from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
 
 _FLAG = "--dtype-unsafe"
+_OTHERS = "text, category, decimal(10, 2), timestamp[us], date, time[us], duration[us]"
+_KINDS = ("text", "category", "decimal", *TIME_UNITS)
 _DECIMALS = re.compile(
     r"(?:(.+)=)?decimal(32|64|128|256)?\(([0-9]{1,3})(?:, ?(-?[0-9]{1,3}))?\)", re.ASCII
 )
@@ -141,8 +145,9 @@ def _dtypes(schema: Schema, texts: Sequence[str]) -> dict[str, np.dtype[Any]]:
         try:
             dtype = read_options(None, {"dtype": dtype_name}).dtype
         except OptionError as error:
-            others = "text, category, decimal(10, 2), timestamp[us], date, time[us], duration[us]"
-            raise OptionError(f"{error}; besides, TENSOR={others}") from None
+            bare = dtype_name.partition("[")[0].partition("(")[0]
+            near, known = or_near(bare, [*ALL_DTYPES, *_KINDS]), str(error).partition("; did ")[0]
+            raise OptionError(f"{known}; besides, TENSOR={_OTHERS}{near}") from None
         assert dtype is not None
         if mark:
             found[find(schema, name).name] = dtype
