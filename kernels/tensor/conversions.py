@@ -291,8 +291,7 @@ class Conversions:
         """
         from lodcli.kernels.tensor.exchange.arrow import from_arrow
 
-        data, lod, marks, nulls = from_arrow(values)
-        return cls._renamed(data, lod, names, marks, nulls)
+        return cls._renamed(names, *from_arrow(values))
 
     @classmethod
     @types_explained
@@ -300,8 +299,7 @@ class Conversions:
         """Return a tensor over an array of Awkward; it needs the package awkward."""
         from lodcli.kernels.tensor.exchange.awkward import from_awkward
 
-        data, lod, marks, nulls = from_awkward(values)
-        return cls._renamed(data, lod, names, marks, nulls)
+        return cls._renamed(names, *from_awkward(values))
 
     @classmethod
     @types_explained
@@ -309,11 +307,11 @@ class Conversions:
         """Return a tensor over a nested tensor of torch, a Varlen, or of a PackedSequence."""
         from lodcli.kernels.tensor.exchange.torch import from_torch
 
-        return cls._renamed(*from_torch(values), names)
+        return cls._renamed(names, *from_torch(values))
 
     @classmethod
     def _renamed(
-        cls, data: Array, lod: LoD, names: Names, marks: Marks = NO_MARKS, nulls: Nulls = NO_NULLS
+        cls, names: Names, data: Array, lod: LoD, marks: Marks = NO_MARKS, nulls: Nulls = NO_NULLS
     ) -> Self:
         return cls(data, lod if names is None else lod.with_names(names), marks, nulls)
 
@@ -404,7 +402,11 @@ class Conversions:
             return to_arrow(rows, self.lod, self.marks, self.nulls)
 
     def to_awkward(self) -> Any:
-        """Return an array of Awkward; needs the package awkward. Categories become their words."""
+        """Return an array of Awkward; needs the package awkward. Categories become their words.
+
+        Timestamps and dates become datetime64, in UTC if they have a zone, and durations
+        timedelta64. Decimals become their digits, and times of a day the numbers in their unit.
+        """
         from lodcli.kernels.tensor.exchange.awkward import to_awkward
 
         if self.marks.categories is not None:

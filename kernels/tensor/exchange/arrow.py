@@ -168,12 +168,13 @@ def from_arrow(values: Any) -> tuple[Array, LoD, Marks, Nulls]:
 
     Raises:
         InvalidDataError: not an Arrow array, several columns, or a null among the values of a row.
-        UnsupportedError: values other than numbers, booleans, text or bytes.
+        UnsupportedError: values other than numbers, booleans, text or bytes; permuted axes.
     """
     array, names = _one_array(values)
     levels: list[Offsets] = []
     marks, masks = NO_MARKS, list[Mask | None]()
     while True:
+        extents = _extents(array.type)
         array, found_words = _coded(array)
         mask = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
         masks.append(mask)
@@ -192,8 +193,10 @@ def from_arrow(values: Any) -> tuple[Array, LoD, Marks, Nulls]:
     shape: list[int] = []
     count = len(array)
     while types.is_fixed_size_list(array.type):
-        shape.append(array.type.list_size)
-        array, found_words = _coded(array.flatten())
+        shape += extents or [array.type.list_size]
+        array = array.flatten()
+        extents = _extents(array.type)
+        array, found_words = _coded(array)
         if array.null_count:
             raise InvalidDataError("values: a row has a null, which no tensor holds")
     unit = marks_of(array.type) if found_words is None else None
@@ -259,6 +262,24 @@ def _kept_names(field: pa.Field) -> LevelNames | None:
     return tuple(names) if isinstance(names, list) else None
 
 
+def _extents(kind: Any) -> list[int]:
+    """Return the shape of tensors of a fixed shape, [] for other values.
+
+    Raises:
+        UnsupportedError: their axes are permuted.
+    """
+    while isinstance(kind, pa.BaseExtensionType):
+        if isinstance(kind, pa.FixedShapeTensorType):
+            if kind.permutation is not None and kind.permutation != sorted(kind.permutation):
+                raise UnsupportedError(
+                    f"values: the axes of the tensors are permuted as {kind.permutation}; take "
+                    "their to_numpy_ndarray(), whose axes are in order"
+                )
+            return list(kind.shape)
+        kind = kind.storage_type
+    return []
+
+
 def _coded(array: Any) -> tuple[Any, Categories | None]:
     """Return an array without encodings; for a dictionary of text, the codes and the words."""
     while isinstance(array, pa.ExtensionArray):
@@ -282,8 +303,8 @@ def _plain(array: Any) -> Any:
 
 def _is_row(array: Any) -> bool:
     """Return whether values are rows: numbers, or fixed-size lists of them."""
-    while types.is_fixed_size_list(array.type):
-        array = array.values
+    while types.is_fixed_size_list(array.type) or isinstance(array, pa.ExtensionArray):
+        array = array.storage if isinstance(array, pa.ExtensionArray) else array.values
     kind = array.type
     if isinstance(array, pa.DictionaryArray) and is_text(kind.value_type):
         return categories_of(array) is not None

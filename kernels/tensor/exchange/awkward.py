@@ -10,7 +10,8 @@ import numpy as np
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Marks
+from lodcli.kernels.tensor.exchange.units import of_numpy
+from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Marks, Times
 from lodcli.kernels.tensor.nulls import NO_NULLS, Mask, Nulls, zeros_at_nulls
 
 # Awkward's names for the lists and the items of text and bytes.
@@ -18,8 +19,13 @@ NAMES = {"text": ("string", "char"), "bytes": ("bytestring", "byte")}
 
 
 def to_awkward(data: Array, lod: LoD, marks: Marks, nulls: Nulls = NO_NULLS) -> Any:
-    """Return rows and their index as an array of Awkward; nulls make it an option type."""
+    """Return rows and their index as an array of Awkward; nulls make it an option type.
+
+    Times become datetime64, without a zone, or timedelta64; those of a day stay numbers.
+    """
     lists, items = NAMES[marks.values] if marks.values else (None, None)
+    if isinstance(marks.unit, Times) and marks.unit.kind != "time":
+        data = data.view(f"{'m' if marks.unit.kind == 'duration' else 'M'}8[{marks.unit.unit}]")
     try:
         layout = ak.contents.NumpyArray(data, parameters=_behaviour(items))
     except TypeError:
@@ -87,6 +93,9 @@ def from_awkward(values: Any) -> tuple[Array, LoD, Marks, Nulls]:
         )
     except ValueError:
         raise InvalidDataError("values: a value in a row is missing; ak.fill_none first") from None
+    if rows.dtype.kind in "mM":
+        rows, times = of_numpy(rows)
+        marks = Marks(unit=times)
     return zeros_at_nulls(rows, mask), LoD(levels), marks, Nulls.of([*masks, mask])
 
 

@@ -121,3 +121,36 @@ def test_rows_of_times_have_axes() -> None:
 def test_what_is_no_column_of_times_is_refused(values: Any, dtype: Any, said: str) -> None:
     with pytest.raises(InvalidDataError, match=said):
         LoDTensor.from_lists(values, dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [[dt.date(1, 1, 1), None], None, [dt.date(9999, 12, 31)]],
+        [[dt.datetime(1969, 12, 31, 23, 59, 59, 999999)], [], [dt.datetime(2020, 2, 29)]],
+        [[[dt.timedelta(-1, 3, 4)], []], [[dt.timedelta(days=10**6), None]]],
+    ],
+)
+def test_awkward_has_the_same_times_and_gives_them_back(values: Any) -> None:
+    ak = pytest.importorskip("awkward")
+    tensor = LoDTensor.from_lists(values)
+    found = tensor.to_awkward()
+    wanted = ak.from_arrow(pa.array(values))
+    assert ak.to_list(ak.values_astype(found, int)) == ak.to_list(ak.values_astype(wanted, int))
+    assert str(ak.type(found)).rpartition("*")[2].strip(" ?") in str(ak.type(wanted)).replace(
+        "datetime64[s]", "datetime64[D]"
+    )
+    assert LoDTensor.from_awkward(found).identical(tensor)
+
+
+def test_awkward_has_no_zones_and_no_times_of_a_day() -> None:
+    pytest.importorskip("awkward")
+    zoned = LoDTensor.from_lists([[dt.datetime(2020, 1, 1, tzinfo=WEST)]])
+    assert zoned.to_awkward().to_list() == [[np.datetime64("2020-01-01T05:00:00.000000")]]
+    assert LoDTensor.from_lists([[dt.time(0, 0, 1)]]).to_awkward().to_list() == [[1_000_000]]
+
+
+def test_awkward_without_a_time_is_an_error() -> None:
+    ak = pytest.importorskip("awkward")
+    with pytest.raises(InvalidDataError, match="found NaT"):
+        LoDTensor.from_awkward(ak.Array(np.array(["NaT", "2020-01-01"], "M8[s]")))
