@@ -1,4 +1,4 @@
-"""SIGINT, SIGTERM, SIGHUP and SIGXCPU stop the work, but never inside a library call.
+"""Signals that end a process, such as SIGINT, stop the work, but never inside a library call.
 
 A handler that raises in the middle of an HDF5 call leaves the library in an unknown state,
 so such code runs inside `shielded()`, and the interrupt waits for its end. Without
@@ -20,10 +20,11 @@ from typing import TypeVar
 T = TypeVar("T")
 
 # SIGHUP comes when the terminal or the connection is gone, SIGXCPU when the processor time is used
-# up that `ulimit -S -t` allows, and then every second; Windows has neither.
+# up that `ulimit -S -t` allows, and then every second; SIGQUIT from the key ^\\, and SIGUSR1 and
+# SIGUSR2 from batch systems before they end a job. Windows has only the first two.
 SIGNALS = tuple(
     getattr(signal, name)
-    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGXCPU")
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGXCPU", "SIGQUIT", "SIGUSR1", "SIGUSR2")
     if hasattr(signal, name)
 )
 XCPU = getattr(signal, "SIGXCPU", None)

@@ -26,7 +26,7 @@ EXITS = (
     ("2", "Wrong usage."),
     ("3", "Input or output failed."),
     ("4", "Not supported, or a package is missing."),
-    ("129, 130, 143, 152", "Ended by a hangup, Ctrl-C, kill or the limit on processor time."),
+    ("128 + N", "Ended by signal N: Ctrl-C is 130, kill 143, a hangup 129, too much CPU time 152."),
     ("141", "The reader of a pipe closed it."),
 )
 

@@ -127,5 +127,5 @@ def group() -> None:
     \b
     Completion: eval "$(lod completion bash)"
     Exit codes: 0 done, 1 data invalid, 2 usage, 3 input or output failed,
-      4 not supported, 129, 130, 143, 152 interrupted, 141 closed pipe.
+      4 not supported, 128 + N ended by signal N, 141 closed pipe.
     """

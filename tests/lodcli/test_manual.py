@@ -52,7 +52,7 @@ def test_the_page_of_lod_lists_commands_variables_and_exit_codes() -> None:
     for name, (_, summary) in commands.TABLE.items():
         assert f"lod-{name}(1)\n{summary}" in page.replace("\\(aq", "'")
     assert all(name in page for name in VARIABLES)
-    assert "129, 130, 143" in page
+    assert "Ctrl-C is 130, kill 143" in page
     assert all(f"\n{op}\n" in plain(PAGES["lod-apply.1"]) for op in OPS)
 
 

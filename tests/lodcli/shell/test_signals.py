@@ -207,7 +207,11 @@ def test_what_is_still_buffered_at_the_end_meets_a_closed_pipe_in_silence() -> N
 
 
 CODES = pytest.mark.parametrize(
-    ("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+    ("signum", "code"),
+    [
+        *((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)),
+        *((signal.SIGQUIT, 131), (signal.SIGUSR1, 138), (signal.SIGUSR2, 140)),
+    ],
 )
 
 
