@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -302,7 +303,8 @@ class _CsvSource(Source):
         for column in chosen:
             with leaving_out(self.left_out, names[column]):
                 if names[column] in twice:
-                    remedy = f"if it is a record, {_NAMES_ABOVE}" if numbers else OTHERS
+                    is_record = numbers or is_number(names[column])
+                    remedy = f"if it is a record, {_NAMES_ABOVE}" if is_record else OTHERS
                     raise InvalidDataError(
                         f"line 1: two columns are named {shown(names[column])}; {remedy}"
                     )
@@ -326,8 +328,9 @@ class _CsvSource(Source):
         if commas:
             said = listing(map(shown, commas), MOST_SHOWN)
             notes.append(f"numbers with commas are read as text: {said}; {WITHOUT_COMMAS}")
-        if numbers:
-            said = listing(map(shown, header), MOST_SHOWN)
+        numbered = header if numbers else self._numbered(specs)
+        if numbered:
+            said = listing(map(shown, numbered), MOST_SHOWN)
             notes.append(
                 f"line 1: was read as the names of the columns, which are numbers: {said}; if it "
                 f"is a record, {_NAMES_ABOVE}"
@@ -338,6 +341,17 @@ class _CsvSource(Source):
         for place, spec in enumerate(specs):
             if not spec.marks.is_text:
                 self._alike.setdefault(spec.dtype, []).append(place)
+
+    def _numbered(self, specs: Sequence[TensorSpec]) -> list[str]:
+        """Return the names of the columns of numbers if they may be those of a record, else [].
+
+        Numbers that increase may be years or positions.
+        """
+        pairs = zip(self._columns, specs, strict=True)
+        found = [self._header[column] for column, spec in pairs if spec.dtype.kind in "if"]
+        if not all(map(is_number, found)):
+            return []
+        return found if any(float(one) >= float(next_) for one, next_ in pairwise(found)) else []
 
     def _column(self, wanted: str, names: list[str]) -> int:
         """Return the position of a column by its name, or by that of its tensor."""

@@ -44,7 +44,8 @@ _TRUE, _FALSE = (
     Texts.of_words([word for word, value in _BOOLEANS.items() if value is wanted]).words(0)
     for wanted in (True, False)
 )
-_MISSING = frozenset({"", "na", "n/a", "#n/a", "<na>", "none", "null", "-", "?"})
+# In lower case; \N is written by MySQL, ClickHouse, Hive and Postgres.
+_MISSING = frozenset({"", "na", "n/a", "#n/a", "<na>", "none", "null", "-", "?", r"\n"})
 
 
 class NumberReader:

@@ -304,11 +304,18 @@ class Records:
                 after, below = ('"', None) if begins == 1 else ("", lines[begins - 1])
                 header = lines[0].removesuffix("\r")
                 refuse_other_separators(header, self._separator, after=after, below=below)
-            raise InvalidDataError(
-                f"line {begins}: is not a record ({error}); put a field with quotes, separators or "
-                f'line ends in quotes, and double the quotes in it, as "a ""b"" c"'
-            ) from None
+            escaped = any('\\"' in line for line in lines[begins - first : begins - first + 1])
+            remedy = _UNESCAPED if escaped else _QUOTED
+            raise InvalidDataError(f"line {begins}: is not a record ({error}); {remedy}") from None
         return found
+
+
+_DOUBLED = 'double the quotes in it, as "a ""b"" c"'
+_QUOTED = f"put a field with quotes, separators or line ends in quotes, and {_DOUBLED}"
+_UNESCAPED = (
+    f"write a field without backslashes before quotes, and {_DOUBLED} (in Spark, the option "
+    "escape='\"'; in R, qmethod='double')"
+)
 
 
 def _without_quotes(
@@ -393,6 +400,8 @@ def wrong_width(record: list[str], width: int) -> str:
     found = (
         f"{wanted}, found {_fields(len(record))}; a field that holds a separator stands in quotes"
     )
+    if any(field[:1] == " " and field.lstrip()[:1] == '"' for field in record):
+        return f"{found}, without a blank before the quote"
     comment = "line 1 is" if width == 1 else "this is" if record[0].startswith("#") else ""
     return (
         f"{found}; if {comment} a comment, take it out, as with grep -v '^#'" if comment else found
