@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
 import os
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from lodcli.formats.storage import interrupts
 from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.rnn.cells.registry import CELLS
 from lodcli.shell import options, output
 from lodcli.shell.references import Reference, parse_reference
-
-# Modules that import NumPy are imported where they are used: --help does not need them.
-if TYPE_CHECKING:
-    from lodcli.kernels.runtime.precision import Precision
 
 _ABOVE_ZERO = options.Number(0, min_open=True, finite=True)
 
@@ -137,32 +129,7 @@ _ABOVE_ZERO = options.Number(0, min_open=True, finite=True)
 @options.precision
 @options.as_json
 @options.quiet
-def command(
-    source: Reference,
-    out: str | None,
-    force: bool,
-    validation: str | None,
-    patience: int | None,
-    test: str | None,
-    labels: str,
-    level: int | str | None,
-    embedding: int | None,
-    standardize: bool,
-    weights: str | None,
-    epochs: int,
-    state: str | None,
-    until: int | None,
-    batch: int,
-    lr: float,
-    dropout: float,
-    clip: float,
-    seed: int,
-    threads: int | None,
-    device: str,
-    precision: Precision,
-    as_json: bool,
-    **shape: Any,
-) -> None:
+def command(source: Reference, **given: Any) -> None:
     """Train an RNN to classify the sequences of SOURCE, or to predict numbers, without padding.
 
     \b
@@ -204,131 +171,31 @@ def command(
     processors with AMX for lstm, gru, elman and slstm, and on a GPU, which has tf32 and float16
     too. Weights, and everything else, stay float32.
     """
-    from lodcli.commands.train import reading, saved_state, training
-    from lodcli.kernels.rnn.training.train import Recipe, evaluate, prediction_errors, train
-    from lodcli.shell.device import computing_on, rounding_to
-    from lodcli.shell.progress import progress_line
+    _check(source, given)
+    from lodcli.commands.train.running import run
 
-    _check(out, force, epochs, weights, state)
-    if shape["vocabulary"] is not None and embedding is None:
+    run(source, given)
+
+
+def _check(source: Reference, given: dict[str, Any]) -> None:
+    """Raise errors for contradictory options, and for an output that cannot be written."""
+    _check_output(*(given[name] for name in ("out", "force", "epochs", "weights", "state")))
+    if given["vocabulary"] is not None and given["embedding"] is None:
         raise click.UsageError("--vocabulary is for --embedding D")
-    if standardize and embedding is not None:
+    if given["standardize"] and given["embedding"] is not None:
         raise click.UsageError("--standardize is for values, --embedding for ids: give one")
-    if not epochs and (validation is not None or patience is not None):
+    if not given["epochs"] and (given["validation"] is not None or given["patience"] is not None):
         raise click.UsageError("--validation and --patience choose the epoch: not for --epochs 0")
-    others = {"validation": validation, "test": test}
-    beside = [parse_reference(one) for one in (*others.values(), weights) if one is not None]
-    options.refuse_two_pipes([source, *beside])
-    if shape["heads"] is not None and weights is not None:
+    beside = [given[name] for name in ("validation", "test", "weights") if given[name] is not None]
+    options.refuse_two_pipes([source, *map(parse_reference, beside)])
+    if given["heads"] is not None and given["weights"] is not None:
         raise click.UsageError("--weights defines the number of heads: leave --heads out")
-    context = click.get_current_context()
-    recipe = Recipe(
-        epochs,
-        batch,
-        lr,
-        dropout,
-        clip,
-        seed,
-        threads,
-        context.with_resource(computing_on(device, precision)),
-    )
-    evaluation = functools.partial(evaluate, threads=threads, device=recipe.device)
-    saved = training.read_saved(weights, embedding, standardize)
-    taker = training.taker_of_ids(saved, embedding)
-    words = saved.words("ids") if saved else ()
-    exact = standardize or (saved is not None and saved.standardizes)
-    of_values = saved is not None and saved.of_values
-    examples = reading.read_examples(
-        source, labels, level, taker, words, exact=exact, of_values=of_values
-    )
-    of_values = examples.labelled.of_values
-    if saved:
-        examples = reading.numbered_as(examples, saved.words("classes"), saved.path)
-    sets = {"training": examples}
-    for name, file in others.items():
-        if file is not None:
-            reference = parse_reference(file)
-            one = reading.read_examples(
-                reference, labels, level, taker, examples.words, exact=exact, of_values=of_values
-            )
-            sets[name] = reading.numbered_as(one, examples.names, examples.label)
-            reading.check_test(examples, sets[name])
-    shape |= {"embedding": embedding, "standardize": standardize}
-    model = training.starting_model(saved, examples, seed=seed, **shape)
-    for one in sets.values():
-        if model.embedding is not None:
-            one.check_ids(len(model.embedding))
-    labelled = {name: one.labelled for name, one in sets.items()}
-    as_values = saved is None and taker is None and not standardize
-    if as_values and examples.whole:
-        output.note(
-            f"{examples.label}: {examples.name}: whole numbers are taken as values; --embedding D "
-            "takes them as ids"
-        )
-    elif as_values:
-        training.note_on_scales(examples)
-    training.note_on_labels(examples, model.classes, new=saved is None)
-    remedy = "use --precision float32"
-    context.with_resource(rounding_to(precision, model.weight.dtype, remedy))
-    about = {"classes": list(examples.names)}
-    if examples.words:
-        about["ids"] = list(examples.words)
-    last, best, save_state = None, None, None
-    if state is not None:
-        validated = labelled.get("validation")
-        run = saved_state.run_of(model, examples.labelled, validated, about, recipe, precision)
-        last, best = saved_state.read_state(state, model, run, epochs) or (None, None)
-        save_state = functools.partial(saved_state.write_state, state, run=run)
-    before = last.number if last else 0
-    if last:
-        output.note(f"{state}: continuing after epoch {before} of {epochs}")
-    keeper = training.Keeper(out, about, force, save_state, last, best)
-    unicode = output.shows_unicode(sys.stderr)
-    stopped = keeper.stalled(patience)
-    with training.saving(keeper), progress_line() as show:
-        display = training.Display(show, epochs, unicode, before, of_values=of_values)
-        results = train(last or model, examples.labelled, recipe, between=interrupts.check)
-        count = 0 if stopped else max(0, (until or epochs) - before)
-        for epoch in itertools.islice(results, count):
-            scores = {
-                name: evaluation(epoch.model, one)
-                for name, one in labelled.items()
-                if name != "training"
-            }
-            keeper.offer(epoch, scores.get("validation"))
-            display.epoch(epoch, scores)
-            stopped = keeper.stalled(patience)
-            if stopped:
-                break
-    model = keeper.best.epoch.model if keeper.best else model
-    report = training.report(keeper.best, model, recipe)
-    report["stopped_after"] = keeper.last if stopped else None
-    if "validation" in sets and keeper.best:
-        report["validation_loss"] = keeper.best.loss
-    for name in ("training", "validation", "test"):
-        found = labelled.get(name)
-        report[f"{name}_sequences"] = found and len(found.labels)
-        report |= {f"{name}_{kind}": None for kind in ("accuracy", "rmse", "baseline_rmse")}
-        if found is None:
-            continue
-        if of_values:
-            errors = prediction_errors(model, found, threads=threads, device=recipe.device)
-            report[f"{name}_rmse"] = errors.rmse.tolist()
-            report[f"{name}_baseline_rmse"] = errors.baseline.tolist()
-        else:
-            report[f"{name}_accuracy"] = evaluation(model, found).accuracy
-    if as_json:
-        output.as_json(report, err=out == "-")
-    elif out == "-":
-        output.note(training.summary(report))
-    else:
-        output.text(training.summary(report))
 
 
-def _check(
+def _check_output(
     out: str | None, force: bool, epochs: int, weights: str | None, state: str | None
 ) -> None:
-    """Raise errors for contradictory options, and for an output that cannot be written."""
+    """Raise errors for an output that contradicts other options, or cannot be written."""
     if epochs and out is None:
         raise click.UsageError("give -o MODEL to save the model, or --epochs 0 to evaluate only")
     if not epochs and (weights is None or out is not None):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lodcli.commands.train.training import Best
+from lodcli.commands.train.keeping import Best
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.weights import read_weights
 from lodcli.formats.weights.model_file import about_of, write_model

@@ -78,7 +78,7 @@ def test_an_interrupted_training_continues_exactly(
             raise interrupts.Interrupted(2)
 
     with monkeypatch.context() as patched:
-        patched.setattr("lodcli.commands.train.command.interrupts.check", interrupt)
+        patched.setattr("lodcli.formats.storage.interrupts.check", interrupt)
         assert lod("train", signs, "-o", "m", *args, "--state", "s").code == 130
     before = Path("m").read_bytes()
     more = lod("train", signs, "-o", "m", "-f", *args, "--state", "s")
