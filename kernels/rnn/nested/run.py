@@ -88,7 +88,7 @@ def run_nested(
     numbers = level_numbers(tensor.lod, rnn)
     result = nested_forward(
         rows_as_vectors(tensor.data),
-        _offsets(tensor.lod, numbers),
+        chained_offsets(tensor.lod, numbers),
         rnn,
         initial_hidden=initial_hidden,
         initial_cell=initial_cell,
@@ -124,7 +124,7 @@ def level_numbers(lod: LoD, rnn: NestedRNN) -> list[int]:
     return numbers
 
 
-def _offsets(lod: LoD, numbers: list[int]) -> tuple[Offsets, ...]:
+def chained_offsets(lod: LoD, numbers: list[int]) -> tuple[Offsets, ...]:
     """Return the offsets of each level of the chain, counted in sequences of the next one."""
     found = []
     for number, following in itertools.zip_longest(numbers, numbers[1:]):

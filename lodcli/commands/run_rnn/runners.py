@@ -21,7 +21,7 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.rnn.loops.dynamic_rnn import DynamicRNN, Step
 from lodcli.kernels.rnn.nested.nested import NestedRNN
-from lodcli.kernels.rnn.nested.run import level_numbers, run_nested
+from lodcli.kernels.rnn.nested.run import chained_offsets, level_numbers, run_nested
 from lodcli.kernels.rnn.stack.chunked import Chunking
 from lodcli.kernels.rnn.stack.embedding import check_ids, embed, ids_of
 from lodcli.kernels.rnn.stack.run import arithmetic_dtype, run_rnn
@@ -316,12 +316,9 @@ class NestedRunner(Runner):
             keep=keep,
             threads=self.settings.threads,
         )
-        for place, (number, level) in enumerate(zip(numbers, self.rnn.levels, strict=True)):
-            # How many items of the next RNN's level, or rows, a sequence has.
-            bounds = tensor.lod.levels[number]
-            for offsets in tensor.lod.levels[number + 1 : (*numbers, None)[place + 1]]:
-                bounds = offsets[bounds]
-            self.work.add(place, level.weights, np.diff(bounds))
+        offsets = chained_offsets(tensor.lod, numbers)
+        for place, (level, own) in enumerate(zip(self.rnn.levels, offsets, strict=True)):
+            self.work.add(place, level.weights, np.diff(own))
         return result
 
     def one(self, tensor: LoDTensor) -> dict[str, LoDTensor]:
