@@ -142,7 +142,17 @@ class LayerWeights(CheckedFields, Summarized, ABC):
         return {
             cls.NAMES.get(field.name, field.name): field.name
             for field in dataclasses.fields(cls)
-            if not isinstance(field.default, str | bool)
+            if field.name not in cls.option_defaults()
+        }
+
+    @classmethod
+    @cache
+    def option_defaults(cls) -> Mapping[str, str | bool]:
+        """Return the defaults of the options, the fields that are no arrays, by field."""
+        return {
+            field.name: field.default
+            for field in dataclasses.fields(cls)
+            if isinstance(field.default, str | bool)
         }
 
     @classmethod

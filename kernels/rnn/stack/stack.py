@@ -163,11 +163,7 @@ class RNNWeights(Summarized):
 
     def option_names(self) -> frozenset[str]:
         """Return the names of the options that its cell has: activations, origin_mode."""
-        return frozenset(
-            field.name
-            for field in dataclasses.fields(self.layers[0][0])
-            if isinstance(field.default, str | bool)
-        )
+        return frozenset(self.layers[0][0].option_defaults())
 
     def with_options(self, **options: str | bool) -> RNNWeights:
         """Return the same arrays with other options: activations, origin_mode.

@@ -15,7 +15,6 @@ plain dict, set them with RNNWeights.with_options.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -164,9 +163,9 @@ def unusual_options(weights: RNNWeights) -> dict[str, str | bool]:
     """
     found = [
         {
-            field.name: getattr(cell, field.name)
-            for field in dataclasses.fields(cell)
-            if isinstance(field.default, str | bool) and getattr(cell, field.name) != field.default
+            name: getattr(cell, name)
+            for name, default in cell.option_defaults().items()
+            if getattr(cell, name) != default
         }
         for layer in weights.layers
         for cell in layer
