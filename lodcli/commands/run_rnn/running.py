@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.commands.run_rnn.classes import ClassRunner, classifier_in, renamed_to
+from lodcli.commands.run_rnn.classifying import ClassRunner, classifier_in, renamed_to
 from lodcli.commands.run_rnn.gradients import NestedGradients, PlainGradients
 from lodcli.commands.run_rnn.kinds import CLASSES
 from lodcli.commands.run_rnn.nested_spec import parse_nested
