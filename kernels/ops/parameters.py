@@ -4,28 +4,14 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from typing import Any
+from types import NoneType
+from typing import Any, get_args, get_type_hints
 
+from lodcli.kernels.ops.kinds import kind_of
 from lodcli.kernels.ops.registry import OpEntry
 
-_KINDS = {
-    "LoDTensor": "tensor",
-    "Sequence[LoDTensor]": "tensors",
-    "npt.ArrayLike": "array",
-    "npt.ArrayLike | None": "array?",
-    "int": "int",
-    "int | str": "int",
-    "int | str | None": "int?",
-    "float": "float",
-    "float | None": "float?",
-    "float | str | None": "float?",
-    "bool": "bool",
-    "Align": "str",
-    "Side": "str",
-    "Tail": "str",
-    "Pair": "int[]",
-    "Quad": "int[]",
-}
+# The kinds of kinds.py that torch has under other names.
+_IN_TORCH = {"level": "int", "value": "float", "choice": "str", "ints": "int[]"}
 # Left out: the output array, the backend, and level names and indexes of a LoDTensor.
 _LEFT_OUT = ("out", "backend", "name", "above")
 REQUIRED = inspect.Parameter.empty
@@ -37,7 +23,8 @@ class Parameter:
 
     Attributes:
         name: its name in the signature of the op.
-        kind: "tensor" is a LoDTensor; "array" an array of any library; else a plain value.
+        kind: "tensor" is a LoDTensor; "array" an array of any library; else a plain value. With
+            "?" at its end it may be None.
         default: REQUIRED if there is none.
         keyword: whether it is keyword-only.
     """
@@ -55,8 +42,15 @@ def parameters_of(entry: OpEntry) -> tuple[Parameter, ...]:
     >>> [(each.name, each.kind) for each in parameters_of(OPS["softmax"])]
     [('tensor', 'tensor'), ('level', 'int')]
     """
+    function = entry.load()
+    hints = get_type_hints(function)
     return tuple(
-        Parameter(each.name, _KINDS[each.annotation], each.default, each.kind is each.KEYWORD_ONLY)
-        for each in inspect.signature(entry.load()).parameters.values()
+        Parameter(each.name, _kind(hints[each.name]), each.default, each.kind is each.KEYWORD_ONLY)
+        for each in inspect.signature(function).parameters.values()
         if each.name not in _LEFT_OUT
     )
+
+
+def _kind(hint: Any) -> str:
+    kind = kind_of(hint)
+    return _IN_TORCH.get(kind, kind) + "?" * (NoneType in get_args(hint))
