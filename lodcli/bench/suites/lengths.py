@@ -10,6 +10,8 @@ import numpy as np
 from lodcli.kernels.errors import InvalidDataError, SelectionError
 from lodcli.kernels.index.checks import Offsets
 
+# The shares of sequences in all rows, in proportion.
+Weights = np.ndarray[tuple[int], np.dtype[np.float64]]
 KINDS = "lognormal:MEAN,SIGMA[,EMPTY[,MOST]], uniform:LEAST,MOST, fixed:LENGTH or a file"
 # Maximum sigma of a lognormal distribution: above it, one sequence has nearly all rows.
 MOST_SIGMA = 5.0
@@ -83,9 +85,7 @@ class Lengths:
         return lengths
 
 
-def shares(
-    weights: np.ndarray[tuple[int], np.dtype[np.float64]], rows: int, rng: np.random.Generator
-) -> Offsets:
+def shares(weights: Weights, rows: int, rng: np.random.Generator) -> Offsets:
     """Return integers in proportion to `weights` that add up to `rows`.
 
     For a weight of 0 the result is 0; the remainder of rounding is added to others at random.
@@ -116,9 +116,7 @@ def _at_most(most: int, lengths: Offsets, rng: np.random.Generator) -> Offsets:
     return lengths
 
 
-def _lognormal(
-    numbers: tuple[float, ...], count: int, rng: np.random.Generator
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _lognormal(numbers: tuple[float, ...], count: int, rng: np.random.Generator) -> Weights:
     weights = rng.lognormal(0, numbers[1], count)
     if len(numbers) > 2:
         weights[rng.random(count) < numbers[2]] = 0
@@ -127,15 +125,11 @@ def _lognormal(
     return weights
 
 
-def _uniform(
-    numbers: tuple[float, ...], count: int, rng: np.random.Generator
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _uniform(numbers: tuple[float, ...], count: int, rng: np.random.Generator) -> Weights:
     return rng.integers(int(numbers[0]), int(numbers[1]) + 1, count).astype(np.float64)
 
 
-def _fixed(
-    numbers: tuple[float, ...], count: int, rng: np.random.Generator
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _fixed(numbers: tuple[float, ...], count: int, rng: np.random.Generator) -> Weights:
     return np.ones(count)
 
 
