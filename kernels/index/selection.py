@@ -121,10 +121,15 @@ def item_number(lod: Index, level: int, key: int, count: int) -> int:
         key = whole_number(key, "an item", booleans=False)
     index = key + count if key < 0 else key
     if not 0 <= index < count:
-        what = "rows" if level == lod.n_levels else lod.names[level] or f"level {level}"
         valid = f"{-count} to {count - 1}" if count else "none is valid"
-        raise SelectionError(f"{what}: no item {key}, there are {count} here ({valid})")
+        called = level_text(lod, level)
+        raise SelectionError(f"{called}: no item {key}, there are {count} here ({valid})")
     return index
+
+
+def level_text(lod: Index, level: int) -> str:
+    """Return what messages call a level; with L levels, level L is the rows."""
+    return "rows" if level == lod.n_levels else lod.names[level] or f"level {level}"
 
 
 def whole_number(value: SupportsIndex, what: str, *, booleans: bool = True) -> int:

@@ -17,7 +17,7 @@ from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.groups import near_step, segment_cut, segment_number, segment_places
 from lodcli.kernels.index.items import inner_offsets, picked_offsets
 from lodcli.kernels.index.lod import LevelNames, LoD
-from lodcli.kernels.index.selection import Selection, item_number, select
+from lodcli.kernels.index.selection import Selection, item_number, level_text, select
 from lodcli.kernels.ops.slicing.row_ranges import RowRanges, rows_of_ranges
 from lodcli.kernels.runtime.arrays import beside, is_on_device, on_host
 from lodcli.kernels.runtime.dispatch import on
@@ -175,12 +175,12 @@ def _checked(part: Any) -> int | slice | Array:
     """Return a part of a key as a number, a range, or a flat array of numbers or booleans."""
     if isinstance(part, slice):
         for one in (part.start, part.stop, part.step):
-            if one is not None and type(one) is not int and not _is_bound(one):
+            if one is not None and type(one) is not int and not _is_whole(one):
                 raise SelectionError(f"a range goes from one whole number to another, not {part}")
         if part.step == 0:
             raise SelectionError("the step of a range is a whole number other than 0")
         return part
-    if isinstance(part, int | np.integer) and not isinstance(part, bool):
+    if _is_whole(part):
         return int(part)
     if isinstance(part, list | np.ndarray) or hasattr(part, "__array__"):
         try:  # not always on_host, which takes longer
@@ -208,7 +208,7 @@ def _signed(numbers: Array) -> Offsets:
     return numbers.astype(np.int64, copy=False)
 
 
-def _is_bound(value: Any) -> bool:
+def _is_whole(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
@@ -268,7 +268,9 @@ def _of_one_group(lod: LoD, depth: int, part: slice | Array, start: int, stop: i
         return np.arange(start + low, start + high, near_step(part))
     if part.dtype.kind == "b":
         if part.size != count:
-            raise SelectionError(f"{_called(lod, depth)}: {part.size} booleans for {count} items")
+            raise SelectionError(
+                f"{level_text(lod, depth)}: {part.size} booleans for {count} items"
+            )
         part = part.nonzero()[0]
     # As unsigned numbers, negative ones are greater than all others.
     elif np.count_nonzero(part.view(_UINT64) >= count):
@@ -325,7 +327,7 @@ def _refuse_places(lod: LoD, depth: int, places: Offsets, length: int, counts: O
         group = int(np.argmax(counts != length))
         where = "" if counts.size == 1 else f" in item {group}"
         raise SelectionError(
-            f"{_called(lod, depth)}: {length} booleans for {counts[group]} items{where}"
+            f"{level_text(lod, depth)}: {length} booleans for {counts[group]} items{where}"
         )
     low, high = int(places.min()), int(places.max())
     group = int(np.argmax((high >= counts) | (low < -counts)))
@@ -335,12 +337,8 @@ def _refuse_places(lod: LoD, depth: int, places: Offsets, length: int, counts: O
 def _refuse(lod: LoD, depth: int, number: int, group: int, counts: Offsets) -> NoReturn:
     where = "" if counts.size == 1 else f" in item {group}"
     raise SelectionError(
-        f"{_called(lod, depth)}: no item {number}{where}, there are {counts[group]} here"
+        f"{level_text(lod, depth)}: no item {number}{where}, there are {counts[group]} here"
     )
-
-
-def _called(lod: LoD, depth: int) -> str:
-    return "rows" if depth == lod.n_levels else lod.names[depth] or f"level {depth}"
 
 
 def _by_tensor(lod: LoD, rows: int, key: Any, first: int) -> Picked:
@@ -374,7 +372,7 @@ def _by_tensor(lod: LoD, rows: int, key: Any, first: int) -> Picked:
         if np.count_nonzero(missing):
             place = int(missing.argmax())
             raise SelectionError(
-                f"key, position {place}: {_called(lod, depth)}: no item {places[place]} in item "
+                f"key, position {place}: {level_text(lod, depth)}: no item {places[place]} in item "
                 f"{groups[place]}, there are {counts[place]} here"
             )
         items = offsets[:-1][groups] + np.where(places < 0, places + counts, places)
