@@ -352,6 +352,7 @@ def write(
             - form: one of torch's forms of sequences: "nested", "packed", "padded", "list", "flat".
             - end_token, start_token: the tokens that end and begin each item in a run of tokens.
             - separator: the character between the fields of a csv file, or its name: "semicolon".
+            - decimal_comma: whether numbers of a csv file have a decimal comma.
             - wide: whether rows (H,) are H columns of a csv file.
             - shards, shard_bytes: the number of shards of a dataset, or their maximum bytes.
             - attributes: of the file as a whole, a JSON object such as {"license": "MIT"};

@@ -49,6 +49,7 @@ class ReadOptions:
         start_token: the token that begins one.
         encoding: of text, such as "latin1"; None is UTF-8.
         separator: the character between the fields of a csv file.
+        decimal_comma: whether numbers of a csv file have a decimal comma, as in 1,5.
         text_columns: the columns of a csv file that are text even if they look like numbers.
         wide: whether rows of H numbers are H columns of a csv file.
         mmap: whether rows may be maps of the file: see `lodcli.read`.
@@ -75,6 +76,7 @@ class ReadOptions:
     start_token: int | None = None
     encoding: str | None = None
     separator: str | None = None
+    decimal_comma: bool | None = None
     text_columns: tuple[str, ...] | None = None
     wide: bool | None = None
     mmap: bool | None = None
@@ -116,6 +118,7 @@ class WriteOptions:
         end_token: the token that ends each item in a run of tokens, so that readers find its end.
         start_token: the token that begins each item.
         separator: the character between the fields of a csv file.
+        decimal_comma: whether numbers of a csv file are written with a decimal comma.
         wide: whether rows of H numbers are H columns of a csv file.
         shards: the number of containers of a dataset, about equal in bytes.
         shard_bytes: maximum bytes of the rows and offsets in one of them; a single item may exceed
@@ -132,6 +135,7 @@ class WriteOptions:
     end_token: int | None = None
     start_token: int | None = None
     separator: str | None = None
+    decimal_comma: bool | None = None
     wide: bool | None = None
     shards: int | None = None
     shard_bytes: int | None = None
@@ -155,6 +159,7 @@ class ReadKeywords(TypedDict, total=False):
     start_token: int | None
     encoding: str | None
     separator: str | None
+    decimal_comma: bool | None
     text_columns: Names | None
     wide: bool | None
     mmap: bool | None
@@ -176,6 +181,7 @@ class WriteKeywords(TypedDict, total=False):
     end_token: int | None
     start_token: int | None
     separator: str | None
+    decimal_comma: bool | None
     wide: bool | None
     shards: int | None
     shard_bytes: int | None
@@ -187,7 +193,7 @@ SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "space": 
 _NAMES = frozenset(
     {"levels", "field", "offsets", "lengths", "names", "cu_seqlens", "columns", "text_columns"}
 )
-_SWITCHES = frozenset({"dtype_unsafe", "mmap", "skip_unsupported", "wide"})
+_SWITCHES = frozenset({"decimal_comma", "dtype_unsafe", "mmap", "skip_unsupported", "wide"})
 _NUMBERS = frozenset({"end_token", "start_token", "shards", "shard_bytes"})
 _TEXTS = frozenset({"compression", "data", "encoding", "form", "nulls", "separator", "text_levels"})
 # The types of values, and their names in messages; each other option checks its own.
@@ -220,6 +226,7 @@ _ONLY = {
     "compression": "lod.h5, lod.dataset and parquet",
     "cu_seqlens": "npz and safetensors",
     "data": "formats of named arrays, such as hdf5, npz and zarr",
+    "decimal_comma": "csv and tsv",
     "encoding": "text formats, and text in hdf5",
     "end_token": "token files",
     "form": "torch",

@@ -19,6 +19,7 @@ from lodcli.formats.core.schema import Batch, LevelSpec, Schema, TensorSpec
 from lodcli.formats.csv.number_columns import (
     OTHERS,
     WITHOUT_COMMAS,
+    WITHOUT_POINTS,
     NumberReader,
     dtype_of,
     have_commas,
@@ -29,6 +30,7 @@ from lodcli.formats.csv.records import (
     Table,
     header_line,
     refuse_other_separators,
+    swapped,
     wrong_width,
 )
 from lodcli.formats.csv.wide import WideSource, columns, in_columns
@@ -38,7 +40,7 @@ from lodcli.formats.storage.outputs import Output
 from lodcli.formats.text.lines import WITHOUT_RETURNS, LineReader, shown
 from lodcli.formats.text.numerals import tells_dtype
 from lodcli.kernels.dtypes import ALL_DTYPES
-from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
+from lodcli.kernels.errors import InvalidDataError, OptionError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array, lengths_to_offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.slicing.row_ranges import rows_of_ranges
@@ -81,16 +83,30 @@ class Csv(Format):
     null_items = False
     options = frozenset({
         "nulls", "levels", "field", "dtype", "dtype_unsafe", "encoding", "separator",
-        "text_columns", "wide",
+        "decimal_comma", "text_columns", "wide",
     })  # fmt: skip
-    write_options = frozenset({"separator", "wide"})
+    write_options = frozenset({"separator", "decimal_comma", "wide"})
     binary = False
 
     def open(self, source: Input, options: ReadOptions) -> Source:
-        found = _CsvSource(source, options, options.separator or self.separator)
+        found = _CsvSource(source, options, self._separator(options))
         if not options.wide:
             return found
         return WideSource(found, rounded=bool(options.dtype_unsafe), nulls=options.nulls)
+
+    def _writer(self, schema: Schema, mark: str, options: WriteOptions) -> LineWriter:
+        comma = bool(options.decimal_comma)
+        return LineWriter(self.name, schema, len(_groups(schema[0])), mark, decimal_comma=comma)
+
+    def _separator(self, options: ReadOptions | WriteOptions) -> str:
+        """Return the separator. Raises OptionError if it is the decimal comma as well."""
+        found = options.separator or self.separator
+        if options.decimal_comma and found == ",":
+            raise OptionError(
+                f"{self.name}: a comma is both the separator and the decimal comma; give another "
+                "--separator, such as semicolon"
+            )
+        return found
 
     def keeps_dtype(self, spec: TensorSpec, options: WriteOptions) -> bool:
         if spec.marks.is_text:
@@ -156,10 +172,10 @@ class Csv(Format):
         if options.wide:
             batches = in_columns(schema, batches)
             schema = columns(schema)
-        mark = options.separator or self.separator
+        mark = self._separator(options)
         levels = _groups(schema[0])
         output.write(header_line(_header(schema), mark).encode())
-        writer, done = LineWriter(self.name, schema, len(levels), mark), [0] * len(levels)
+        writer, done = self._writer(schema, mark, options), [0] * len(levels)
         for batch in aligned(schema, batches, None, output):
             if len(batch) < len(schema):
                 raise self._not_alike()
@@ -276,7 +292,9 @@ class _CsvSource(Source):
             rounded=bool(options.dtype_unsafe),
             null_words=options.nulls is not None,
             single=len(header) == 1,
+            decimal_comma=bool(options.decimal_comma),
         )
+        self._decimal_comma = bool(options.decimal_comma)
         self._header = header
         names, groups = list(map(name_of, header)), options.levels or ()
         self._groups = [self._column(name, names) for name in groups]
@@ -294,6 +312,7 @@ class _CsvSource(Source):
         texts = {self._column(name, names) for name in options.text_columns or ()}
         self._columns, specs, self.left_out = [], [], {}
         commas, notes = list[str](), list[str]()
+        reads = separator != ","  # whether --decimal-comma reads the numbers with commas
         twice = repeated(names)
         # A null of the only column is in quotes too.
         single = len(header) == 1 and options.nulls is not None
@@ -309,12 +328,15 @@ class _CsvSource(Source):
                         f"line 1: two columns are named {shown(names[column])}; {remedy}"
                     )
                 fields = [record[column] for _, record in records if len(record) == len(header)]
+                if self._decimal_comma:
+                    fields = list(map(swapped, fields))
                 in_quotes = column in blanks
                 dtype = (
                     None if column in texts else dtype_of(fields, options.dtype, quoted=in_quotes)
                 )
                 if dtype is None and column not in texts and have_commas(fields):
                     commas.append(names[column])
+                    reads = reads and all(is_number(swapped(one)) for one in fields if one)
                 # With only one column, a blank line may be a mistake.
                 nullable = options.nulls is not None or ("" in fields and len(header) > 1)
                 spec = _spec(names[column], column, dtype, levels, nullable=nullable)
@@ -327,7 +349,10 @@ class _CsvSource(Source):
         self.schema = tuple(specs)
         if commas:
             said = listing(map(shown, commas), MOST_SHOWN)
-            notes.append(f"numbers with commas are read as text: {said}; {WITHOUT_COMMAS}")
+            marks = "points" if self._decimal_comma else "commas"
+            without = WITHOUT_COMMAS + ", or give --decimal-comma" * reads
+            without = WITHOUT_POINTS if self._decimal_comma else without
+            notes.append(f"numbers with {marks} are read as text: {said}; {without}")
         numbered = header if numbers else self._numbered(specs)
         if numbered:
             said = listing(map(shown, numbered), MOST_SHOWN)
@@ -400,12 +425,13 @@ class _CsvSource(Source):
 
     def _batch(self, table: Table) -> Batch:
         lod = self._lod(table)
+        with_points = table.swapped() if self._decimal_comma else table
         numbers, step = dict[int, LoDTensor](), max(1, READ_FIELDS // max(1, len(table)))
         for alike in self._alike.values():
             for first in range(0, len(alike), step):
                 places = alike[first : first + step]
                 specs = [self.schema[place] for place in places]
-                fields = table.columns([self._columns[place] for place in places])
+                fields = with_points.columns([self._columns[place] for place in places])
                 tensors = self._reader.tensors(specs, fields, table.lines, lod)
                 numbers |= zip(places, tensors, strict=True)
         return {

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.formats.core.schema import TensorSpec
-from lodcli.formats.csv.records import words_of
+from lodcli.formats.csv.records import swapped, words_of
 from lodcli.formats.text.digits import decimal_numbers, whole_numbers
 from lodcli.formats.text.lines import WITHOUT_MARK, shown
 from lodcli.formats.text.numerals import BEYOND, exceeds_float64, holding, narrowed
@@ -28,7 +28,7 @@ MOST_DIGITS = 1000
 _COMMAS = re.compile(
     r"\s*[+-]?((\d{1,3}(\.\d{3})+|\d*),\d+|\d{1,3}(,\d{3})+(\.\d+)?)(e[+-]?\d+)?\s*", re.IGNORECASE
 )
-WITHOUT_COMMAS = "write numbers as 1234.5"
+WITHOUT_COMMAS, WITHOUT_POINTS = "write numbers as 1234.5", "write numbers as 1234,5"
 _AS_TEXT = "--text-columns reads the column as text"
 OTHERS = "choose other columns with --field, or the rest with --skip-unsupported"
 _WANTED = {"f": "a number", "b": "true or false"}
@@ -55,9 +55,13 @@ class NumberReader:
         rounded: whether whole numbers may be rounded.
         null_words: whether words such as NA are nulls, as empty fields are.
         single: whether the file has only one column.
+        decimal_comma: whether fields had commas for their points, and points for their commas.
     """
 
-    def __init__(self, *, rounded: bool, null_words: bool, single: bool) -> None:
+    def __init__(
+        self, *, rounded: bool, null_words: bool, single: bool, decimal_comma: bool
+    ) -> None:
+        self._decimal_comma = decimal_comma
         self._rounded = rounded
         self._missing = _MISSING if null_words else frozenset({""})
         self._single = single
@@ -123,10 +127,11 @@ class NumberReader:
                 _numbers_of(dtype, [text], rounded=self._rounded)
             except (ValueError, OverflowError):
                 spec = specs[place // lines.size]
+                written = swapped(text) if self._decimal_comma else text
                 raise InvalidDataError(
                     f"line {lines[place % lines.size]}, column {shown(spec.name)}: expected "
                     f"{_WANTED.get(dtype.kind, 'a whole number')} ({dtype}), "
-                    f"found {shown(text)}; {self._remedy(text, dtype)}"
+                    f"found {shown(written)}; {self._remedy(text, dtype)}"
                 ) from None
         raise AssertionError("expected an error in one of the lines")
 
@@ -140,7 +145,7 @@ class NumberReader:
         if _word(text) in _MISSING:
             return f"--nulls keep reads it as a null, or {OTHERS}"
         if _COMMAS.fullmatch(text):
-            return f"{WITHOUT_COMMAS}, or {OTHERS}"
+            return f"{WITHOUT_POINTS if self._decimal_comma else WITHOUT_COMMAS}, or {OTHERS}"
         if dtype == np.bool_:
             return f"{_AS_TEXT}, or {OTHERS}"
         if _is_whole(text):

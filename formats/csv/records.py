@@ -20,6 +20,8 @@ from lodcli.kernels.order.texts import Texts
 MOST_FIELD_BYTES = 16 << 20
 csv.field_size_limit(MOST_FIELD_BYTES)
 _NAMES = {mark: name for name, mark in SEPARATORS.items()}
+_SWAP = str.maketrans(",.", ".,")
+_SWAPPED = np.frombuffer(bytes(range(256)).translate(bytes.maketrans(b",.", b".,")), np.uint8)
 # `Texts` needs eight bytes.
 _LEAST = bytes(8)
 
@@ -77,10 +79,23 @@ class Table:
         starts, stops = self._starts[numbers].ravel(), self._stops[numbers].ravel()
         return Texts(self._data, starts, stops - starts)
 
+    def swapped(self) -> Table:
+        """Return the records with points for commas and commas for points."""
+        return Table(self.lines, _SWAPPED[self._data], self._starts, self._stops)
+
     def part(self, start: int, stop: int) -> Table:
         """Return some of the records."""
         some = slice(start, stop)
         return Table(self.lines[some], self._data, self._starts[:, some], self._stops[:, some])
+
+
+def swapped(field: str) -> str:
+    """Return a field with points for commas and commas for points.
+
+    >>> swapped("1.234,5")
+    '1,234.5'
+    """
+    return field.translate(_SWAP)
 
 
 def words_of(fields: Texts) -> list[str]:

@@ -11,13 +11,14 @@ from lodcli.formats.csv.records import quoted, words_of
 from lodcli.formats.text.numerals import put_nulls, texts
 from lodcli.formats.text.record_fields import CSV_TEXT, Field
 from lodcli.formats.text.records_native import RecordWriter, is_available, is_repaid
+from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.order.texts import Texts
 from lodcli.kernels.tensor.exchange.units import texts as texts_of_unit
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.marks import Times
+from lodcli.kernels.tensor.marks import Decimals, Times
 
 # Fields written at a time: as Python objects they take up to a hundred bytes each.
 WRITTEN_FIELDS = 1 << 18
@@ -34,9 +35,13 @@ class LineWriter:
         schema: of the tensors.
         levels: the number of columns before theirs, of the numbers of items.
         separator: between fields.
+        decimal_comma: whether numbers have a decimal comma.
     """
 
-    def __init__(self, name: str, schema: Schema, levels: int, separator: str) -> None:
+    def __init__(
+        self, name: str, schema: Schema, levels: int, separator: str, *, decimal_comma: bool
+    ) -> None:
+        self._decimal_comma = decimal_comma
         self._name = name
         self._schema = schema
         self._separator = separator
@@ -82,6 +87,8 @@ class LineWriter:
             ends = self._ends(tensor, spec, part)
             return Field.of_texts(CSV_TEXT, tensor.data, ends, detail=ord(self._separator))
         unit, values, valid = spec.marks.unit, tensor.values[part], _valid(tensor, part)
+        if self._decimal_comma and _has_points(spec):
+            return Field.of_words(self._words(tensor, spec, part), valid)
         if unit is None:
             return Field.of_numbers(values, valid)
         if isinstance(unit, Times) and self._separator == ":":
@@ -96,6 +103,8 @@ class LineWriter:
         unit, values = spec.marks.unit, np.ascontiguousarray(tensor.values[part])
         found = texts(values) if unit is None else texts_of_unit(values, unit)
         found = found if unit is None else quoted(found, self._separator)
+        if self._decimal_comma and _has_points(spec):
+            found = [one.replace(".", ",") for one in found]
         return put_nulls(found, _valid(tensor, part), self._null)
 
     def _ends(self, tensor: LoDTensor, spec: TensorSpec, part: slice) -> Array:
@@ -106,6 +115,12 @@ class LineWriter:
                 f"{self._name} holds no NUL characters, found in the text of {spec.name}"
             )
         return ends
+
+
+def _has_points(spec: TensorSpec) -> bool:
+    """Return whether numbers, which are no times, may have a decimal point."""
+    unit = spec.marks.unit
+    return isinstance(unit, Decimals) or (unit is None and is_float(spec.dtype))
 
 
 def _valid(tensor: LoDTensor, part: slice) -> Array | None:

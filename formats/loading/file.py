@@ -245,6 +245,7 @@ def open_source(
               categories text; "numbers" leaves bytes and codes, in every format.
             - encoding: of text formats, such as "latin1"; by default UTF-8.
             - separator: the character between the fields of a csv file, or its name: "semicolon".
+            - decimal_comma: whether numbers of a csv file have a decimal comma, as in 1,5.
             - text_columns: names of csv columns that are text even if they look like numbers.
             - wide: whether the columns of numbers of a csv file are one tensor of rows (H,).
             - part: (k, n), part k, from 0, of n parts of a lod.h5, of about equally many items.

@@ -18,7 +18,8 @@ from lodcli.kernels.plugins import Plugin
 # Names that lod apply uses for its own options and parameters.
 RESERVED = frozenset(
     {
-        *("as_json", "color", "compress", "device", "encoding", "float_dtype", "force", "from"),
+        *("as_json", "color", "compress", "decimal_comma", "device", "encoding", "float_dtype"),
+        *("force", "from"),
         *("from_format", "inputs", "into", "isolate", "jobs", "json", "max_bytes", "memory"),
         *("nulls", "output", "quiet", "scheduler", "separator", "skip_unsupported", "steps"),
         *("strict", "text_columns", "to", "to_format", "verbose", "writing"),

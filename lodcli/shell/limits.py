@@ -119,6 +119,11 @@ _OPTIONS = (
         "semicolon, tab, bar, space.",
     ),
     _option(
+        "--decimal-comma",
+        is_flag=True,
+        help="Numbers of csv have a decimal comma, as in 1,5.",
+    ),
+    _option(
         "--encoding",
         metavar="NAME",
         help="Encoding of text, such as latin1 or utf-16 [default: utf-8].",
@@ -159,7 +164,9 @@ def reading(options: ReadOptions) -> ReadOptions:
     context = click.get_current_context(silent=True)
     meta = {} if context is None else context.meta
     found: ReadKeywords = {}
-    for name in ("skip_unsupported", "nulls", "separator", "encoding", "text_columns"):
+    for name in (
+        *("skip_unsupported", "nulls", "separator", "decimal_comma", "encoding", "text_columns"),
+    ):
         if f"{_LIMITS}.{name}" in meta:
             found[name] = meta[f"{_LIMITS}.{name}"]
     return read_options(options, found)

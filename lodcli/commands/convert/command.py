@@ -208,7 +208,9 @@ def command(
     chosen = reading(read_options(None, cast("ReadKeywords", keywords)))
     target = target.with_options(cu_seqlens=cu_seqlens, index_dtype=index_dtype, form=form)
     # Options that OUT takes, such as --vocab for text: the format of SOURCE may ignore them.
-    either = frozenset({"vocabulary", "end_token", "start_token", "separator", "wide"})
+    either = frozenset(
+        {"vocabulary", "end_token", "start_token", "separator", "decimal_comma", "wide"}
+    )
     spared = either & target.kind.write_options
     target = target.with_options(**{name: getattr(chosen, name) for name in spared})
     if dry_run or not target.shard_option:
