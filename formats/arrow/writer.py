@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from lodcli.formats.arrow.huggingface import (
 )
 from lodcli.formats.arrow.labels import with_labels
 from lodcli.formats.arrow.layout import has_dictionary
+from lodcli.formats.arrow.sizes.parquet_repeats import repeating_leaves
 from lodcli.formats.arrow.structs import array_of, field_of
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.options import WriteOptions
@@ -158,27 +160,36 @@ def write_parquet(
         codec: Parquet's name of it; None: uncompressed.
     """
     with _sink(output) as sink:
+        groups = _groups(records)
+        first = next(groups, [])
         with _refusals():
             writer = pq.ParquetWriter(
                 sink,
                 columns,
                 compression=codec,
                 write_page_checksum=True,
+                use_dictionary=repeating_leaves(columns, first),
                 # Larger than any dictionary of categories, which would otherwise fall back to
                 # plain encoding.
                 dictionary_pagesize_limit=4 * MOST_WORD_BYTES if _has_words(columns) else None,
             )
         with writer:
-            gathered: list[pa.RecordBatch] = []
-            size = 0
-            for batch in records:
-                gathered.append(batch)
-                size += batch.nbytes
-                if size >= at_most(ROW_GROUP_BYTES, 8):
-                    _write_group(writer, gathered)
-                    gathered, size = [], 0
-            if gathered:
-                _write_group(writer, gathered)
+            for group in chain([first] if first else [], groups):
+                _write_group(writer, group)
+
+
+def _groups(records: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """Yield the record batches of each row group."""
+    gathered: list[pa.RecordBatch] = []
+    size = 0
+    for batch in records:
+        gathered.append(batch)
+        size += batch.nbytes
+        if size >= at_most(ROW_GROUP_BYTES, 8):
+            yield gathered
+            gathered, size = [], 0
+    if gathered:
+        yield gathered
 
 
 def _write_group(writer: pq.ParquetWriter, batches: list[pa.RecordBatch]) -> None:

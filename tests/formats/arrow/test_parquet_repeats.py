@@ -1,0 +1,77 @@
+"""Parquet: dictionaries only for columns whose values repeat."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from lodcli.formats.core import io
+from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Marks, Times
+from tests.formats.cases.opening import content
+
+COUNT = 60_000
+RNG = np.random.default_rng(4)
+
+
+def dictionaries(path: Path) -> dict[str, bool]:
+    """Return which columns of a file have a dictionary in its first row group."""
+    group = pq.ParquetFile(path).metadata.row_group(0)
+    columns = [group.column(number) for number in range(group.num_columns)]
+    return {one.path_in_schema: "RLE_DICTIONARY" in one.encodings for one in columns}
+
+
+@pytest.mark.parametrize(
+    ("values", "repeat"),
+    [
+        (RNG.normal(size=COUNT), False),
+        (RNG.normal(size=COUNT).astype(np.float16), True),
+        (np.arange(COUNT), False),
+        (np.arange(COUNT) // 4, True),
+        (RNG.integers(0, 5000, COUNT) / 10, True),
+        (np.where(np.arange(COUNT) < 9000, RNG.normal(size=COUNT), 0.5), True),
+        (np.zeros(COUNT), True),
+        (RNG.normal(size=1), False),
+    ],
+)
+def test_numbers_that_all_differ_have_no_dictionary(
+    tmp_path: Path, values: Any, repeat: bool
+) -> None:
+    lengths = LoD.from_lengths([[values.size // 2, values.size - values.size // 2]])
+    for name, tensor in (("flat", LoDTensor(values)), ("list", LoDTensor(values, lengths))):
+        path = tmp_path / f"{name}.parquet"
+        io.write(path, tensor)
+        assert list(dictionaries(path).values()) == [repeat]
+        assert content(path)["data"].identical(tensor)
+
+
+def test_fields_of_records_and_texts_are_told_apart(tmp_path: Path) -> None:
+    event = {"k": "same", "x": [0.5, 0.25]}
+    rows = [{"id": n, "e": [{**event, "w": f"word {n}"}]} for n in range(3000)]
+    (tmp_path / "r.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    read = io.read_all(tmp_path / "r.jsonl")
+    io.write(tmp_path / "r.parquet", read)
+    assert dictionaries(tmp_path / "r.parquet") == {
+        "id": False,
+        "e.list.element.k": True,
+        "e.list.element.x.list.element": True,
+        "e.list.element.w": False,
+    }
+    assert pq.read_table(tmp_path / "r.parquet").to_pylist() == rows
+
+
+def test_times_that_all_differ_have_no_dictionary(tmp_path: Path) -> None:
+    times = LoDTensor(np.arange(COUNT) * 7, marks=Marks(unit=Times("timestamp", "us")))
+    io.write(tmp_path / "t.parquet", {"t": times, "b": LoDTensor(np.arange(COUNT) % 2 == 0)})
+    assert not dictionaries(tmp_path / "t.parquet")["t"]
+
+
+def test_a_file_without_records_is_written(tmp_path: Path) -> None:
+    io.write(tmp_path / "e.parquet", LoDTensor(np.zeros(0), LoD.from_lengths([[]])))
+    assert content(tmp_path / "e.parquet")["data"].rows == 0
