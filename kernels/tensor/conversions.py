@@ -114,6 +114,13 @@ class Conversions:
         return cls(*lists.rows_of_lists(values, levels, dtype, names))
 
     @classmethod
+    def _of_nested(cls, value: Any, levels: int, axes: int, dtype: npt.DTypeLike | None) -> Any:
+        """Return lists that are nested for this many levels and axes as a tensor, others as is."""
+        if not levels or lists.depth_of(value) != levels + axes:
+            return value
+        return cls.from_lists(value, levels=levels, dtype=dtype)
+
+    @classmethod
     @types_explained
     def from_arrays(
         cls, arrays: Sequence[Any], *, dtype: npt.DTypeLike | None = None, names: Names = None

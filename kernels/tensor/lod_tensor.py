@@ -422,7 +422,7 @@ class LoDTensor(NumpyProtocol, Conversions):
 
         Args:
             key: as in `tensor[key]`.
-            value: an array that broadcasts to the rows, or a tensor with the same sequences.
+            value: an array that broadcasts to the rows; a tensor or nested lists of those levels.
 
         Raises:
             ShapeMismatchError, InvalidDataError: a value does not fit; the rows are read-only.
@@ -434,6 +434,9 @@ class LoDTensor(NumpyProtocol, Conversions):
         """
         self.refuse_nulls("setting rows")
         found = picked(self._lod, self._data.shape, key)
+        axes = self._data.ndim - sum(type(part) is int for part in found.features)
+        dtype = self.dtype if self._marks.unit is None else None
+        value = self._of_nested(value, found.lod.n_levels, axes, dtype)
         if isinstance(value, LoDTensor):
             value.refuse_nulls("setting rows")
             other = found.lod.difference(value.lod)

@@ -47,21 +47,23 @@ _REDUCTIONS = frozenset(
         *(np.quantile, np.std, np.sum, np.var),
     )
 )
-# Along an axis, which keeps its length or, for np.diff, gets shorter:
+# Along an axis, or adding or removing one; all other axes keep their length:
 _ALONG = frozenset(
     (
-        *(np.argpartition, np.argsort, np.cumprod, np.cumsum, np.diff, np.flip, np.nancumprod),
-        *(np.nancumsum, np.partition, np.roll, np.sort),
+        *(np.argpartition, np.argsort, np.cumprod, np.cumsum, np.delete, np.diff, np.expand_dims),
+        *(np.flip, np.nancumprod, np.nancumsum, np.partition, np.repeat, np.roll, np.sort),
+        *(np.squeeze, np.take),
     )
 )
 # Joining arrays along an axis:
 _JOINING = frozenset((np.concatenate, np.stack))
-# Properties of all arguments together:
+# Comparisons of all values:
+_EQUAL = frozenset((np.allclose, np.array_equal, np.array_equiv))
+# Properties of the arguments, whatever their sequences are:
 _FACTS = frozenset(
     (
-        *(np.allclose, np.array_equal, np.array_equiv, np.can_cast, np.iscomplexobj),
-        *(np.isrealobj, np.may_share_memory, np.ndim, np.result_type, np.shape),
-        *(np.shares_memory, np.size),
+        *(np.can_cast, np.iscomplexobj, np.isrealobj, np.may_share_memory, np.ndim),
+        *(np.result_type, np.shape, np.shares_memory, np.size),
     )
 )
 # Names of functions that compare numbers with each other, which then must have the same meaning:
@@ -238,7 +240,8 @@ class NumpyProtocol(NDArrayOperatorsMixin):
             if levels:
                 raise
             keeps = False  # without levels there is no index to lose
-        owner = _common_index(tensors, name) if keeps or levels else tensors[0]
+        alike = keeps or (levels and function not in _FACTS)
+        owner = _common_index(tensors, name) if alike else tensors[0]
         _refuse_objects(tensors, (args, tuple(kwargs.values())), name)
         try:
             result = function(*_plain(args), **_plain(kwargs))
@@ -287,14 +290,16 @@ def _plain_operators() -> None:
     An operator between a tensor and a number, or a tensor of the same index object, takes less
     time than NumPy's dispatch.
     """
-    for name in _UNARY:
-        setattr(NumpyProtocol, f"__{name}__", _unary(f"__{name}__"))
-    for name in _BINARY:
-        setattr(NumpyProtocol, f"__{name}__", _binary(f"__{name}__"))
+    made: dict[str, Any] = {f"__{name}__": _unary(f"__{name}__") for name in _UNARY}
+    made |= {f"__{name}__": _binary(f"__{name}__") for name in _BINARY}
     for name in ("__eq__", "__ne__"):
-        setattr(NumpyProtocol, name, _with_words(name, getattr(NumpyProtocol, name)))
+        made[name] = _with_words(name, made[name])
+    for name in _BINARY:
         if hasattr(NDArrayOperatorsMixin, f"__r{name}__"):
-            setattr(NumpyProtocol, f"__r{name}__", _reflected(name))
+            made[f"__r{name}__"] = _reflected(name)
+    for name, method in made.items():
+        method.__name__, method.__qualname__ = name, f"LoDTensor.{name}"
+        setattr(NumpyProtocol, name, method)
 
 
 def _unary(name: str) -> Callable[[Any], Any]:
@@ -375,7 +380,7 @@ def _keeps_index(
         if function is np.where and len(args) == 1:  # returns the positions of true values
             raise _refusal("where")
         return True
-    if function in _FACTS:
+    if function in _EQUAL | _FACTS:
         return False
     refusal = _refusal(function.__name__)
     given = dict(zip(_names_of(function), args, strict=False)) | kwargs
@@ -387,11 +392,12 @@ def _keeps_index(
         return True
     if function not in _REDUCTIONS | _ALONG | _JOINING:
         raise refusal
-    axis = given.get("axis", _names_of(function).get("axis"))
+    axis: Any = given.get("axis", _names_of(function).get("axis"))
     parts = list(first) if function in _JOINING else [first]
     if not all(map(_is_tensor, parts)) and function not in _JOINING:
         raise refusal
-    ndim = max(data_of(part).ndim for part in parts) + (function is np.stack)
+    added = 1 if function is np.stack else np.size(axis) if function is np.expand_dims else 0
+    ndim = max(data_of(part).ndim for part in parts) + added
     keeps = _keeps_rows(axis, ndim)
     if keeps and np.ndim(given.get("q", 0)):  # several quantiles add an axis before the rows
         raise refusal

@@ -170,6 +170,17 @@ def nested(flat: Any, lod: LoD) -> Any:
     return flat
 
 
+def depth_of(values: Any) -> int:
+    """Return how deep lists and tuples are nested; 0 for another value.
+
+    >>> depth_of([[], [[1]]]), depth_of(1)
+    (3, 0)
+    """
+    if not isinstance(values, list | tuple):
+        return 0
+    return 1 + max(map(depth_of, values), default=0)
+
+
 def texts(data: Array, lod: LoD, marks: Marks) -> list[Any]:
     """Return nested lists of the finest sequences of a tensor as str or bytes."""
     found = flat_texts(data, lod, marks)

@@ -246,6 +246,28 @@ def test_setting_changes_what_getting_gives(lod: LoD, data: st.DataObject) -> No
     np.testing.assert_array_equal(tensor.data == -1, np.isin(before.data, numbers))
 
 
+def test_nested_lists_are_set_where_their_sequences_fit() -> None:
+    words = LoDTensor(np.arange(6, dtype=np.uint8), [[2, 1], [3, 1, 2]])
+    words[:] = [[[7, 8, 9], [6]], [[5, 4]]]
+    assert words.to_list() == [[[7, 8, 9], [6]], [[5, 4]]]
+    words[0] = [[1, 2, 3], [0]]
+    words[:, -1] = [[5], [250, 251]]
+    assert words.to_list() == [[[1, 2, 3], [5]], [[250, 251]]]
+    with pytest.raises(ShapeMismatchError, match="level 0, item 0 has length 3 against 2"):
+        words[0] = [[1, 2], [3, 4]]
+    with pytest.raises(InvalidDataError, match="900"):
+        words[0] = [[1, 2, 900], [3]]
+    wide = LoDTensor(np.zeros((3, 2)), [[2, 1]])
+    wide[:] = [[[1, 2], [3, 4]], [[5, 6]]]
+    wide[..., 0] = [[7, 8], [9]]
+    assert wide.to_list() == [[[7, 2], [8, 4]], [[9, 6]]]
+    wide[:] = [0, 1]  # a row, as before
+    assert wide.data.tolist() == [[0, 1]] * 3
+    days = LoDTensor.from_lists([[date(2020, 1, 1)], []])
+    days[:] = [[date(2021, 1, 1)], []]
+    assert days.to_list() == [[date(2021, 1, 1)], []]
+
+
 def test_a_tensor_is_set_where_its_sequences_fit() -> None:
     words = WORDS.copy()
     words[:, :, ::-1] = WORDS  # read and written at once: every sentence turned round
