@@ -72,6 +72,9 @@ class SelectionError(LodError, IndexError):
         choices: names of tensors, if one of them must be chosen.
     """
 
+    # Of an error that the sandbox sent without it.
+    choices: Sequence[str] = ()
+
     def __init__(self, message: str, choices: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.choices = choices

@@ -122,6 +122,9 @@ def _described(error: BaseException) -> dict[str, Any]:
 
 
 def _is_plain(value: object) -> bool:
+    """Return whether an error may have this attribute: a number, a text, or a few texts."""
+    if isinstance(value, list | tuple):
+        return len(str(value)) < 1000 and all(isinstance(one, str) for one in value)
     return value is None or (isinstance(value, int | str) and len(str(value)) < 1000)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from lodcli.formats.core.format import Source
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import Batch, schema_of
 from lodcli.formats.sandbox import process as sandbox
+from lodcli.formats.sandbox import replies
 from lodcli.formats.sandbox.replies import Reply
 from lodcli.formats.sandbox.source import IsolatedSource
 from lodcli.formats.storage.inputs import Input
@@ -133,6 +135,18 @@ def test_an_error_does_not_end_the_child(noted: tuple[IsolatedSource, int]) -> N
     assert source.slice("data", (0,)).identical(NESTED[0])
     assert held()[1] == children
     assert len(_asked(notes)) == 2
+
+
+def test_errors_keep_their_attributes() -> None:
+    for error, kept in (
+        (SelectionError("x", ("a", "b")), ["a", "b"]),
+        (SelectionError("x"), []),
+        (SelectionError("x", ["name"] * 1000), []),  # an error is short
+    ):
+        sent = json.loads(json.dumps(replies._described(error)))
+        found = replies._rebuilt(sent)
+        assert isinstance(found, SelectionError)
+        assert (type(found), str(found), list(found.choices)) == (type(error), "x", kept)
 
 
 def test_requests_while_batches_areread_by(noted: tuple[IsolatedSource, int]) -> None:

@@ -96,6 +96,9 @@ def test_tensors_of_different_counts_need_a_name(lod: Lod, folder: Path) -> None
     done = lod("slice", "two.npz", "1", "-o", "out.lod.h5")
     assert done.code == 2
     assert "holds 2 tensors; choose one: two.npz::a two.npz::b" in done.stderr
+    done = lod("slice", "two.npz::a", "7", "--isolate", "-o", "out.lod.h5")
+    assert (done.code, done.stderr.count("\n")) == (2, 1)
+    assert "no item 7, there are 2 here" in done.stderr
 
 
 @pytest.mark.parametrize(("count", "end"), [(20, "::t19\n"), (21, "::t19 ..\n")])
