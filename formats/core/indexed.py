@@ -154,7 +154,7 @@ class IndexedSource(Source):
     def _part(self, spec: TensorSpec, lod: LoD, items: Places, rows: Places) -> LoDTensor:
         """Return outermost items of a tensor, which have this index and these rows."""
         data, nulls = self.read_items(spec.name, 0, items.start, items.stop, rows)
-        return tensor_of(spec, data, lod, nulls)
+        return tensor_of(spec, data, lod, nulls, items.start)
 
     def _items(self, group: list[TensorSpec], limit_bytes: int) -> Iterator[Batch]:
         lods = [self.index_of(spec.name) for spec in group]

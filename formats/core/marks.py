@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lodcli.formats.core.errors import DamagedFileError, from_item, naming
+from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.names import check_name
 from lodcli.formats.core.schema import Batch, Item, Schema, StoredArray, TensorSpec
 from lodcli.formats.values.file_attributes import checked, parsed
@@ -341,8 +341,15 @@ def marked(schema: Schema, batches: Iterable[Batch]) -> Iterator[Batch]:
         yield {name: _marked(name, item, marks, done) for name, item in batch.items()}
 
 
-def tensor_of(spec: TensorSpec, rows: Array, lod: LoD, nulls: Nulls = NO_NULLS) -> LoDTensor:
+def tensor_of(
+    spec: TensorSpec, rows: Array, lod: LoD, nulls: Nulls = NO_NULLS, before: int = 0
+) -> LoDTensor:
     """Return rows of a tensor under an index, with its marks and nulls, checked.
+
+    Args:
+        spec: of the tensor.
+        rows, lod, nulls: of some of its outermost items.
+        before: number of outermost items before these, for messages.
 
     Raises:
         InvalidDataError: text is not UTF-8, a code has no word, a null item is not empty, or a
@@ -355,7 +362,7 @@ def tensor_of(spec: TensorSpec, rows: Array, lod: LoD, nulls: Nulls = NO_NULLS) 
     if not nulls and not marks.is_text and marks.categories is None:
         return LoDTensor(rows, lod, marks)
     with naming(spec.name):
-        _check(rows, lod, marks, nulls)
+        _check(rows, lod, marks, nulls, before)
         return LoDTensor(rows, lod, marks, nulls)
 
 
@@ -367,10 +374,9 @@ def _marked(name: str, item: Item, marks: dict[str, Marks], done: dict[str, int]
         return item  # every reader checks its text
     if marks[name].of_values != item.marks.of_values:
         try:
-            _check(item.values, item.lod, marks[name], item.nulls)
+            _check(item.values, item.lod, marks[name], item.nulls, done[name] - len(item))
         except InvalidDataError as error:
-            where = from_item(name, done[name] - len(item))
-            raise InvalidDataError(f"{where}: {error}") from None
+            raise InvalidDataError(f"{name}: {error}") from None
     return LoDTensor(item.values, item.lod, marks[name], item.nulls)
 
 
@@ -385,10 +391,11 @@ def check_content(items: Mapping[str, Item]) -> None:
                 _check(item.values, item.lod, item.marks, item.nulls)
 
 
-def _check(rows: Array, lod: LoD, marks: Marks, nulls: Nulls) -> None:
+def _check(rows: Array, lod: LoD, marks: Marks, nulls: Nulls, before: int = 0) -> None:
+    """Raise InvalidDataError as `check_content`; `before` outermost items came before the rows."""
     if marks.is_text:
-        check_text(rows, lod)
+        check_text(rows, lod, before)
     elif marks.categories is not None:
-        check_codes(rows, lod, marks.categories, nulls.rows)
+        check_codes(rows, lod, marks.categories, nulls.rows, before)
     if nulls and without_null_rows(rows, nulls) is not rows:
         raise InvalidDataError("a row is null and not zero")

@@ -9,13 +9,13 @@ from dataclasses import replace
 import numpy as np
 
 from lodcli.formats.core.batching import groups, only
-from lodcli.formats.core.errors import from_item, naming
+from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.options import fill_value
 from lodcli.formats.core.schema import Batch, Item, Schema, StoredArray, TensorSpec, tensor_of
 from lodcli.formats.core.wrapped import Wrapped
 from lodcli.formats.items.taking import taken
-from lodcli.kernels.errors import OptionError, UnsupportedError
+from lodcli.kernels.errors import NullError, OptionError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Mask, Nulls
 
@@ -32,13 +32,13 @@ def refusing_nulls(batches: Iterable[Batch], what: str, *, numbers: bool = True)
         numbers: whether to refuse null numbers as well, and not only items and text.
 
     Raises:
-        UnsupportedError: there is a null; names the tensor and the position.
+        NullError: there is a null; names the tensor and the position.
     """
-    for batch, places in _placed(batches):
+    for batch, before in _counted(batches):
         for name, item in batch.items():
             if isinstance(item, LoDTensor) and (item.nulls if numbers else _null_items(item)):
-                with naming(places[name]):
-                    item.refuse_nulls(what)
+                with naming(name):
+                    item.refuse_nulls(what, before[name])
         yield batch
 
 
@@ -48,11 +48,11 @@ def _null_items(tensor: LoDTensor) -> bool:
     return any(level < tensor.lod.n_levels or not numbers for level, _ in tensor.nulls.present())
 
 
-def _placed(batches: Iterable[Batch]) -> Iterator[tuple[Batch, dict[str, str]]]:
-    """Yield batches, each with the names of its tensors for messages."""
+def _counted(batches: Iterable[Batch]) -> Iterator[tuple[Batch, dict[str, int]]]:
+    """Yield batches, each with the number of outermost items of its tensors that came before."""
     done = dict[str, int]()
     for batch in batches:
-        yield batch, {name: from_item(name, done.get(name, 0)) for name in batch}
+        yield batch, {name: done.get(name, 0) for name in batch}
         for name, item in batch.items():
             done[name] = done.get(name, 0) + len(tensor_of(item))
 
@@ -105,15 +105,16 @@ class WithoutNulls(Wrapped):
         if self._how == "error":
             yield from refusing_nulls(batches, "--nulls error")
         elif self._how == "drop":
-            yield from (_dropped(schema, batch, self._records) for batch in batches)
+            for batch, before in _counted(batches):
+                yield _dropped(schema, batch, before, self._records)
         else:
-            for batch, places in _placed(batches):
-                yield {name: self._filled(places[name], item) for name, item in batch.items()}
+            for batch, before in _counted(batches):
+                yield {name: self._filled(name, item, before[name]) for name, item in batch.items()}
 
-    def _filled(self, where: str, item: Item) -> Item:
+    def _filled(self, name: str, item: Item, before: int) -> Item:
         if isinstance(item, StoredArray) or not item.nulls:
             return item
-        with naming(where):
+        with naming(name):
             if self._how != "empty":
                 # A number is a word of categories, and no code.
                 word = item.marks.categories is not None and self._how.startswith("fill=")
@@ -121,15 +122,22 @@ class WithoutNulls(Wrapped):
                 return item.fill_nulls(value)
             if item.nulls.rows is not None:
                 only = Nulls((*(None for _ in item.lod.levels), item.nulls.rows))
-                raise UnsupportedError(
-                    f"{only.first(item.lod)}, and no row is empty; use --nulls zero, nan, drop or "
-                    "fill=X"
+                raise NullError(
+                    f"{only.first(item.lod, before)}, and no row is empty; use --nulls zero, nan, "
+                    "drop or fill=X"
                 )
             return LoDTensor(item.values, item.lod, item.marks)
 
 
-def _dropped(schema: Schema, batch: Batch, records: bool) -> Batch:
-    """Return a batch without its null items and rows, the same outermost items in all tensors."""
+def _dropped(schema: Schema, batch: Batch, before: Mapping[str, int], records: bool) -> Batch:
+    """Return a batch without its null items and rows, the same outermost items in all tensors.
+
+    Args:
+        schema: of the file.
+        batch: some of its items.
+        before: by tensor, the number of outermost items that came before.
+        records: see WithoutNulls.
+    """
     tensors = {name: item for name, item in batch.items() if isinstance(item, LoDTensor)}
     if not any(tensor.nulls for tensor in tensors.values()):
         return batch
@@ -141,10 +149,8 @@ def _dropped(schema: Schema, batch: Batch, records: bool) -> Batch:
             continue
         if len(apart) > 1:
             other = next(one[0].name for one in apart if all(spec.name != name for spec in one))
-            raise UnsupportedError(
-                f"{name}: {tensor.nulls.first(tensor.lod)}, and {other} may have the same items; "
-                f"{_ALONE}"
-            )
+            where = tensor.nulls.first(tensor.lod, before[name])
+            raise NullError(f"{name}: {where}, and {other} may have the same items; {_ALONE}")
         kept = mask if kept is None else kept & mask
     if kept is not None:
         tensors = taken(tensors, np.flatnonzero(kept))
@@ -154,15 +160,29 @@ def _dropped(schema: Schema, batch: Batch, records: bool) -> Batch:
         for level in spec.levels:
             owners.setdefault(level.key, []).append(spec.name)
     return {
-        name: _without_inner(specs[name], owners, tensors[name]) if name in tensors else item
+        name: _without_inner(specs[name], owners, item, tensors[name], before[name])
+        if isinstance(item, LoDTensor)
+        else item
         for name, item in batch.items()
     }
 
 
 def _without_inner(
-    spec: TensorSpec, owners: Mapping[str, Sequence[str]], tensor: LoDTensor
+    spec: TensorSpec,
+    owners: Mapping[str, Sequence[str]],
+    given: LoDTensor,
+    tensor: LoDTensor,
+    before: int,
 ) -> LoDTensor:
-    """Return a tensor without nulls below its outermost items; `owners`: of each level."""
+    """Return a tensor without nulls below its outermost items.
+
+    Args:
+        spec: of it.
+        owners: the tensors of each level.
+        given: with its null items, which messages count.
+        tensor: without them.
+        before: number of outermost items before those given.
+    """
     if not tensor.nulls:
         return tensor
     name = spec.name
@@ -170,8 +190,9 @@ def _without_inner(
         sharing = owners[spec.levels[level - 1].key] if level else ()
         other = next((one for one in sharing if one != name), None)
         if other is not None:
-            raise UnsupportedError(
-                f"{name}: {tensor.nulls.first(tensor.lod)}, and {other} has the same sequences; "
+            below = Nulls.of([None, *given.nulls.masks[1:]])
+            raise NullError(
+                f"{name}: {below.first(given.lod, before)}, and {other} has the same sequences; "
                 f"{_ALONE}"
             )
     return tensor.drop_nulls()

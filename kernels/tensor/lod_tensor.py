@@ -145,10 +145,16 @@ class LoDTensor(NumpyProtocol, Conversions):
         """
         return self._nulls
 
-    def refuse_nulls(self, what: str) -> None:
-        """Raise NullError if something is null, which `what` cannot hold."""
+    def refuse_nulls(self, what: str, before: int = 0) -> None:
+        """Raise NullError if something is null, which `what` cannot hold.
+
+        Args:
+            what: for the message.
+            before: number of outermost items before those of this part of a tensor.
+        """
         if self._nulls.masks:
-            where, remedy = self._nulls.first(self._lod), self._nulls.remedy(self._data.dtype)
+            where = self._nulls.first(self._lod, before)
+            remedy = self._nulls.remedy(self._data.dtype)
             raise NullError(f"{where}; {what} has no nulls: {remedy}")
 
     @property

@@ -524,7 +524,9 @@ def _is_deeper(value: Any, depth: int) -> bool:
     return not depth or any(_is_deeper(one, depth - 1) for one in parts)
 
 
-def check_codes(data: Array, lod: LoD, categories: Categories, valid: Array | None) -> None:
+def check_codes(
+    data: Array, lod: LoD, categories: Categories, valid: Array | None, before: int = 0
+) -> None:
     """Raise InvalidDataError unless every row that is not null holds codes of words.
 
     Args:
@@ -532,6 +534,7 @@ def check_codes(data: Array, lod: LoD, categories: Categories, valid: Array | No
         lod: of any depth.
         categories: the words.
         valid: (N,) which rows are not null; None for all.
+        before: number of outermost items before these, for the message.
 
     >>> check_codes(np.array([0, 2]), LoD(), Categories(("a", "b")), None)
     Traceback (most recent call last):
@@ -550,17 +553,19 @@ def check_codes(data: Array, lod: LoD, categories: Categories, valid: Array | No
         return
     row = int(np.argmax(rows))
     found = int(data[row][wrong[row]].reshape(-1)[0])
-    branch = ",".join(map(str, branch_of(lod, lod.n_levels, row)))
-    place = f"item <{branch}>" if lod.n_levels else f"row {row}"
+    first, *inner = branch_of(lod, lod.n_levels, row)
+    branch = ",".join(map(str, (first + before, *inner)))
+    place = f"item <{branch}>" if lod.n_levels else f"row {branch}"
     raise InvalidDataError(f"{place}: expected the code of one of {count} words, found {found}")
 
 
-def check_text(data: Array, lod: LoD) -> None:
+def check_text(data: Array, lod: LoD, before: int = 0) -> None:
     """Raise InvalidDataError unless every finest sequence is UTF-8.
 
     Args:
         data: (N,) uint8.
         lod: one level or more.
+        before: number of outermost items before these, for the message.
 
     >>> check_text(np.frombuffer(b"a\\xffb", np.uint8), LoD.from_lengths([[1, 2]]))
     Traceback (most recent call last):
@@ -571,7 +576,8 @@ def check_text(data: Array, lod: LoD) -> None:
     wrong = _wrong_byte(np.ascontiguousarray(data), lod.levels[-1][:-1])
     if wrong is None:
         return
-    *path, position = branch_of(lod, lod.n_levels, wrong)
+    first, *path, position = branch_of(lod, lod.n_levels, wrong)
+    path.insert(0, first + before)
     raise InvalidDataError(
         f"item <{','.join(map(str, path))}>: is not UTF-8 (byte {int(data[wrong]):#04x} at "
         f"position {position})"

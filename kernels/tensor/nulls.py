@@ -87,14 +87,19 @@ class Nulls:
         mask = self.masks[level] if self.masks else None
         return mask is not None and not mask[item]
 
-    def first(self, lod: LoD) -> str:
+    def first(self, lod: LoD, before: int = 0) -> str:
         """Return a description of the first null of the outermost level that has one.
+
+        Args:
+            lod: the index of the tensor.
+            before: number of outermost items before those of this part of a tensor.
 
         >>> Nulls.of([None, [True, False]]).first(LoD.from_lengths([[2]]))
         'row <0,1> is null'
         """
         level, mask = next(self.present())
-        branch = branch_of(lod, level, int(np.argmin(mask)))
+        outermost, *inner = branch_of(lod, level, int(np.argmin(mask)))
+        branch = (outermost + before, *inner)
         what = "row" if level == lod.n_levels else lod.names[level] or f"item of level {level}"
         return f"{what} <{','.join(map(str, branch))}> is null"
 

@@ -230,10 +230,24 @@ def test_a_null_in_a_later_batch_is_named_by_its_number_in_the_file(folder: Path
     line = "convert in.lod.h5 --nulls error -o out.lod.h5 --memory 4M"
     done = lod(*line.split())
     assert done.code == 4
-    found = re.search(r": f, in the items from (\d+) on: \S+.* <(\d+)> is null;", done.stderr)
-    assert found is not None, done.stderr
-    assert int(found[1]) > 0
-    assert int(found[1]) + int(found[2]) == null
+    assert f"in.lod.h5: f: row <{null}> is null;" in done.stderr
+    again = LoDTensor(np.zeros(count), [[1] * count], nulls=Nulls.of([None, valid]))
+    io.write("in.lod.h5", {"f": again, "g": again}, overwrite=True)
+    for how in ("empty", "drop"):
+        done = lod("convert", "in.lod.h5", "--nulls", how, "-o", "out.lod.h5", "--memory", "4M")
+        assert done.code == 4
+        assert f"in.lod.h5: f: row <{null},0> is null, and" in done.stderr
+
+
+def test_a_byte_that_is_no_text_is_named_by_its_item_in_the_file(folder: Path, lod: Lod) -> None:
+    count, wrong = 300_000, 290_000
+    letters = np.full(2 * count, ord("a"), np.uint8)
+    letters[2 * wrong + 1] = 0xFF
+    io.write("in.lod.h5", LoDTensor(letters, [[2] * count]))
+    line = "convert in.lod.h5 --text-levels text -o out.lod.h5 --memory 4M"
+    done = lod(*line.split())
+    assert done.code == 1
+    assert f"data: item <{wrong}>: is not UTF-8 (byte 0xff at position 1)" in done.stderr
 
 
 @pytest.mark.usefixtures("file")
