@@ -274,7 +274,7 @@ def _extremes(offsets: Offsets) -> tuple[int, int]:
 def result_array(
     out: Array | None, shape: tuple[int, ...], dtype: np.dtype[Any], *inputs: Array
 ) -> Array:
-    """Return the array that a result goes to; see common.py."""
+    """Return the array that a result goes to; see rows.py."""
     if out is None:
         made: Array = cupy.empty(shape, dtype)
         return made

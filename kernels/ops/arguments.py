@@ -1,26 +1,62 @@
-"""Argument checks of the ops, and small index helpers."""
+"""Arguments of the ops, checked, and results as tensors."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from lodcli.kernels.errors import InvalidDataError, OptionError, SelectionError, ShapeMismatchError
+from lodcli.kernels.dtypes import is_float
+from lodcli.kernels.errors import (
+    InvalidDataError,
+    NotFloatingError,
+    OptionError,
+    SelectionError,
+    ShapeMismatchError,
+)
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.common import in_working_dtype, is_half, is_working_dtype
+from lodcli.kernels.ops.dtypes import in_working_dtype, is_half, is_working_dtype
 from lodcli.kernels.ops.halves import as_dtype
-from lodcli.kernels.runtime.arrays import as_array, in_native_order
+from lodcli.kernels.runtime.arrays import as_array, in_native_order, on_host
+from lodcli.kernels.tensor.casting import held
+from lodcli.kernels.tensor.exchange.units import in_unit
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import NO_MARKS, Categories, Times, Unit
 
+_INT64 = np.dtype(np.int64)
 # Upper limit for options that count items: no sequence has more, and the sum of two such numbers
 # fits int64.
 MOST_ITEMS = 1 << 61
+
+
+def segments(tensor: LoDTensor, level: int | str, op: str) -> Offsets:
+    """Return the offsets of the sequences of a level in rows, (S+1,) int64.
+
+    Raises:
+        SelectionError: the tensor has no such level, or none at all.
+    """
+    lod = tensor.lod
+    if not lod.levels:
+        raise SelectionError(f"{op}: the tensor has no levels, so there are no sequences")
+    return lod.absolute(level)
+
+
+def moved(tensor: LoDTensor, rows: Array, lod: LoD, *, whole: bool = False) -> LoDTensor:
+    """Return the result of an op that only moves values of a tensor, with their unit.
+
+    Args:
+        tensor: the values are times, for example.
+        rows, lod: the result of a kernel, and an index that is known to fit.
+        whole: whether the op moves whole finest sequences, which stay text.
+    """
+    if tensor.marks is NO_MARKS:
+        return LoDTensor._made(rows, lod)
+    return LoDTensor(rows, lod, tensor.marks.moved(whole=whole))
 
 
 def working(data: npt.ArrayLike, op: str) -> Array:
@@ -136,3 +172,97 @@ def differs(rows: Array, of: Offsets) -> npt.NDArray[np.bool_]:
     equal = (here == last) | (np.isnan(here) & np.isnan(last))
     result[1:] = ~equal.all(axis=1) | (of[1:] != of[:-1])
     return result
+
+
+def require_float(data: Array, op: str) -> None:
+    """Raise NotFloatingError for whole numbers, and InvalidDataError for complex ones."""
+    if data.dtype.kind != "f" and not is_float(data.dtype):
+        # The remedy for whole numbers, another dtype, is none for complex ones.
+        kind = InvalidDataError if data.dtype.kind == "c" else NotFloatingError
+        raise kind(f"{op}: expected floating numbers, found {data.dtype}")
+
+
+def require_order(dtype: np.dtype[Any], op: str) -> None:
+    """Raise InvalidDataError for complex numbers, which have no order."""
+    if dtype.kind == "c":
+        raise InvalidDataError(f"{op}: {dtype} has no order")
+
+
+def per_segment(values: npt.ArrayLike, count: int, what: str, op: str) -> Offsets:
+    """Return one integer per sequence, (S,) int64, from (S,) or (S, 1) integers.
+
+    The result may be a view of `values`: do not modify or store it.
+
+    Raises:
+        InvalidDataError: not integers, or beyond int64.
+        ShapeMismatchError: not one for each of `count` sequences.
+    """
+    if type(values) is np.ndarray and values.dtype is _INT64 and values.shape == (count,):
+        return values  # fast path
+    array = on_host(values, f"{op}: {what}")
+    if array.size and array.dtype.kind not in "iu":
+        raise InvalidDataError(f"{op}: {what} must be whole numbers, found {array.dtype}")
+    if array.shape not in ((count,), (count, 1)):
+        raise ShapeMismatchError(
+            f"{op}: {what} must be one number for each of {count} sequences, "
+            f"found shape {array.shape}"
+        )
+    result: Offsets = array.reshape(count).astype(np.int64, copy=False)
+    if array.dtype.kind == "u" and (result < 0).any():
+        raise InvalidDataError(f"{op}: {what}: {array.max()} is out of range: no array is as long")
+    return result
+
+
+@lru_cache(1 << 6)
+def zero(dtype: np.dtype[Any]) -> Array:
+    """Return a read-only zero of a dtype, of shape ()."""
+    found = np.zeros((), dtype)
+    found.flags.writeable = False
+    return found
+
+
+def fill_value(
+    value: npt.ArrayLike, shape: tuple[int, ...], dtype: np.dtype[Any], op: str
+) -> Array:
+    """Return a padding value in `dtype`: of shape () or of a row's shape.
+
+    Raises:
+        InvalidDataError: not a number, or `dtype` does not hold it: see `casting.held`.
+        ShapeMismatchError: neither one value nor a row.
+    """
+    if type(value) is int and value == 0:
+        return zero(dtype)
+    array = on_host(value, f"{op}: pad_value")
+    if array.size == 1 and array.shape != shape:
+        array = array.reshape(())
+    if array.shape not in ((), shape):
+        raise ShapeMismatchError(
+            f"{op}: pad_value must be one value or a row of shape {shape}, "
+            f"found shape {array.shape}"
+        )
+    result = held(array, dtype)
+    if result is None:
+        raise InvalidDataError(f"{op}: {dtype} cannot hold the pad_value {array}")
+    return result
+
+
+def pad_number(pad_value: float | str | None, unit: Unit | None) -> float:
+    """Return a padding value as a number of a unit; 0 for None.
+
+    Raises:
+        InvalidDataError: the unit has no such value, or it is a text and there is no unit.
+    """
+    if pad_value is None:
+        return 0
+    try:
+        number: float | str = in_unit(pad_value, unit)
+    except InvalidDataError as error:
+        raise InvalidDataError(f"pad_value: {error}") from None
+    if isinstance(number, str):
+        raise InvalidDataError(f"pad_value: expected a {unit or 'number'}, found {number!r}")
+    return number
+
+
+def pads_with_null(pad_value: float | str | None, unit: Unit | None) -> bool:
+    """Return whether rows without a value are null: times and categories have no zero."""
+    return pad_value is None and isinstance(unit, Times | Categories)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.ops.common import is_half
+from lodcli.kernels.ops.dtypes import is_half
 from lodcli.kernels.runtime.dispatch import on
 
 _SINGLE = np.dtype(np.float32)

@@ -7,7 +7,7 @@ import numpy as np
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
-from lodcli.kernels.ops.common import is_half
+from lodcli.kernels.ops.dtypes import is_half
 from lodcli.kernels.runtime.buffers import empty
 
 PIECE_VALUES = 1 << 16

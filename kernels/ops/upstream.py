@@ -12,7 +12,7 @@ from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, same_levels
 from lodcli.kernels.index.items import FoundItems
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.common import common_dtype
+from lodcli.kernels.ops.dtypes import common_dtype
 from lodcli.kernels.runtime.arrays import as_array, in_native_order
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 

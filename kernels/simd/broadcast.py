@@ -7,7 +7,7 @@ import numpy as np
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
-from lodcli.kernels.ops.common import flat_rows, result_array
+from lodcli.kernels.ops.rows import flat_rows, result_array
 from lodcli.kernels.simd.row_copies import row_bytes, rows_a_piece, streamed_rows
 
 _KINDS = {"": 0, "first": 1, "last": 2}

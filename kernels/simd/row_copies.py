@@ -9,7 +9,7 @@ import numpy as np
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
-from lodcli.kernels.ops.common import result_array
+from lodcli.kernels.ops.rows import result_array
 from lodcli.kernels.runtime.buffers import empty
 
 _INT64 = np.dtype(np.int64)

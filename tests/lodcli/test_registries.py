@@ -20,7 +20,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.lodcli.conftest import Lod, environment
 
 TOY_OP = '''
-from lodcli.kernels.ops.common import segments
+from lodcli.kernels.ops.arguments import segments
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 

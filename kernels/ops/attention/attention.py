@@ -10,8 +10,8 @@ import numpy as np
 
 from lodcli.kernels.errors import OptionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.arguments import working
-from lodcli.kernels.ops.common import is_half, is_working_dtype, segments
+from lodcli.kernels.ops.arguments import segments, working
+from lodcli.kernels.ops.dtypes import is_half, is_working_dtype
 from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained

@@ -13,7 +13,7 @@ from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.ops.attention.attention import Align
-from lodcli.kernels.ops.common import is_half, working_dtype
+from lodcli.kernels.ops.dtypes import is_half, working_dtype
 
 # Width of rows that the tensor core tiles are made for; wider rows use the exact tiles.
 WIDTHS = (32, 64, 128)

@@ -17,9 +17,10 @@ from lodcli.kernels.ops.arguments import (
     require_at_least,
     require_shape,
     segment_numbers,
+    segments,
     working,
 )
-from lodcli.kernels.ops.common import common_dtype, segments
+from lodcli.kernels.ops.dtypes import common_dtype
 from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import as_array

@@ -11,8 +11,8 @@ from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.immutable import unwritten
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
-from lodcli.kernels.ops.common import common_dtype
 from lodcli.kernels.ops.conv.conv import strided_offsets
+from lodcli.kernels.ops.dtypes import common_dtype
 from lodcli.kernels.runtime.buffers import empty
 
 # Smaller blocks would stay in the cache, but waking the threads of the product costs more.

@@ -7,8 +7,8 @@ import cupy
 from lodcli.kernels.cuda.launch import THREADS, WORDS, blocks, c_type, run
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.ops.common import real_columns
 from lodcli.kernels.ops.conv.im2sequence import Pair, Quad, window_sizes
+from lodcli.kernels.ops.rows import real_columns
 
 MOST = (1 << 32) - 1
 

@@ -7,9 +7,9 @@ import numpy as np
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
-from lodcli.kernels.ops.common import WORDS
 from lodcli.kernels.ops.conv import im2sequence as reference
 from lodcli.kernels.ops.conv.im2sequence import Pair, Quad, window_sizes
+from lodcli.kernels.ops.dtypes import WORDS
 from lodcli.kernels.runtime.buffers import empty
 from lodcli.kernels.simd.row_copies import row_bytes, rows_a_piece
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.arguments import segment_numbers
-from lodcli.kernels.ops.common import common_dtype, segments, summed_dtype, working_dtype
+from lodcli.kernels.ops.arguments import segment_numbers, segments
+from lodcli.kernels.ops.dtypes import common_dtype, summed_dtype, working_dtype
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor

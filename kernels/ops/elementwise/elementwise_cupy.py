@@ -19,7 +19,7 @@ from lodcli.kernels.cuda.launch import (
     shares,
 )
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.common import common_dtype, summed_dtype, working_dtype
+from lodcli.kernels.ops.dtypes import common_dtype, summed_dtype, working_dtype
 from lodcli.kernels.ops.elementwise.elementwise import UFUNCS, Arithmetic
 from lodcli.kernels.ops.joining.expand_cupy import segment_broadcast
 from lodcli.kernels.ops.pooling.pool_cupy import segment_sum, wide_type

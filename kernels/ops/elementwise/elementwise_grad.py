@@ -15,12 +15,8 @@ from typing import Any
 import numpy as np
 
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
-from lodcli.kernels.ops.common import (
-    common_dtype,
-    is_working_dtype,
-    require_float,
-    working_dtype,
-)
+from lodcli.kernels.ops.arguments import require_float
+from lodcli.kernels.ops.dtypes import common_dtype, is_working_dtype, working_dtype
 from lodcli.kernels.ops.elementwise.elementwise import (
     Arithmetic,
     joined,

@@ -7,10 +7,10 @@ import numpy as np
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
-from lodcli.kernels.ops.common import flat_rows, piece_count
 from lodcli.kernels.ops.elementwise.elementwise import Arithmetic
 from lodcli.kernels.ops.elementwise.elementwise_native import PIECE_BYTES, row_ends, segment_binary
 from lodcli.kernels.ops.halves import as_dtype
+from lodcli.kernels.ops.rows import flat_rows, piece_count
 from lodcli.kernels.runtime.buffers import empty
 
 _KINDS = {"add": 0, "sub": 1, "mul": 2, "div": 3}

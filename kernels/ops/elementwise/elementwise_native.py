@@ -9,18 +9,11 @@ import numpy as np
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
-from lodcli.kernels.ops.common import (
-    WRAPPING,
-    common_dtype,
-    flat_rows,
-    is_half,
-    piece_count,
-    summed_dtype,
-    viewed,
-)
+from lodcli.kernels.ops.dtypes import WRAPPING, common_dtype, is_half, summed_dtype
 from lodcli.kernels.ops.elementwise import elementwise as reference
 from lodcli.kernels.ops.elementwise.elementwise import UFUNCS, Arithmetic
 from lodcli.kernels.ops.halves_native import narrowed, widened
+from lodcli.kernels.ops.rows import flat_rows, piece_count, viewed
 from lodcli.kernels.runtime.buffers import empty
 from lodcli.kernels.simd.row_copies import STREAMED_BYTES
 

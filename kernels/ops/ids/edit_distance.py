@@ -8,8 +8,14 @@ import numpy as np
 
 from lodcli.kernels.errors import EmptySequenceError, InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
-from lodcli.kernels.ops.arguments import exact_ids, id_column, recut, segment_numbers
-from lodcli.kernels.ops.common import moved, segments
+from lodcli.kernels.ops.arguments import (
+    exact_ids,
+    id_column,
+    moved,
+    recut,
+    segment_numbers,
+    segments,
+)
 from lodcli.kernels.ops.ids.ids import segment_compress, sequence_erase
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import beside

@@ -11,11 +11,12 @@ from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.ops.arguments import (
     exact_ids,
     id_column,
+    moved,
     recut,
     require_at_least,
     segment_numbers,
+    segments,
 )
-from lodcli.kernels.ops.common import moved, segments
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.exchange.units import in_unit

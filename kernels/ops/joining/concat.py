@@ -10,7 +10,8 @@ from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.common import moved, result_array, segments
+from lodcli.kernels.ops.arguments import moved, segments
+from lodcli.kernels.ops.rows import result_array
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on

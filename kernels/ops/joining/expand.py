@@ -10,10 +10,10 @@ from lodcli.kernels.errors import SelectionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.index.items import find_items
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.arguments import chosen_level, segment_numbers
-from lodcli.kernels.ops.common import moved, result_array, segments
+from lodcli.kernels.ops.arguments import chosen_level, moved, segment_numbers, segments
 from lodcli.kernels.ops.joining.windows import segment_add
 from lodcli.kernels.ops.pooling.pool import segment_sum
+from lodcli.kernels.ops.rows import result_array
 from lodcli.kernels.ops.slicing.slice import segment_slice
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained

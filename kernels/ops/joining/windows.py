@@ -13,8 +13,8 @@ from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.index.items import FoundItems, find_items, found_below, segment_pick
 from lodcli.kernels.index.lod import NO_LEVELS, LoD, require_same_depth
-from lodcli.kernels.ops.arguments import MOST_ITEMS, require_at_least
-from lodcli.kernels.ops.common import moved, working_dtype
+from lodcli.kernels.ops.arguments import MOST_ITEMS, moved, require_at_least
+from lodcli.kernels.ops.dtypes import working_dtype
 from lodcli.kernels.ops.joining.concat import (
     levels_in_turn,
     rows_in_turn,

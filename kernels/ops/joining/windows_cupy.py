@@ -8,7 +8,8 @@ import numpy as np
 from lodcli.kernels.cuda.launch import C_WIDE, at_once, c_type, flat_rows, on_device, run, tiles
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.common import real_columns, summed_dtype
+from lodcli.kernels.ops.dtypes import summed_dtype
+from lodcli.kernels.ops.rows import real_columns
 
 HEIGHT = 16  # as in windows.cu
 

@@ -7,9 +7,10 @@ import numpy as np
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.immutable import unwritten
 from lodcli.kernels.native import load
-from lodcli.kernels.ops.common import flat_rows, is_half
+from lodcli.kernels.ops.dtypes import is_half
 from lodcli.kernels.ops.halves_native import narrowed, widened
 from lodcli.kernels.ops.joining import windows as reference
+from lodcli.kernels.ops.rows import flat_rows
 
 _MODULE = "kernels.ops.joining.windows_numba"
 _INT64 = np.dtype(np.int64)

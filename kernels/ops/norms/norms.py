@@ -17,9 +17,10 @@ import numpy.typing as npt
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError, OptionError
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.ops.arguments import require_shape
-from lodcli.kernels.ops.common import require_float, row_width, working_dtype
+from lodcli.kernels.ops.arguments import require_float, require_shape
+from lodcli.kernels.ops.dtypes import working_dtype
 from lodcli.kernels.ops.halves import as_dtype
+from lodcli.kernels.ops.rows import row_width
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import as_array

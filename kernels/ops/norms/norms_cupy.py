@@ -10,7 +10,7 @@ import numpy as np
 
 from lodcli.kernels.cuda.launch import at_once, blocks, by_row, c_type, is_narrow, run, shares
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.ops.common import common_dtype, working_dtype
+from lodcli.kernels.ops.dtypes import common_dtype, working_dtype
 
 # Minimum of rows per unit, and maximum of blocks: the last block adds the sums of all.
 HEIGHT, MOST_PARTS = 64, 2048

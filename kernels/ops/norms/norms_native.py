@@ -7,7 +7,7 @@ import numpy as np
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
-from lodcli.kernels.ops.common import common_dtype
+from lodcli.kernels.ops.dtypes import common_dtype
 from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.ops.halves_native import widened
 from lodcli.kernels.runtime.buffers import empty

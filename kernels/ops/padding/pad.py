@@ -13,8 +13,8 @@ from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offs
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.items import capped_offsets
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.arguments import MOST_ITEMS, chosen_level
-from lodcli.kernels.ops.common import fill_value, per_segment, result_array
+from lodcli.kernels.ops.arguments import MOST_ITEMS, chosen_level, fill_value, per_segment
+from lodcli.kernels.ops.rows import result_array
 from lodcli.kernels.ops.slicing.slice import segment_place
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained

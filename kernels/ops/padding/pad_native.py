@@ -8,8 +8,8 @@ import numpy.typing as npt
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
-from lodcli.kernels.ops.common import flat_rows, result_array
 from lodcli.kernels.ops.padding.pad import shortened
+from lodcli.kernels.ops.rows import flat_rows, result_array
 from lodcli.kernels.ops.slicing.slice_native import segment_place
 from lodcli.kernels.simd.row_copies import gather_first, row_bytes, rows_a_piece, streamed
 

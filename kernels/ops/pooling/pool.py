@@ -20,18 +20,15 @@ import numpy.typing as npt
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.common import (
+from lodcli.kernels.ops.arguments import (
     fill_value,
-    is_half,
-    mean_dtype,
     pad_number,
     pads_with_null,
     require_order,
-    result_array,
     segments,
-    summed_dtype,
-    working_dtype,
 )
+from lodcli.kernels.ops.dtypes import is_half, mean_dtype, summed_dtype, working_dtype
+from lodcli.kernels.ops.rows import result_array
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import is_on_device
 from lodcli.kernels.runtime.dispatch import Backend, on

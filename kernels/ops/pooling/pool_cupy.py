@@ -27,7 +27,8 @@ from lodcli.kernels.cuda.launch import (
 from lodcli.kernels.cuda.row_copies import word_bytes, word_numbers
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.common import mean_dtype, real_columns, summed_dtype
+from lodcli.kernels.ops.dtypes import mean_dtype, summed_dtype
+from lodcli.kernels.ops.rows import real_columns
 
 AS_IT_IS, MEAN, ROOT, NEGATIVE = range(4)
 HEIGHT, LONG, EMPTY = 64, 64, 8  # as in parts.cuh and pool.cu

@@ -12,8 +12,10 @@ import numpy as np
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
-from lodcli.kernels.ops.common import in_working_dtype, require_order, row_width, segments, zero
+from lodcli.kernels.ops.arguments import require_order, segments, zero
+from lodcli.kernels.ops.dtypes import in_working_dtype
 from lodcli.kernels.ops.pooling.pool import segment_max_index, segment_min_index
+from lodcli.kernels.ops.rows import row_width
 from lodcli.kernels.ops.upstream import Upstream, rows_of, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on

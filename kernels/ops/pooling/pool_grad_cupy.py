@@ -19,7 +19,7 @@ from lodcli.kernels.cuda.launch import (
 )
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.common import real_columns
+from lodcli.kernels.ops.rows import real_columns
 
 EVERY, MEAN, ROOT, FIRST, LAST = range(5)
 HEIGHT = 16

@@ -7,8 +7,9 @@ import numpy as np
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
-from lodcli.kernels.ops.common import WORDS, flat_rows, piece_count
+from lodcli.kernels.ops.dtypes import WORDS
 from lodcli.kernels.ops.pooling import pool_grad as reference
+from lodcli.kernels.ops.rows import flat_rows, piece_count
 from lodcli.kernels.runtime.buffers import empty
 from lodcli.kernels.simd.broadcast import broadcast_rows
 

@@ -9,14 +9,7 @@ import numpy.typing as npt
 
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.native import load
-from lodcli.kernels.ops.common import (
-    flat_rows,
-    is_half,
-    mean_dtype,
-    result_array,
-    row_width,
-    summed_dtype,
-)
+from lodcli.kernels.ops.dtypes import is_half, mean_dtype, summed_dtype
 from lodcli.kernels.ops.halves_native import narrow_to, widened
 from lodcli.kernels.ops.pooling import pool as reference
 from lodcli.kernels.ops.pooling.reduce_native import (
@@ -29,6 +22,7 @@ from lodcli.kernels.ops.pooling.reduce_native import (
     pick_rows,
     reduce_rows,
 )
+from lodcli.kernels.ops.rows import flat_rows, result_array, row_width
 
 _NOTHING = np.zeros((), np.int64)
 # The sign bits of the low half, and of both halves, of a number of 64 bits.

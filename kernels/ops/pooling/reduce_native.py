@@ -8,7 +8,7 @@ import numpy.typing as npt
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import SHARED_BYTES, run
-from lodcli.kernels.ops.common import flat_rows, result_array
+from lodcli.kernels.ops.rows import flat_rows, result_array
 from lodcli.kernels.runtime.threads import thread_count
 
 SUM, EXTREME, INDEX = "sum", "extreme", "index"

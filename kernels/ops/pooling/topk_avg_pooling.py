@@ -10,8 +10,7 @@ import numpy as np
 from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.arguments import MOST_ITEMS, require_at_least, working
-from lodcli.kernels.ops.common import segments
+from lodcli.kernels.ops.arguments import MOST_ITEMS, require_at_least, segments, working
 from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained

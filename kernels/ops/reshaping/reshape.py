@@ -9,8 +9,7 @@ import numpy as np
 from lodcli.kernels.errors import OptionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LevelNames, LoD
-from lodcli.kernels.ops.arguments import MOST_ITEMS, chosen_level
-from lodcli.kernels.ops.common import moved, segments
+from lodcli.kernels.ops.arguments import MOST_ITEMS, chosen_level, moved, segments
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.tensor.lod_tensor import LoDTensor

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError, NotFloatingError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
-from lodcli.kernels.ops.arguments import require_shape
-from lodcli.kernels.ops.common import common_dtype, segments, working_dtype
+from lodcli.kernels.ops.arguments import require_shape, segments
+from lodcli.kernels.ops.dtypes import common_dtype, working_dtype
 from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.ops.upstream import Upstream, rows_of, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained

@@ -10,7 +10,7 @@ from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.native import load
 from lodcli.kernels.native.calls import Kernel
 from lodcli.kernels.native.pool import SHARED_BYTES, run_shared
-from lodcli.kernels.ops.common import flat_rows, real_columns
+from lodcli.kernels.ops.rows import flat_rows, real_columns
 from lodcli.kernels.runtime.buffers import empty
 from lodcli.kernels.runtime.threads import thread_count
 

@@ -14,8 +14,8 @@ from collections.abc import Callable
 import numpy as np
 
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
-from lodcli.kernels.ops.arguments import segment_numbers
-from lodcli.kernels.ops.common import require_float, segments, summed_dtype, working_dtype
+from lodcli.kernels.ops.arguments import require_float, segment_numbers, segments
+from lodcli.kernels.ops.dtypes import summed_dtype, working_dtype
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on

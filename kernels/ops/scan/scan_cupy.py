@@ -24,7 +24,8 @@ from lodcli.kernels.cuda.launch import (
 )
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.common import real_columns, summed_dtype
+from lodcli.kernels.ops.dtypes import summed_dtype
+from lodcli.kernels.ops.rows import real_columns
 
 HEIGHT, LONG = 64, 64  # as in parts.cuh and scan.cu
 

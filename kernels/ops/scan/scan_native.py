@@ -7,9 +7,10 @@ import numpy as np
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
-from lodcli.kernels.ops.common import flat_rows, is_half, piece_count, summed_dtype
+from lodcli.kernels.ops.dtypes import is_half, summed_dtype
 from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.ops.halves_native import narrowed, widened
+from lodcli.kernels.ops.rows import flat_rows, piece_count
 from lodcli.kernels.runtime.buffers import empty
 
 _running = load.kernel("kernels.ops.scan.scan_numba", "running")

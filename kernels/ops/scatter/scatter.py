@@ -6,8 +6,8 @@ import numpy as np
 
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.arguments import id_column, segment_numbers
-from lodcli.kernels.ops.common import segments, working_dtype
+from lodcli.kernels.ops.arguments import id_column, segment_numbers, segments
+from lodcli.kernels.ops.dtypes import working_dtype
 from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained

@@ -8,7 +8,7 @@ import numpy as np
 from lodcli.kernels.cuda.first_row import first_row
 from lodcli.kernels.cuda.launch import WORDS, blocks, c_type, on_device, run
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.common import real_columns
+from lodcli.kernels.ops.rows import real_columns
 
 THREADS = 256
 

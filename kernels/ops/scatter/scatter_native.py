@@ -6,7 +6,8 @@ import numpy as np
 
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.native import load
-from lodcli.kernels.ops.common import WORDS, WRAPPING, row_width, viewed
+from lodcli.kernels.ops.dtypes import WORDS, WRAPPING
+from lodcli.kernels.ops.rows import row_width, viewed
 from lodcli.kernels.ops.scatter import scatter as reference
 
 _MODULE = "kernels.ops.scatter.scatter_numba"

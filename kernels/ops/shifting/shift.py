@@ -17,8 +17,13 @@ import numpy.typing as npt
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.arguments import segment_numbers
-from lodcli.kernels.ops.common import fill_value, pad_number, pads_with_null, segments
+from lodcli.kernels.ops.arguments import (
+    fill_value,
+    pad_number,
+    pads_with_null,
+    segment_numbers,
+    segments,
+)
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import is_on_device

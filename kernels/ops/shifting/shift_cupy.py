@@ -19,7 +19,8 @@ from lodcli.kernels.cuda.launch import (
 )
 from lodcli.kernels.cuda.row_copies import word_bytes, word_numbers
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.common import real_columns, working_dtype
+from lodcli.kernels.ops.dtypes import working_dtype
+from lodcli.kernels.ops.rows import real_columns
 from lodcli.kernels.ops.shifting.shift import difference_dtype
 
 HEIGHT = 16

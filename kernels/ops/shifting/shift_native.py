@@ -8,9 +8,10 @@ import numpy.typing as npt
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
-from lodcli.kernels.ops.common import flat_rows, is_half, real_columns
+from lodcli.kernels.ops.dtypes import is_half
 from lodcli.kernels.ops.halves_native import narrowed, widened
 from lodcli.kernels.ops.padding.pad_native import FILL_BYTES
+from lodcli.kernels.ops.rows import flat_rows, real_columns
 from lodcli.kernels.ops.shifting.shift import difference_dtype
 from lodcli.kernels.runtime.buffers import empty
 from lodcli.kernels.simd.row_copies import row_bytes, rows_a_piece, streamed

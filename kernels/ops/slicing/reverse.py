@@ -9,7 +9,8 @@ import numpy as np
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.common import moved, result_array, segments
+from lodcli.kernels.ops.arguments import moved, segments
+from lodcli.kernels.ops.rows import result_array
 from lodcli.kernels.ops.slicing.slice import segment_slice
 from lodcli.kernels.ops.upstream import Upstream, upstream_of, without_values
 from lodcli.kernels.runtime.argument_types import types_explained

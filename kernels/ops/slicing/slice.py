@@ -12,8 +12,8 @@ from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offs
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.items import FoundItems
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.arguments import chosen_level
-from lodcli.kernels.ops.common import moved, per_segment, result_array
+from lodcli.kernels.ops.arguments import chosen_level, moved, per_segment
+from lodcli.kernels.ops.rows import result_array
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on

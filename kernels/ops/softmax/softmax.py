@@ -12,13 +12,9 @@ import numpy as np
 
 from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.common import (
-    common_dtype,
-    in_working_dtype,
-    require_float,
-    result_array,
-    segments,
-)
+from lodcli.kernels.ops.arguments import require_float, segments
+from lodcli.kernels.ops.dtypes import common_dtype, in_working_dtype
+from lodcli.kernels.ops.rows import result_array
 from lodcli.kernels.ops.upstream import Upstream, rows_of, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on

@@ -9,9 +9,10 @@ import numpy as np
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
-from lodcli.kernels.ops.common import common_dtype, flat_rows, piece_count, result_array
+from lodcli.kernels.ops.dtypes import common_dtype
 from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.ops.halves_native import narrow_to, widened
+from lodcli.kernels.ops.rows import flat_rows, piece_count, result_array
 from lodcli.kernels.runtime.buffers import empty
 from lodcli.kernels.runtime.threads import thread_count
 from lodcli.kernels.simd.row_copies import STREAMED_BYTES, row_bytes

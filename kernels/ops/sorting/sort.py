@@ -17,18 +17,21 @@ from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchEr
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.index.items import capped_offsets
 from lodcli.kernels.index.places import branch_below
-from lodcli.kernels.ops.arguments import MOST_ITEMS, comparable, differs, recut, segment_numbers
-from lodcli.kernels.ops.common import (
-    flat_rows,
+from lodcli.kernels.ops.arguments import (
+    MOST_ITEMS,
+    comparable,
+    differs,
     moved,
     per_segment,
+    recut,
     require_order,
-    row_width,
+    segment_numbers,
     segments,
 )
 from lodcli.kernels.ops.ids.ids import segment_compress
 from lodcli.kernels.ops.joining.expand import segment_broadcast
 from lodcli.kernels.ops.pooling.pool_grad import segment_max_grad
+from lodcli.kernels.ops.rows import flat_rows, row_width
 from lodcli.kernels.ops.slicing.slice import segment_slice
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import on_host

@@ -27,7 +27,6 @@ from lodcli.kernels.cuda.launch import (
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.arguments import comparable
-from lodcli.kernels.ops.common import real_columns
 from lodcli.kernels.ops.ids.ids_cupy import (
     Marks,
     compressed,
@@ -37,6 +36,7 @@ from lodcli.kernels.ops.ids.ids_cupy import (
     trimmed,
 )
 from lodcli.kernels.ops.joining.expand_cupy import segment_broadcast
+from lodcli.kernels.ops.rows import real_columns
 
 THREADS, COLUMNS, SORTERS, VALUES = 256, 16, 512, 2048  # as in sort.cu
 # Rows of a segment that a block sorts; columns as wide as a memory transaction.

@@ -9,10 +9,11 @@ from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.immutable import unwritten
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import run
-from lodcli.kernels.ops.common import WORDS, flat_rows, is_half, piece_count, real_columns
+from lodcli.kernels.ops.dtypes import WORDS, is_half
 from lodcli.kernels.ops.halves_native import widened
 from lodcli.kernels.ops.ids.ids import segment_compress
 from lodcli.kernels.ops.pooling.pool_grad_native import segment_max_grad
+from lodcli.kernels.ops.rows import flat_rows, piece_count, real_columns
 from lodcli.kernels.ops.sorting import sort as reference
 from lodcli.kernels.runtime.buffers import empty
 

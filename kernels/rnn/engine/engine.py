@@ -15,7 +15,7 @@ import numpy as np
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.common import is_half, working_dtype
+from lodcli.kernels.ops.dtypes import is_half, working_dtype
 from lodcli.kernels.ops.scan.linear_scan import segment_linear_scan, segment_linear_scan_grad
 from lodcli.kernels.rnn.cells.cell import State
 from lodcli.kernels.rnn.cells.linear_cell import LinearWeights

@@ -14,7 +14,7 @@ from typing import Any
 import cupy
 
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.ops.common import is_half, working_dtype
+from lodcli.kernels.ops.dtypes import is_half, working_dtype
 from lodcli.kernels.rnn.cells.cell import CellWeights, State
 from lodcli.kernels.rnn.cells.registry import CELLS
 from lodcli.kernels.rnn.engine import halves

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.places import branch_below
-from lodcli.kernels.ops.common import require_float
+from lodcli.kernels.ops.arguments import require_float
 from lodcli.kernels.ops.pooling.pool import segment_sum
 from lodcli.kernels.ops.slicing.row_ranges import rows_of_ranges
 from lodcli.kernels.runtime.argument_types import types_explained

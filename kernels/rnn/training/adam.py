@@ -14,7 +14,7 @@ import numpy as np
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.ops.common import working_dtype
+from lodcli.kernels.ops.dtypes import working_dtype
 from lodcli.kernels.runtime.argument_types import CheckedFields, types_explained
 from lodcli.kernels.runtime.summaries import Summarized
 

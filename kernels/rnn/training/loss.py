@@ -9,7 +9,7 @@ import numpy as np
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.ops.common import require_float
+from lodcli.kernels.ops.arguments import require_float
 from lodcli.kernels.runtime.argument_types import types_explained
 
 

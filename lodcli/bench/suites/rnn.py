@@ -17,7 +17,7 @@ from lodcli.bench.suites.cases import Case
 from lodcli.bench.suites.plan import Plan
 from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.common import is_half
+from lodcli.kernels.ops.dtypes import is_half
 from lodcli.kernels.rnn.engine.amx.availability import require_amx
 from lodcli.kernels.rnn.engine.engine import rnn_backward, rnn_forward
 from lodcli.kernels.rnn.stack.stack import seeded_weights

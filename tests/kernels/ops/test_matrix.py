@@ -17,7 +17,7 @@ import pytest
 from lodcli.commands.apply.arguments import described
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.common import is_half
+from lodcli.kernels.ops.dtypes import is_half
 from lodcli.kernels.ops.registry import OPS
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.kernels.ops.op_arguments import arguments, results

@@ -8,7 +8,7 @@ import numpy as np
 from lodcli.kernels.cuda.launch import address
 from lodcli.kernels.cuda.tensor_cores import precision_of
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.ops.common import is_half
+from lodcli.kernels.ops.dtypes import is_half
 
 # cuBLAS' names for what it may round the operands to, and for dtypes.
 _COMPUTE = {

@@ -17,7 +17,7 @@ from lodcli.kernels.cuda.launch import C_TYPES, limits
 from lodcli.kernels.cuda.tensor_cores import TENSOR_CORES, precision_of
 from lodcli.kernels.errors import LaunchRefusedError
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.ops.common import is_half
+from lodcli.kernels.ops.dtypes import is_half
 from lodcli.kernels.rnn.engine.cupy.calibration import costs_here
 from lodcli.kernels.rnn.engine.cupy.cell_steps import CellSteps
 from lodcli.kernels.rnn.engine.cupy.costs import Costs, Layer, Way, best_way

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.common import is_half
+from lodcli.kernels.ops.dtypes import is_half
 from lodcli.kernels.ops.elementwise import elementwise_native
 from lodcli.kernels.ops.elementwise.elementwise import (
     Arithmetic,

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
-from lodcli.kernels.ops.common import is_half
+from lodcli.kernels.ops.dtypes import is_half
 from lodcli.kernels.ops.norms.norms import (
     sequence_layer_norm,
     sequence_layer_norm_grad,

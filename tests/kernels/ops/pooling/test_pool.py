@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.common import is_half
+from lodcli.kernels.ops.dtypes import is_half
 from lodcli.kernels.ops.pooling import pool, pool_grad
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.ops.common import is_half
+from lodcli.kernels.ops.dtypes import is_half
 from lodcli.kernels.ops.softmax.softmax import (
     sequence_log_softmax,
     sequence_log_softmax_grad,

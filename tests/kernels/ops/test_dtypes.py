@@ -1,4 +1,4 @@
-"""Shared helpers of ops: the common dtype of several arrays."""
+"""Dtypes of ops: the common dtype of several arrays."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lodcli import LoDTensor, ops
-from lodcli.kernels.ops.common import common_dtype
+from lodcli.kernels.ops.dtypes import common_dtype
 from tests.strategies import BFLOAT16
 
 
