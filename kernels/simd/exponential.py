@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from lodcli.kernels.native.language_numba import Emitter, emits
-from lodcli.kernels.runtime.jit_numba import ir
+from lodcli.kernels.native.target import level
+from lodcli.kernels.runtime.jit_numba import cgutils, ir
 from lodcli.kernels.simd.instructions import call, constant
 
 
@@ -85,18 +86,45 @@ def exp_of(builder: Any, x: Any) -> Any:
     """Return e^x for x <= 0, within 2 units in the last place; a NaN stays one."""
     on = _Builder(builder, x)
     least = on.number(on.type.least)
+    scaled = _scale_of(x.type)
     vanishes = builder.fcmp_ordered("<", x, least)
-    low = builder.select(vanishes, least, x)
+    low = x if scaled else builder.select(vanishes, least, x)
     shifted = on.fused(low, on.number(math.log2(math.e)), on.number(on.shift))
     n = builder.fsub(shifted, on.number(on.shift))
     r = on.fused(n, on.number(-on.type.ln2[0]), low)
     r = on.fused(n, on.number(-on.type.ln2[1]), r)
     p = builder.fmul(on.polynomial(r, on.type.powers), r)
     p = on.fused(p, r, builder.fadd(r, on.number(1.0)))
+    if scaled:
+        return scaled(builder, p, n, builder.fcmp_unordered(">=", x, least))
     exponent = builder.shl(on.as_bits(shifted), on.whole_number(on.type.fraction))
     power = on.of_bits(builder.add(on.as_bits(p), exponent))
     power = builder.select(vanishes, on.number(0.0), power)
     return builder.select(builder.fcmp_unordered("uno", x, x), x, power)
+
+
+def _scale_of(kind: Any) -> Callable[[Any, Any, Any, Any], Any] | None:
+    """Return a function of (builder, p, n, mask), 2^n p or 0: an instruction of AVX-512."""
+    bits = kind.count * _TYPES[str(kind.element)].bits if isinstance(kind, ir.VectorType) else 0
+    if level().name != "x86-64-v4" or bits not in (128, 256, 512):
+        return None
+    letter = {"float": "s", "double": "d"}[str(kind.element)]
+    name = f"llvm.x86.avx512.mask.scalef.p{letter}.{bits}"
+
+    def scaled(builder: Any, p: Any, n: Any, mask: Any) -> Any:
+        whole = ir.IntType(max(8, kind.count))
+        if kind.count < 8:
+            lanes = [*range(kind.count)] + [kind.count] * (8 - kind.count)
+            nothing = ir.Constant(mask.type, [0] * kind.count)
+            order = ir.Constant(ir.VectorType(ir.IntType(32), 8), lanes)
+            mask = builder.shuffle_vector(mask, nothing, order)
+        given = [p, n, constant(kind, 0.0), builder.bitcast(mask, whole)]
+        if bits == 512:  # the rounding of the processor
+            given.append(ir.Constant(ir.IntType(32), 4))
+        form = ir.FunctionType(kind, [each.type for each in given])
+        return builder.call(cgutils.get_or_insert_function(builder.module, form, name), given)
+
+    return scaled
 
 
 def log_of(builder: Any, x: Any) -> Any:
