@@ -24,7 +24,7 @@ LONG_PIECE_VALUES = 1 << 15
 FOLD = 64  # values side by side for narrow rows
 # Minimum bytes of rows whose columns are copied, SIDE_BYTES of each row at a time, and maximum
 # number of rows of such a segment: the copy has to stay in the L2 cache. See decision 0022.
-COPIED_ROW_BYTES, COPIED_ROWS = 1 << 10, 1 << 11
+COPIED_ROW_BYTES, COPIED_ROWS = 1 << 8, 1 << 11
 SIDE_BYTES, LINE_BYTES = 256, 64
 
 _MODULE = "kernels.ops.softmax.softmax_numba"

@@ -16,11 +16,14 @@ from lodcli.kernels.simd.row_partition_numba import segments_of_piece
 
 # Copying the columns of fewer rows costs more than it saves.
 _LEAST_COPIED = 16
+# In wide rows, the same columns of many rows compete for lines of the caches.
+_WIDE_BYTES, _LINE_BYTES = 1 << 10, 64
 _bytes_each, _SIDE_BYTES = vectors.bytes_each, vectors.SIDE_BYTES
 _short, _short_bytes = vectors.short_forward, vectors.SHORT_BYTES
 _single, _loose, _exact = vectors.single_forward, vectors.loose_forward, vectors.exact_forward
 _loose_backward, _exact_backward = vectors.loose_backward, vectors.exact_backward
 _forward, _backward = vectors.forward, vectors.backward
+_streamed_forward, _streamed_backward = vectors.streamed_forward, vectors.streamed_backward
 _copied_forward, _copied_backward = vectors.copied_forward, vectors.copied_backward
 _tops, _powers, _finish = vectors.tops, vectors.powers, vectors.finish
 _flows, _back = vectors.flows, vectors.back
@@ -40,9 +43,12 @@ def _aligned(at: int) -> int:
 
 
 @function(inline="always")
-def _most_copied(room: int, to: int, each: int) -> int:
-    """Return the maximum number of rows of a segment that is copied; lines hold whole values."""
-    return 0 if to % each else room // (2 * _SIDE_BYTES // each)
+def _most_copied(room: int, to: int, each: int, wide: bool) -> int:
+    """Return the maximum number of rows of a segment that is copied.
+
+    In wide rows, lines hold whole values; other rows begin with a line.
+    """
+    return 0 if to % (each if wide else _LINE_BYTES) else room // (2 * _SIDE_BYTES // each)
 
 
 @kernel(types=FLOATS)
@@ -66,7 +72,9 @@ def rows(
         spare: (pieces, room) for a copy of some columns of a segment of wide rows.
     """
     skipped, lanes = 0, VECTOR_BYTES // _bytes_each(x)
-    copied = _most_copied(room, address(out), _bytes_each(x))
+    wide = width * _bytes_each(x) >= _WIDE_BYTES
+    copied = _most_copied(room, address(out), _bytes_each(x), wide)
+    least = _LEAST_COPIED if wide else 1
     step = lanes // width * width  # the values of as many whole rows as fit a vector
     for piece in range(first, last):
         begin, after = segments_of_piece(offsets, segments, piece, pieces)
@@ -77,9 +85,12 @@ def rows(
                 skipped = 1
                 continue
             at, to, size = address(x + lo), address(out + lo), count * width
-            if step == 0 and _LEAST_COPIED <= count <= copied:
+            if step == 0 and least <= count <= copied:
                 copy = _aligned(address(spare + piece * room))
-                _copied_forward(to, at, 0, copy, count, width, log, x)
+                if wide:
+                    _copied_forward(to, at, 0, copy, count, width, log, x)
+                else:
+                    _streamed_forward(to, at, 0, copy, count, width, log, x)
             elif step == 0:
                 _forward(to, at, 0, 0, count, width, log, x)
             elif count:
@@ -116,7 +127,9 @@ def gradient(
 ) -> int:
     """Gradient of softmax; return 1 if a segment with more than `most` rows was skipped."""
     skipped, lanes = 0, VECTOR_BYTES // _bytes_each(y)
-    copied = _most_copied(room, address(out), _bytes_each(y))
+    wide = width * _bytes_each(y) >= _WIDE_BYTES
+    copied = _most_copied(room, address(out), _bytes_each(y), wide)
+    least = _LEAST_COPIED if wide else 1
     step = lanes // width * width
     for piece in range(first, last):
         begin, after = segments_of_piece(offsets, segments, piece, pieces)
@@ -128,9 +141,12 @@ def gradient(
                 continue
             up, own, to = address(flow + lo), address(y + lo), address(out + lo)
             size = count * width
-            if step == 0 and _LEAST_COPIED <= count <= copied:
+            if step == 0 and least <= count <= copied:
                 copy = _aligned(address(spare + piece * room))
-                _copied_backward(to, up, own, copy, count, width, log, y)
+                if wide:
+                    _copied_backward(to, up, own, copy, count, width, log, y)
+                else:
+                    _streamed_backward(to, up, own, copy, count, width, log, y)
             elif step == 0:
                 _backward(to, up, own, 0, count, width, log, y)
             elif count:

@@ -88,19 +88,23 @@ class _Columns:
         self.v.store(value, self.v.builder.add(to, offset), mask)
 
 
-class _Copied(_Columns):
-    """Visits vectors in wide rows by a copy of them; results bypass the caches.
+class _Streamed(_Columns):
+    """Visits vectors whose results bypass the caches; what a visit keeps is in a copy.
 
     The same columns of many wide rows compete for a few lines of a cache, displaced before
-    the next visit. The copy is contiguous: what one visit loads or keeps, the next ones find there.
+    the next visit. So if `copied`, the next visits find in the copy what one loads, too.
 
     Args:
-        spare: address of the copy, twice the size of the vectors.
+        spare: address of the copies, twice the size of the vectors.
         ahead: bytes to the vectors that are visited next, of these rows or of the next segment.
+        copied: whether to copy what is loaded.
     """
 
-    def __init__(self, v: Vectors, rows: Any, row_bytes: Any, spare: Any, ahead: Any) -> None:
+    def __init__(
+        self, v: Vectors, rows: Any, row_bytes: Any, spare: Any, ahead: Any, *, copied: bool
+    ) -> None:
         super().__init__(v, rows, row_bytes, None, BLOCKS)
+        self.copied = copied
         size = v.builder.mul(rows, _I64(SIDE_BYTES))
         self.spare, self.ahead = (spare, v.builder.add(spare, size)), ahead
         # The copy of each array, by its address: in `held` if it is complete, else in `begun`.
@@ -131,6 +135,8 @@ class _Copied(_Columns):
         self.loaded.add(at)
         if at in self.held:
             return super().load(self.held[at], offset[1], None)
+        if not self.copied:
+            return super().load(at, offset[0], None)
         if at not in self.begun:
             self.begun[at] = self.spare[len(self.held) + len(self.begun)]
         value = super().load(at, offset[0], None)
@@ -437,7 +443,11 @@ def bytes_each(like: Any) -> Any:
 
 
 def _of_blocks(emit: Callable[..., None], blocks: int, how: str = "") -> Any:
-    """Return a function for some vectors side by side; `how` is "masked", "copied" or nothing."""
+    """Return a function for some vectors side by side.
+
+    Args:
+        how: "masked", "streamed", "copied" or nothing.
+    """
 
     @emits(types.void, *[types.int64] * 7, types.boolean, None)
     def columns(
@@ -446,8 +456,8 @@ def _of_blocks(emit: Callable[..., None], blocks: int, how: str = "") -> Any:
     ) -> None:  # fmt: skip
         """Process some vectors of columns, or `count` columns."""
         v = _vectors(on)
-        if how == "copied":
-            side: _Columns = _Copied(v, rows, row_bytes, more, count)
+        if how in ("streamed", "copied"):
+            side: _Columns = _Streamed(v, rows, row_bytes, more, count, copied=how == "copied")
         else:
             side = _Columns(v, rows, row_bytes, v.below(count) if how else None, blocks)
         emit(side, to, at, y, more, log)
@@ -495,12 +505,12 @@ def _columns(emit: Callable[..., None]) -> Any:
     return columns
 
 
-def _copied(emit: Callable[..., None]) -> Any:
-    """Return a function for all columns of a segment, by a copy of some at a time."""
-    many, part = _of_blocks(emit, BLOCKS, "copied"), _part_of_rows(emit)
+def _streamed(emit: Callable[..., None], how: str) -> Any:
+    """Return a function for all columns of a segment, whose results bypass the caches."""
+    many, part = _of_blocks(emit, BLOCKS, how), _part_of_rows(emit)
 
     @function()
-    def copied(  # type: ignore[no-untyped-def]
+    def streamed(  # type: ignore[no-untyped-def]
         to, at, y, spare, rows, width, log, like
     ):
         """Process rows of a multiple of VECTOR_BYTES bytes."""
@@ -517,7 +527,7 @@ def _copied(emit: Callable[..., None]) -> Any:
             to, at, y, left = to + SIDE_BYTES, at + SIDE_BYTES, y + SIDE_BYTES, left - SIDE_BYTES
         part(to, at, y, 0, rows, row_bytes, left, log, like)
 
-    return copied
+    return streamed
 
 
 single_forward = _narrow(_forward, loose=True, single=True)
@@ -525,6 +535,9 @@ short_forward = _narrow(_forward, loose=True, single=True, most_bytes=SHORT_BYTE
 loose_forward, exact_forward = (_narrow(_forward, loose=loose) for loose in (True, False))
 loose_backward, exact_backward = (_narrow(_backward, loose=loose) for loose in (True, False))
 forward, backward = _columns(_forward), _columns(_backward)
-copied_forward, copied_backward = _copied(_forward), _copied(_backward)
+streamed_forward, streamed_backward = (
+    _streamed(each, "streamed") for each in (_forward, _backward)
+)
+copied_forward, copied_backward = (_streamed(each, "copied") for each in (_forward, _backward))
 tops, powers, finish = (_columns(part) for part in (_part_tops, _part_powers, _part_finish))
 flows, back = _columns(_part_flows), _columns(_part_back)

@@ -231,14 +231,15 @@ def test_rows_of_any_width_and_number_depend_on_their_sequence_alone(
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("log", [False, True], ids=["plain", "log"])
 @pytest.mark.parametrize("shift", [0, 24, 3], ids=["line", "value", "byte"])
+@pytest.mark.parametrize("width", [64, 112, 272])
 def test_large_results_of_wide_rows_are_those_of_small_ones(
-    shift: int, log: bool, dtype: Any, monkeypatch: pytest.MonkeyPatch
+    width: int, shift: int, log: bool, dtype: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from lodcli.kernels.ops.softmax import softmax_native as twin
 
     lengths = [*range(40), 0, 257, 600, 3]
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    x, flow = np.random.default_rng(9).normal(size=(2, offsets[-1], 272)).astype(dtype)
+    x, flow = np.random.default_rng(9).normal(size=(2, offsets[-1], width)).astype(dtype)
     x[offsets[30] + 17, 0] = np.nan
     op, gradient = (
         (twin.segment_log_softmax, twin.segment_log_softmax_grad)
@@ -247,7 +248,7 @@ def test_large_results_of_wide_rows_are_those_of_small_ones(
     )
     expected = op(x, offsets)
     expected_gradient = gradient(flow, expected, offsets)
-    # Columns of segments of 16 to 300 rows are copied, and results bypass the caches.
+    # Results of segments of up to 300 rows bypass the caches; columns of wide rows are copied.
     monkeypatch.setattr(twin, "STREAMED_BYTES", 0)
     monkeypatch.setattr(twin, "COPIED_ROWS", 300)
     memory = np.zeros(x.nbytes + 128, np.uint8)
