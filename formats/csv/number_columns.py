@@ -6,15 +6,17 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from itertools import compress
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.csv.records import swapped, words_of
-from lodcli.formats.text.digits import decimal_numbers, whole_numbers
+from lodcli.formats.text import digits, parsing_native
 from lodcli.formats.text.lines import WITHOUT_MARK, shown
 from lodcli.formats.text.numerals import BEYOND, exceeds_float64, holding, narrowed
+from lodcli.formats.text.records_native import is_repaid
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
@@ -65,6 +67,7 @@ class NumberReader:
         self._rounded = rounded
         self._missing = _MISSING if null_words else frozenset({""})
         self._single = single
+        self._seen = 0
 
     def tensors(
         self, specs: Sequence[TensorSpec], fields: Texts, lines: Array, lod: LoD
@@ -77,7 +80,9 @@ class NumberReader:
             lines: (K,), of the records.
             lod: their levels.
         """
-        rows, known = _read(specs[0].dtype, fields)
+        self._seen += fields.lengths.size
+        fast = is_repaid(self._seen) and parsing_native.is_available()
+        rows, known = _read(specs[0].dtype, fields, parsing_native if fast else digits)
         nullable = np.array([spec.nullable for spec in specs]).repeat(lines.size)
         missing = (fields.lengths == 0) & nullable
         others = np.flatnonzero(~(known | missing))
@@ -208,15 +213,16 @@ def is_number(field: str) -> bool:
     return "_" not in field  # float() takes 2024_01 for 202401
 
 
-def _read(dtype: np.dtype[Any], fields: Texts) -> tuple[Array, Mask]:
+def _read(dtype: np.dtype[Any], fields: Texts, reader: ModuleType) -> tuple[Array, Mask]:
     """Return numbers of a dtype, and which fields have them: with the result of `_numbers_of`."""
     if dtype == np.bool_:
         words = fields.words(0)
         true, false = (np.isin(words, some) for some in (_TRUE, _FALSE))
         return true, true | false
-    values, known = (decimal_numbers if dtype.kind == "f" else whole_numbers)(fields)
+    values, known = (reader.decimal_numbers if dtype.kind == "f" else reader.whole_numbers)(fields)
     if dtype.kind == "f":
-        known &= np.abs(values) <= 2.0 ** (np.finfo(dtype).nmant + 1)
+        # Not up to this number, to which whole numbers are rounded.
+        known &= np.abs(values) < 2.0 ** (np.finfo(dtype).nmant + 1)
     elif dtype != np.uint64:
         known &= (values >= np.iinfo(dtype).min) & (values <= np.iinfo(dtype).max)
     else:

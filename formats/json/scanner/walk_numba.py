@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lodcli.formats.json.scanner.numbers_numba import HARD, TENS, rounded
 from lodcli.formats.json.scanner.tokens_numba import (
     STOP,
     is_new,
@@ -24,6 +23,7 @@ from lodcli.formats.json.scanner.tokens_numba import (
     whole_at,
     word_at,
 )
+from lodcli.formats.text.numbers_numba import HARD, TENS, rounded
 from lodcli.formats.text.words_numba import byte_at, int_at, put_byte, put_int, put_real
 from lodcli.kernels.runtime.jit_numba import numba
 

@@ -16,7 +16,7 @@ import pytest
 import lodcli
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.json import compiled_reader as json_fast
-from lodcli.formats.json.scanner.numbers_numba import HARD, rounded
+from lodcli.formats.text.numbers_numba import HARD, rounded
 from lodcli.formats.json.scanner.scan_native import (
     REAL,
     TEXT,
