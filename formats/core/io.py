@@ -311,6 +311,8 @@ def read_all(
 
     Args: as for `lodcli.open`; for `mmap` see `lodcli.read`.
 
+    A table of pyarrow takes the tensors that have equally many items: choose them with `columns`.
+
     >>> list(read_all("samples/japanese_vowels.ts", levels="utterance"))
     ['data', 'label', 'label_names']
     """
