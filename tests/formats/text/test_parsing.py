@@ -63,7 +63,8 @@ def test_csv_is_read_alike_with_and_without_compiled_code(
 ) -> None:
     words = [word for word in [*OTHERS, *NUMBERS] if word and not set(word) - set("0123456789.-")]
     words = [word for word in words if word.count(".") < 2 and "-" not in word[1:] and word > "."]
-    lines = [f"0.5,1,{word}" for word in words] + ["1e3,-7,nan", ",,1e400"]
+    words = [word for word in words if "." in word or int(word) == float(word) < 2**63]
+    lines = [f"0.5,1,{word}" for word in words] + ["1e3,-7,nan", ",,9007199254740993"]
     path = tmp_path / "x.csv"
     found = []
     for text in ("x,n,y\n" + "\n".join(lines[:-1]) + "\n,,2\n", "x,n,y\n" + "\n".join(lines)):
