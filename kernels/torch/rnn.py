@@ -14,7 +14,8 @@ from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, Unsuppor
 from lodcli.kernels.index.checks import Array, offsets_to_lengths
 from lodcli.kernels.rnn.cells.registry import weights_class
 from lodcli.kernels.rnn.cells.weights import LayerWeights
-from lodcli.kernels.tensor.exchange.torch import step_order
+from lodcli.kernels.tensor.exchange.torch import Varlen, step_order
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.torch.autograd import gather, indices, refuse_transforms, run_layers
 from lodcli.kernels.torch.sequences import Sequences, sequences
 
@@ -40,16 +41,18 @@ class _Ragged(torch.nn.RNNBase):
 
         Raises:
             InvalidDataError, ShapeMismatchError: an argument is wrong, or does not fit.
-            UnsupportedError: torch.jit.trace, with `lengths`.
+            UnsupportedError: torch.export or torch.jit.trace, of sequences that are not dense.
         """
-        if lengths is None and _is_exporting():
+        if _is_exporting():  # a trace would record the results as constants
+            nested = isinstance(input, torch.Tensor) and input.is_nested
+            if lengths is not None or nested or isinstance(input, Varlen | LoDTensor):
+                what = "lengths=" if lengths is not None else type(input).__name__
+                raise UnsupportedError(
+                    f"{type(self).__name__}: torch.export, torch.onnx.export and torch.jit.trace "
+                    f"support a layer over a dense tensor only, found {what}"
+                )
             exported: tuple[Any, Any] = super().forward(input, hx)
             return exported
-        if torch._C._is_tracing():  # it would record the results as constants
-            raise UnsupportedError(
-                f"{type(self).__name__}: torch.jit.trace and torch.onnx.export support a layer "
-                "over a dense tensor only, not lengths="
-            )
         # Not torch.compiler.is_compiling(): it is false after the compiler has skipped an RNN.
         run = _not_compiled if "torch._dynamo" in sys.modules else _Ragged._forward
         found: tuple[Any, Any] = run(self, input, hx, lengths)

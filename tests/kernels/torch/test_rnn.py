@@ -472,3 +472,24 @@ def test_a_layer_over_a_dense_tensor_is_exported_as_that_of_torch(name: str) -> 
     values = torch.randn(5, 2, 3, dtype=torch.float64)
     exported = torch.export.export(mine, (values,)).module()
     torch.testing.assert_close(exported(values), mine(values), rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("form", ["varlen", "lengths="])
+def test_a_layer_over_sequences_says_that_it_cannot_be_exported(form: str) -> None:
+    mine, _ = layers("gru")
+    rows, bounds = torch.randn(4, 3, dtype=torch.float64), torch.tensor([0, 1, 4])
+
+    class Model(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.rnn = mine
+
+        def forward(self, rows: Any, bounds: Any) -> Any:
+            if form == "varlen":
+                return self.rnn(ours.Varlen(rows, bounds, 3))[1]
+            return self.rnn(rows[None], lengths=bounds[1:2])[1]
+
+    with pytest.raises(UnsupportedError, match="torch.export.* over a dense tensor only, found"):
+        torch.export.export(Model(), (rows, bounds), strict=False)
