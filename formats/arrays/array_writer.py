@@ -77,11 +77,12 @@ class ArrayWriter(Generic[S]):
         }
         self._index_dtype = index_dtype
         self._sinks: dict[str, S] = {}
+        self._empty: set[str] = set()  # arrays of offsets without the leading 0
         for kind, array in self._arrays(schema):
             if array.name not in self._sinks:
-                sink = self._sinks[array.name] = open_sink(array)
+                self._sinks[array.name] = open_sink(array)
                 if kind is Kind.OFFSETS:
-                    sink.write(np.zeros(index_dtype.itemsize, np.uint8))
+                    self._empty.add(array.name)
 
     def _arrays(self, schema: Schema) -> Iterator[tuple[Kind, ArraySpec]]:
         """Yield the arrays of each tensor: its rows, its levels, its order."""
@@ -116,7 +117,12 @@ class ArrayWriter(Generic[S]):
             return part.data
         with naming(part.tensor):
             require_index_fits(part.base + int(part.data[-1]), part.level, self._index_dtype)
-        offsets = part.data[1:] + part.base if part.base else part.data[1:]
+        offsets = part.data
+        if part.key in self._empty:
+            self._empty.remove(part.key)
+        else:
+            offsets = offsets[1:]
+        offsets = offsets + part.base if part.base else offsets
         return offsets.astype(self._index_dtype, copy=False)
 
     def finish(self) -> tuple[Schema, dict[str, tuple[ArraySpec, S]]]:
@@ -125,6 +131,8 @@ class ArrayWriter(Generic[S]):
         Raises:
             InvalidDataError: the counts differ from the schema.
         """
+        for name in self._empty:
+            self._sinks[name].write(np.zeros(self._index_dtype.itemsize, np.uint8))
         schema = self._splitter.counted()
         arrays = (array for _, array in self._arrays(schema))
         return schema, {array.name: (array, self._sinks[array.name]) for array in arrays}

@@ -67,6 +67,9 @@ def first_bad_block(data: Array, checksums: str, first: int, rows: int) -> int |
     block_bytes = rows * data[:1].nbytes
     if not block_bytes:
         return None
+    if flat.size <= block_bytes:
+        stored = checksums[first * HEX_DIGITS : (first + 1) * HEX_DIGITS]
+        return None if f"{crc32c.value(flat):08x}" == stored else first
     found = crc32c.of_blocks(flat, block_bytes)
     stop = first + len(found)
     other = first_other(

@@ -1,7 +1,8 @@
-"""Decodes chunks, with output limited to the declared size."""
+"""Encodes chunks, and decodes them, with output limited to the declared size."""
 
 from __future__ import annotations
 
+import struct
 import zlib
 
 import numpy as np
@@ -12,12 +13,67 @@ from lodcli.formats.core.errors import DamagedFileError
 DEFLATE, SHUFFLE, LZ4, ZSTD = 1, 2, 32004, 32015
 FILTERS = {DEFLATE: "deflate", SHUFFLE: "shuffle", LZ4: "lz4", ZSTD: "zstd"}
 CODECS = {"deflate": DEFLATE, "lz4": LZ4, "zstd": ZSTD}
+_MANDATORY, _OPTIONAL = 0, 1  # flags of filters: whether a chunk may lack one
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_DEFLATE_LEVEL, _ZSTD_LEVEL = 4, 3
 
 
 def most_stored_bytes(size: int) -> int:
     """Return the maximum stored size of a chunk: no codec expands by more."""
     return size + size // 64 + 4096
+
+
+def filter_message(codec: str, item_bytes: int) -> bytes:
+    """Return the content of the filter message of a dataset: shuffle, then the codec."""
+    filters = [_filter(SHUFFLE, "shuffle", item_bytes)]
+    if codec == "deflate":
+        filters.append(_filter(DEFLATE, codec, _DEFLATE_LEVEL))
+    else:
+        filters.append(struct.pack("<4H", CODECS[codec], 0, _MANDATORY, 0))
+    return struct.pack("<BB6x", 1, len(filters)) + b"".join(filters)
+
+
+def _filter(code: int, name: str, value: int) -> bytes:
+    """Return a filter of HDF5 with a name of 7 letters and a value."""
+    return struct.pack("<4H8sI4x", code, 8, _OPTIONAL, 1, name.encode(), value)
+
+
+def encode(data: Bytes, codec: str, item_bytes: int) -> tuple[bytes, int]:
+    """Return the stored bytes of a chunk, and the bit mask of the filters that it lacks.
+
+    Args:
+        data: a whole chunk.
+        codec: applied after shuffle; deflate not if that makes the chunk larger.
+        item_bytes: bytes of one number, for shuffle.
+    """
+    shuffled = data.reshape(-1, item_bytes).T.tobytes()
+    found = _ENCODERS[codec](shuffled)
+    if codec == "deflate" and len(found) >= len(shuffled):
+        return shuffled, 0b10
+    return found, 0
+
+
+def _deflated(data: bytes) -> bytes:
+    return zlib.compress(data, _DEFLATE_LEVEL)
+
+
+def _to_zstd(data: bytes) -> bytes:
+    from lodcli.formats.arrow.sizes.codecs import compress
+
+    return compress("zstd", data, _ZSTD_LEVEL)
+
+
+def _to_lz4(data: bytes) -> bytes:
+    """Return one block of LZ4, as HDF5's filter 32004 stores it; see `_of_lz4`."""
+    from lodcli.formats.arrow.sizes.codecs import compress
+
+    packed = compress("lz4_raw", data)
+    block = packed if len(packed) < len(data) else data
+    size = len(data)
+    return struct.pack(">QII", size, size, len(block)) + block
+
+
+_ENCODERS = {"deflate": _deflated, "lz4": _to_lz4, "zstd": _to_zstd}
 
 
 def decode(raw: bytes, filters: tuple[int, ...], skipped: int, out: Bytes, item_bytes: int) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING
 
-from lodcli.formats.container.hdf5plugin import PACKAGE
 from lodcli.formats.container.types import NAMES
+from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import Format, Source
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema
@@ -34,7 +34,6 @@ class Container(Format):
     attributes = file_attributes = True
     structs = True
     nulls = True
-    needs = (PACKAGE,)
     options = frozenset({"mmap", "part"})
     write_options = frozenset({"compression"})
     seekable_output = True
@@ -85,7 +84,7 @@ def _copied(
 
 def _check(output: Output) -> None:
     """Raise an error if the written file cannot be read, before it is renamed to its target."""
-    from lodcli.formats.container.reader import ContainerSource
+    from lodcli.formats.container.structure import structure_of
 
-    with output.naming():
-        ContainerSource(output.fd, output.label).close()
+    with output.naming(), naming(output.label):
+        structure_of(output.fd)

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from reprlib import repr as shown
 from typing import Any
@@ -40,6 +41,8 @@ _DATASET_PATH = re.compile(
     r"(/[^/\0]{1,255})?/(data|order|(index|outer|valid)/(0|[1-9][0-9]?)|valid/rows|"
     r"categories/(words|offsets))"
 )
+_DATASET_KEYS = frozenset({"dtype", "shape", "block_rows", "crc32c"})
+_LEVEL_KEYS = frozenset({"offsets", "name"})
 # Names in the root group that cannot be groups of tensors.
 _RESERVED = frozenset({"header", "index", "order", "outer"})
 _TAIL = ',"crc32c":"%08x"}'
@@ -195,7 +198,7 @@ def _dataset(path: str, entry: Any) -> DatasetEntry:
     # Not `_require` where a message shows a value: formatting it took most of the time.
     if _DATASET_PATH.fullmatch(path) is None:
         raise _damaged(f"{shown(path)} is not a path of a dataset")
-    _exact_keys(entry, {"dtype", "shape", "block_rows", "crc32c"}, path)
+    _exact_keys(entry, _DATASET_KEYS, path)
     dtype, shape, rows, sums = (entry[k] for k in ("dtype", "shape", "block_rows", "crc32c"))
     if not isinstance(dtype, str) or dtype not in NAMES:
         raise _damaged(f"{path}: unknown dtype {shown(dtype)}")
@@ -203,14 +206,14 @@ def _dataset(path: str, entry: Any) -> DatasetEntry:
         raise _damaged(f"{path}: {shown(shape)} is not a shape")
     size = numpy_type(dtype).itemsize
     # Axes of length 0 count as 1: NumPy also refuses empty arrays whose other axes are too long.
-    _require(size * math.prod(n or 1 for n in shape) < 1 << 62, f"{path}: shape is too large")
+    if size * math.prod(n or 1 for n in shape) >= 1 << 62:
+        raise _damaged(f"{path}: shape is too large")
     row_bytes = size * math.prod(shape[1:])
-    _require(_is_count(rows) and rows > 0, f"{path}: block_rows must be positive")
+    if not _is_count(rows) or rows <= 0:
+        raise _damaged(f"{path}: block_rows must be positive")
     blocks = -(-shape[0] // rows) if row_bytes else 0
-    _require(
-        isinstance(sums, str) and len(sums) == HEX_DIGITS * blocks,
-        f"{path}: {blocks} blocks need {blocks} checksums",
-    )
+    if not isinstance(sums, str) or len(sums) != HEX_DIGITS * blocks:
+        raise _damaged(f"{path}: {blocks} blocks need {blocks} checksums")
     return DatasetEntry(dtype, tuple(shape), rows, sums)
 
 
@@ -299,13 +302,12 @@ def _levels(
     _require(len(entries) <= MOST_LEVELS, f"{tensor}: more than {MOST_LEVELS} levels")
     levels = []
     for number, entry in enumerate(entries):
-        _exact_keys(entry, {"offsets", "name"}, f"{tensor}: a level")
+        _exact_keys(entry, _LEVEL_KEYS, f"{tensor}: a level")
         path, name = entry["offsets"], entry["name"]
         offsets = _named(datasets, path, tensor)
         owner = path.removesuffix(f"{part}/{number}")
-        _require(
-            owner != path and owner in owners, f"{tensor}: {path} is not a path for level {number}"
-        )
+        if owner == path or owner not in owners:
+            raise _damaged(f"{tensor}: {path} is not a path for level {number}")
         _require_offsets(offsets, path)
         if name is not None and not (isinstance(name, str) and is_level_name(name)):
             raise _damaged(f"{tensor}: {shown(name)} is not a valid level name")
@@ -320,9 +322,8 @@ def _named(datasets: Mapping[str, DatasetEntry], path: Any, tensor: str) -> Data
 
 
 def _require_offsets(entry: DatasetEntry, path: str) -> None:
-    _require(
-        entry.dtype == "int64" and len(entry.shape) == 1, f"{path}: offsets must be int64, 1-D"
-    )
+    if entry.dtype != "int64" or len(entry.shape) != 1:
+        raise _damaged(f"{path}: offsets must be int64, 1-D")
 
 
 def _require_all_used(schema: Schema, datasets: Mapping[str, DatasetEntry]) -> None:
@@ -336,7 +337,7 @@ def _require_all_used(schema: Schema, datasets: Mapping[str, DatasetEntry]) -> N
             used.update(word_paths(spec))
         if spec.nullable:
             used.update(mask_path(spec, level) for level in range(len(spec.levels) + 1))
-    for path in datasets:
+    for path in () if datasets.keys() <= used else datasets:
         _require(path in used, f"{path}: belongs to no tensor")
 
 
@@ -361,8 +362,9 @@ def _items(content: dict[str, Any], key: str) -> list[tuple[str, Any]]:
     return list(content[key].items())
 
 
-def _exact_keys(entry: Any, keys: set[str], what: str) -> None:
-    _require(isinstance(entry, dict), f"{what}: is not an object")
+def _exact_keys(entry: Any, keys: AbstractSet[str], what: str) -> None:
+    if not isinstance(entry, dict):
+        raise _damaged(f"{what}: is not an object")
     if entry.keys() == keys:
         return
     for key in sorted(keys ^ entry.keys()):

@@ -20,7 +20,7 @@ from lodcli.kernels.index.checks import Array, check_offsets, check_rows
 from lodcli.kernels.tensor.marks import Categories
 
 if TYPE_CHECKING:
-    from lodcli.formats.container.writing.sinks import Sink  # loads h5py, which readers do not need
+    from lodcli.formats.container.writing.sinks import Sink
 
 
 def write_words(

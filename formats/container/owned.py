@@ -13,7 +13,6 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from lodcli.formats.storage.outputs import COPY_BYTES
 from lodcli.kernels.platform import files, machine
 
 # HDF5 takes about 1 MiB to open or create a file.
@@ -86,13 +85,7 @@ class OwnedFile(ReadFile):
     Args:
         fd: see ReadFile.
         wrote: called with the number of bytes after each write.
-
-    Attributes:
-        kept_bytes: if not 0, the file is never truncated: data that HDF5 does not know yet is
-            stored from there on.
     """
-
-    kept_bytes = 0
 
     def __init__(self, fd: int, wrote: Callable[[int], None] = lambda size_bytes: None) -> None:
         super().__init__(fd)
@@ -117,38 +110,10 @@ class OwnedFile(ReadFile):
                 self.error = error
         self._size = max(self._size, offset + len(view))
 
-    def copy_from(self, fd: int, start: int, size: int, offset: int) -> None:
-        """Write some bytes of another file at `offset`, as `pwrite` does.
-
-        If the file system supports it, it copies the bytes, or shares the blocks (reflink).
-        """
-        stop = start + size
-        try:
-            while self.error is None and start < stop:
-                sent = files.copy_range(fd, self._fd, stop - start, start, offset)
-                if not sent:
-                    break
-                self._wrote(sent)
-                start, offset = start + sent, offset + sent
-        except OSError as error:
-            self.error = error
-        self._size = max(self._size, offset)
-        while self.error is None and (
-            part := files.pread(fd, min(COPY_BYTES, stop - start), start)
-        ):
-            self.pwrite(memoryview(part), offset)
-            start, offset = start + len(part), offset + len(part)
-
     def truncate(self, size: int | None = None) -> int:
-        if self.kept_bytes:
-            return self._size
         self._size = self._position if size is None else size
         try:
             os.ftruncate(self._fd, self._size)
         except OSError as error:
             self.error = self.error or error
         return self._size
-
-    def release(self) -> None:
-        """Detach from the descriptor."""
-        self._fd = -1

@@ -22,8 +22,8 @@ MOST_NAMES = 1_000_000
 LONGEST_NAME = 255
 LONGEST_HEADER = 1 << 16
 MOST_TREE_LEVELS = 16
-# Twice the ranks in the superblock (R26).
-NAMES_A_LEAF, CHILDREN_A_NODE = 8, 32
+# Twice the ranks in the superblock (R26), and that of chunks, which is HDF5's default (R29).
+NAMES_A_LEAF, CHILDREN_A_NODE, CHUNKS_A_NODE = 8, 32, 64
 # Read size: structures are mostly adjacent. The last windows are cached.
 _WINDOW_BYTES, _WINDOWS = 16384, 8
 # Number of the first parts of a file that are noted, to compare them when it is opened again.
@@ -115,12 +115,13 @@ class Blocks:
         for start, held in self._windows:
             if start <= address and address + length <= start + len(held):
                 return held[address - start : address - start + length]
-        held = files.pread(self.fd, max(length, _WINDOW_BYTES), address)
+        start = address - address % _WINDOW_BYTES  # a group comes before or after what it holds
+        held = files.pread(self.fd, max(address + length - start, _WINDOW_BYTES), start)
         if len(self.parts) <= MOST_PARTS:
-            self.parts.append((address, held))
+            self.parts.append((start, held))
         if length <= _WINDOW_BYTES:
-            self._windows = [(address, held), *self._windows[: _WINDOWS - 1]]
-        return held[:length]
+            self._windows = [(start, held), *self._windows[: _WINDOWS - 1]]
+        return held[address - start : address - start + length]
 
     def check_overlaps(self, more: Iterable[tuple[int, int, str]] = ()) -> None:
         """Raise DamagedFileError if two structures claim the same bytes."""

@@ -107,14 +107,13 @@ class Rows:
         """
         if not out.size:
             return
-        rows, step = self.entry.block_rows, self._piece_rows
+        if len(out) <= self.entry.block_rows:  # of small tensors all rows
+            self._read_piece(start, out, check)
+            return
+        step = self._piece_rows
 
         def read(begin: int) -> None:
-            part = out[begin : begin + step]
-            with self._naming:
-                self._fill(start + begin, part)
-            if check:
-                self.check(part, (start + begin) // rows)
+            self._read_piece(start + begin, out[begin : begin + step], check)
 
         pieces = range(0, len(out), step)
         if len(pieces) >= (SHARED_PIECES if self._chunks is None else SHARED_CHUNKS):
@@ -123,6 +122,12 @@ class Rows:
         else:
             for begin in pieces:
                 read(begin)
+
+    def _read_piece(self, start: int, part: Array, check: bool) -> None:
+        with self._naming:
+            self._fill(start, part)
+        if check:
+            self.check(part, start // self.entry.block_rows)
 
     @property
     def _piece_rows(self) -> int:

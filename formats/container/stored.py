@@ -24,7 +24,6 @@ from lodcli.kernels.errors import LodError
 # Deflate cannot expand further: a dataset that declares more is invalid.
 MAX_EXPANSION = 1100
 MAX_CHUNK_BYTES = 1 << 20
-CHUNKS_A_NODE = 64  # twice HDF5's default rank
 _CONTIGUOUS, _CHUNKED = 1, 2
 _GROUP = frozenset({parser.GROUP})
 _DATASET = frozenset({parser.DATASPACE, parser.DATATYPE, parser.FILL, parser.LAYOUT})
@@ -243,13 +242,13 @@ class ContainerFile:
             [("size", "<u4"), ("skipped", "<u4"), ("start", "<u8", (axes,)), ("child", "<u8")]
         )
         none = address == parser.NOWHERE
-        node_bytes = 24 + CHUNKS_A_NODE * kind.itemsize + kind.itemsize - 8
+        node_bytes = 24 + parser.CHUNKS_A_NODE * kind.itemsize + kind.itemsize - 8
         done, parts = 0, [np.empty(0, kind)]
         for leaf in (
             ()
             if none
             else parser.walk(
-                self._blocks, address, 1, node_bytes, kind.itemsize - 8, CHUNKS_A_NODE, path
+                self._blocks, address, 1, node_bytes, kind.itemsize - 8, parser.CHUNKS_A_NODE, path
             )
         ):
             parts.append(np.frombuffer(leaf, kind, len(leaf) // kind.itemsize))

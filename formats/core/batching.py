@@ -24,6 +24,7 @@ from lodcli.kernels.tensor.nulls import Nulls
 
 # Rows that wait in memory for those of other tensors, at most.
 WAITING_BYTES = 64 << 20
+_FEW = 16  # items
 
 
 def groups(schema: Schema) -> list[list[TensorSpec]]:
@@ -55,13 +56,16 @@ def cuts(
         # Items without bytes still have an index: many empty ones must be split too.
         return sum(int(offsets[item]) * size for offsets, size in parts) + 8 * item
 
+    if count <= _FEW and end(count) <= end(0) + limit_bytes:
+        yield 0, count
+        return
     # Looked up on demand: an index may be larger than memory.
     places = range(count + 1)
     start = step = 0
     while True:
         limit = end(start) + limit_bytes
         # A batch is about as large as the previous one: the search starts there.
-        high = start + max(2 * step, 16)
+        high = start + max(2 * step, _FEW)
         while high < count and end(high) <= limit:
             high = start + 2 * (high - start)
         stop = bisect_right(places, limit, start, min(high, count) + 1, key=end) - 1

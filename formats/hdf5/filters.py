@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from h5py import h5p, h5z
 
-from lodcli.formats.container.hdf5plugin import register
+from lodcli.formats.hdf5.hdf5plugin import register
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.kernels.errors import UnsupportedError
 

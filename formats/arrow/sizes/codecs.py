@@ -24,3 +24,9 @@ def decompress(codec: str, data: bytes, size: int) -> bytes:
         words = str(error).splitlines()[0][:100]
         raise DamagedFileError(f"a chunk cannot be decompressed ({words})") from None
     return found
+
+
+def compress(codec: str, data: bytes, level: int | None = None) -> bytes:
+    """Return a block compressed by "lz4_raw" or "zstd"."""
+    found: bytes = pa.Codec(codec, level).compress(data, asbytes=True)
+    return found

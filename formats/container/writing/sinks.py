@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any
 
 import numpy as np
-from h5py import h5s
 
 from lodcli.formats.arrays.array_writer import ArraySpec
 from lodcli.formats.arrays.byte_blocks import Bytes
 from lodcli.formats.arrays.spool import SpooledArray
 from lodcli.formats.container.checksums import HEX_DIGITS, BlockChecksums, block_rows
+from lodcli.formats.container.chunks import encode, filter_message
 from lodcli.formats.container.header import LIMIT_BYTES, DatasetEntry
-from lodcli.formats.container.types import numpy_type
-from lodcli.formats.container.writing.hdf5_types import hdf5_type
+from lodcli.formats.container.rows import on_threads
+from lodcli.formats.container.types import datatype_message, numpy_type
+from lodcli.formats.container.writing.structures import Chunk, ChunkedRows, PlacedDataset
 from lodcli.formats.container.writing.written_file import WrittenFile
-from lodcli.formats.storage.interrupts import shielded
 from lodcli.kernels.errors import UnsupportedError
 
 # Limit of HDF5.
 CHUNK_LIMIT_BYTES = 1 << 32
+# Number of chunks from which on several threads compress them.
+SHARED_CHUNKS = 4
 # Minimum size for which another thread computes the checksums.
 SHARED_BYTES = 1 << 20
 # Buffer limit while the size is unknown; larger data is written at its final position, after a gap.
@@ -49,13 +50,12 @@ class Sink(ABC):
         """Write the next bytes, and add them to the checksums."""
         self._size_bytes += len(block)
         self._require_checksums(self._size_bytes)
-        with self.file.output.naming():
-            if block.size < SHARED_BYTES:
-                self._checksums.update(block)
+        if block.size < SHARED_BYTES:
+            self._checksums.update(block)
+            self._put(block)
+        else:
+            with self.file.meanwhile(self._checksums.update, block):
                 self._put(block)
-            else:
-                with self.file.meanwhile(self._checksums.update, block):
-                    self._put(block)
 
     def _require_checksums(self, size_bytes: int) -> None:
         """Raise an error if the header has no room for the checksums of this many bytes."""
@@ -69,8 +69,12 @@ class Sink(ABC):
 
     @property
     def begun(self) -> bool:
-        """Whether it must be completed before other datasets are created."""
+        """Whether it must be completed before other datasets are placed."""
         return False
+
+    @abstractmethod
+    def placed(self) -> PlacedDataset:
+        """Return the dataset, which is complete."""
 
     def entry(self) -> DatasetEntry:
         """Return the entry in the header."""
@@ -98,31 +102,23 @@ class ContiguousSink(Sink):
         self._spooled: SpooledArray | None = None
         self._offset: int | None = None
         if self.known is not None:
-            self._create(self.known)
+            self._offset = self.file.place(self.known * self.row_bytes)
         else:
             self._spooled = SpooledArray(self.file.spool)
-
-    def _create(self, rows: int, at: int | None = None) -> None:
-        with shielded():
-            kind = hdf5_type(self._dtype_name)
-            dataset = self.file.create(self.path, kind, (rows, *self.row_shape), at=at)
-            self._offset = dataset.get_offset()
 
     def _put(self, block: Bytes) -> None:
         if self._spooled is not None and self._size_bytes >= SPOOLED_BYTES:
             self._offset = self.file.reserve()
             if self._offset is not None:
-                self._unspool(self._spooled)
+                self._unspool(self._spooled, self._offset)
         if self._spooled is not None:
             self._spooled.write(block)
         else:
             assert self._offset is not None
             self.file.pwrite(block.data, self._offset + self._size_bytes - len(block))
 
-    def _unspool(self, spooled: SpooledArray) -> None:
+    def _unspool(self, spooled: SpooledArray, offset: int) -> None:
         """Copy the buffered bytes to their final position."""
-        assert self._offset is not None
-        offset = self._offset
         for start, size in spooled.extents():
             self.file.copy_from(self.file.spool.fd, start, size, offset)
             offset += size
@@ -134,36 +130,46 @@ class ContiguousSink(Sink):
 
     def complete(self, rows: int) -> None:
         super().complete(rows)
-        if self.known is None:
-            self._create(self.rows, self._offset)
-            if self._spooled is not None and self._size_bytes:
-                self._unspool(self._spooled)
+        if self._offset is None:
+            self._offset = self.file.place(self._size_bytes)
+        elif self.known is None:
+            self.file.grown(self._offset + self._size_bytes)
+        if self._spooled is not None and self._size_bytes:
+            self._unspool(self._spooled, self._offset)
+
+    def placed(self) -> PlacedDataset:
+        assert self._offset is not None
+        size = self.rows * self.row_bytes
+        return contiguous(self._dtype_name, (self.rows, *self.row_shape), self._offset, size)
+
+
+def contiguous(dtype: str, shape: tuple[int, ...], offset: int, size: int) -> PlacedDataset:
+    """Return a contiguous dataset; without bytes it has no position."""
+    return PlacedDataset(datatype_message(dtype), shape, *((offset, size) if size else ()))
 
 
 class ChunkedSink(Sink):
-    """Rows in chunks, which libhdf5 compresses and writes.
+    """Rows in compressed chunks.
 
-    The dataset is created with its first whole chunk. If it has fewer rows, they are one chunk of
-    their size: a chunk is compressed, and decompressed, whole.
+    If there are fewer rows than in a chunk, they are one chunk of their size: a chunk is
+    compressed, and decompressed, whole.
+
+    Args:
+        file, array: see Sink.
+        codec: the codec.
     """
 
-    def __init__(self, file: WrittenFile, array: ArraySpec) -> None:
+    def __init__(self, file: WrittenFile, array: ArraySpec, codec: str) -> None:
         super().__init__(file, array)
+        self._codec = codec
         self._waiting: list[Bytes] = []
         self._waiting_bytes = 0
-        self._written = 0
-        self._dataset: Any = None
+        self._chunks: list[Chunk] = []
         if self.row_bytes >= CHUNK_LIMIT_BYTES:
             raise UnsupportedError(
                 f"{self.path}: rows of {self.row_bytes} bytes are too large to compress, at most "
                 f"{CHUNK_LIMIT_BYTES - 1}; leave --compress out"
             )
-
-    def _create(self, rows: int) -> None:
-        with shielded():
-            kind = hdf5_type(self._dtype_name)
-            shape = (rows, *self.row_shape)
-            self._dataset = self.file.create(self.path, kind, shape, self.block_rows)
 
     def _put(self, block: Bytes) -> None:
         self._waiting.append(block)
@@ -173,35 +179,34 @@ class ChunkedSink(Sink):
             self._flush(self._waiting_bytes - self._waiting_bytes % chunk_bytes)
 
     def _flush(self, size: int) -> None:
-        if self._dataset is None:
-            self._create(self.known or 0)
+        """Write this many of the waiting bytes as chunks, the last one filled up with zeros."""
         data = np.concatenate(self._waiting)
-        rows = size // self.row_bytes
-        ready = data[:size].view(self.dtype).reshape(rows, *self.row_shape)
-        with shielded():
-            if self.known is None:
-                self._dataset.set_extent((self._written + rows, *self.row_shape))
-            space = self._dataset.get_space()
-            space.select_hyperslab((self._written, *(0,) * len(self.row_shape)), ready.shape)
-            memory = h5s.create_simple(ready.shape)
-            self._dataset.write(memory, space, ready, self._dataset.get_type())
-        self.file.raise_error()
-        self._written += rows
+        chunk_bytes = self.block_rows * self.row_bytes
+
+        def encoded(start: int) -> tuple[bytes, int]:
+            part = data[start : min(start + chunk_bytes, size)]
+            if len(part) < chunk_bytes:
+                part = np.concatenate([part, np.zeros(chunk_bytes - len(part), np.uint8)])
+            return encode(part, self._codec, self.dtype.itemsize)
+
+        starts = range(0, size, chunk_bytes)
+        several = len(starts) >= SHARED_CHUNKS
+        for stored, skipped in on_threads(encoded, starts) if several else map(encoded, starts):
+            place = self.file.place(len(stored))
+            self.file.pwrite(stored, place)
+            self._chunks.append(Chunk(place, len(stored), skipped))
         # A copy: the rest must not keep the whole block alive.
         self._waiting, self._waiting_bytes = [data[size:].copy()], len(data) - size
 
-    @property
-    def begun(self) -> bool:
-        return self._dataset is not None  # while it is open, the file cannot be opened again
-
     def complete(self, rows: int) -> None:
         super().complete(rows)
-        if self._dataset is None:
+        if not self._chunks:
             self.block_rows = max(1, min(self.block_rows, rows))
-            self._create(rows)
         if self._waiting_bytes:
             self._flush(self._waiting_bytes)
-        with shielded():
-            if self.known is None:  # rows without bytes are never written
-                self._dataset.set_extent((self.rows, *self.row_shape))
-            self.file.close_dataset(self._dataset)
+
+    def placed(self) -> PlacedDataset:
+        filters = filter_message(self._codec, self.dtype.itemsize)
+        chunked = ChunkedRows(self.block_rows, self.dtype.itemsize, filters, self._chunks)
+        shape = (self.rows, *self.row_shape)
+        return PlacedDataset(datatype_message(self._dtype_name), shape, chunked=chunked)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-
-from h5py import h5t
 
 from lodcli.formats.arrays.array_writer import ArraySpec, ArrayWriter
 from lodcli.formats.arrays.byte_blocks import Bytes
@@ -18,11 +16,14 @@ from lodcli.formats.container.header import Header
 from lodcli.formats.container.marked_arrays import write_words
 from lodcli.formats.container.reader import ContainerSource
 from lodcli.formats.container.rows import Rows
-from lodcli.formats.container.writing.hdf5_types import hdf5_type
-from lodcli.formats.container.writing.sinks import ChunkedSink, ContiguousSink, Sink
+from lodcli.formats.container.writing.sinks import (
+    ChunkedSink,
+    ContiguousSink,
+    Sink,
+    contiguous,
+)
 from lodcli.formats.container.writing.written_file import WrittenFile
 from lodcli.formats.core.schema import Batch, LevelSpec, Schema, rekeyed
-from lodcli.formats.storage.interrupts import shielded
 from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.errors import UnsupportedError
 
@@ -49,28 +50,30 @@ def write_container(
     """
     if compression is not None and compression not in CODECS:
         raise UnsupportedError(f"no codec {compression!r}; there are: {', '.join(CODECS)}")
-    if compression in ("lz4", "zstd"):
-        from lodcli.formats.container.hdf5plugin import register
+    file = WrittenFile(output)
 
-        register(compression)
-    kind: type[Sink] = ChunkedSink if compression else ContiguousSink
-    file = WrittenFile(output, compression)
+    def open_sink(array: ArraySpec) -> Sink:
+        return ChunkedSink(file, array, compression) if compression else ContiguousSink(file, array)
+
     try:
-        with output.naming():
-            file.open()
-            writer = ArrayWriter(
-                _placed(schema),
-                header.data_path,
-                lambda array: kind(file, array),
-                order_name=lambda name: header.part_path(name, "order"),
-                nulls=True,
-            )
-        masks = MaskWriter(schema, lambda array: kind(file, array), header.mask_path, packed=True)
+        writer = ArrayWriter(
+            _placed(schema),
+            header.data_path,
+            open_sink,
+            order_name=lambda name: header.part_path(name, "order"),
+            nulls=True,
+        )
+        masks = MaskWriter(schema, open_sink, header.mask_path, packed=True)
         writer.write(masks.watched(batches))
         schema, arrays = writer.finish()
-        with output.naming():
-            words = write_words(schema, lambda array: kind(file, array))
-            _finish(file, schema, arrays | masks.finish() | words, attributes or "")
+        arrays |= masks.finish()
+        _complete(arrays)
+        words = write_words(schema, open_sink)
+        _complete(words)
+        sinks = {path: sink for path, (_, sink) in (arrays | words).items()}
+        entries = {path: sink.entry() for path, sink in sinks.items()}
+        text = header.encode(Header(schema, entries, attributes or ""))
+        file.finish({path: sink.placed() for path, sink in sinks.items()}, text)
     finally:
         file.close()
 
@@ -92,11 +95,9 @@ def copy_container(
         DamagedFileError, InvalidDataError: as reading the tensors does.
     """
     schema = _placed(rekeyed(source.schema))
-    file = WrittenFile(output, None)
+    file = WrittenFile(output)
     try:
-        with output.naming():
-            file.open()
-            copied = {path: (rows, _place(file, path, rows)) for path, rows in _of(source, schema)}
+        copied = {path: (rows, file.place(_size(rows))) for path, rows in _of(source, schema)}
         for spec in source.schema:
             for _ in source.index_parts(spec.name):
                 yield 0, 0
@@ -106,8 +107,11 @@ def copy_container(
                 for count in checked:
                     yield (count, count * rows.row_bytes) if path in data else (0, 0)
         entries = {path: rows.entry for path, (rows, _) in copied.items()}
-        with output.naming():
-            _write_header(file, Header(schema, entries, attributes or ""))
+        placed = {
+            path: contiguous(rows.entry.dtype, rows.entry.shape, offset, _size(rows))
+            for path, (rows, offset) in copied.items()
+        }
+        file.finish(placed, header.encode(Header(schema, entries, attributes or "")))
     finally:
         file.close()
 
@@ -127,38 +131,19 @@ def _of(source: ContainerSource, schema: Schema) -> Iterator[tuple[str, Rows]]:
                 yield path, source.rows_at(stored)
 
 
-def _place(file: WrittenFile, path: str, rows: Rows) -> int:
-    """Create a dataset for these rows, and return its position in the file; 0 without bytes."""
-    with shielded():
-        dataset = file.create(path, hdf5_type(rows.entry.dtype), rows.entry.shape)
-        return dataset.get_offset() or 0
+def _size(rows: Rows) -> int:
+    """Return the bytes of all rows of a dataset."""
+    return rows.entry.shape[0] * rows.row_bytes
 
 
 def _put(output: Output, offset: int, part: Bytes, position: int) -> None:
     output.write_at(part.data, offset + position)
 
 
-def _finish(
-    file: WrittenFile, schema: Schema, arrays: dict[str, tuple[ArraySpec, Sink]], attributes: str
-) -> None:
-    """Complete all datasets, and write the header."""
+def _complete(arrays: Mapping[str, tuple[ArraySpec, Sink]]) -> None:
+    """Complete datasets: first one whose rows have a reserved position."""
     for array, sink in sorted(arrays.values(), key=lambda found: not found[1].begun):
         sink.complete(array.rows or 0)
-    entries = {path: sink.entry() for path, (_, sink) in arrays.items()}
-    _write_header(file, Header(schema, entries, attributes))
-
-
-def _write_header(file: WrittenFile, content: Header) -> None:
-    """Write the header, which comes last, and close the file."""
-    text = header.encode(content)
-    with shielded():
-        kind = h5t.C_S1.copy()
-        kind.set_size(len(text))
-        kind.set_strpad(h5t.STR_NULLPAD)
-        offset = file.create(header.PATH, kind, ()).get_offset()
-    file.pwrite(memoryview(text), offset)
-    file.close()
-    file.raise_error()
 
 
 def _placed(schema: Schema) -> Schema:

@@ -236,8 +236,7 @@ def header_missing(file: h5py.File, header: Header) -> None:
 def header_of_4_gigabytes(content: bytes) -> bytes:
     # The size in the string's type: what the text has, in the datatype message.
     text = content[content.index(b'{"format"') : content.rindex(b"}") + 1]
-    size = len(text).to_bytes(4, "little")
-    kind = content.rindex(b"\x13", 0, content.rindex(size, 0, content.index(text)))
+    kind = content.index(b"\x13\1\0\0" + len(text).to_bytes(4, "little"))
     return content[: kind + 4] + b"\xff\xff\xff\xff" + content[kind + 8 :]
 
 

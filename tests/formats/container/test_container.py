@@ -21,8 +21,6 @@ from hypothesis import strategies as st
 import lodcli
 from lodcli.formats.container import chunks
 from lodcli.formats.container.reader import ContainerSource
-from lodcli.formats.container.writing import written_file
-from lodcli.formats.container.writing.written_file import WrittenFile
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.options import WriteOptions
@@ -190,25 +188,45 @@ def test_few_compressed_rows_are_one_chunk_of_their_size(counted: bool, tmp_path
         assert item.identical(content[name])
 
 
-def test_many_compressed_tensors_close_the_file_meanwhile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("count", [64, 65, 64 * 64 + 1])
+def test_hdf5_finds_each_of_many_chunks(
+    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """HDF5 searches all gaps before the datasets that it created since the file was opened."""
-    opened: list[str] = []
-    original = WrittenFile._open
+    monkeypatch.setattr("lodcli.formats.container.checksums.BLOCK_BYTES", 32)
+    rows = np.arange(4 * count - 1)
+    path = write(tmp_path / "t.lod.h5", LoDTensor(rows), "deflate")
+    assert read(path).identical(LoDTensor(rows))
+    with h5py.File(path) as file:
+        assert file["data"].id.get_num_chunks() == count
+        np.testing.assert_array_equal(file["data"], rows)
 
-    def counting(self: WrittenFile, mode: str, threshold: int, interval: int) -> None:
-        opened.append(mode)
-        original(self, mode, threshold, interval)
 
-    monkeypatch.setattr(WrittenFile, "_open", counting)
-    monkeypatch.setattr(written_file, "DATASETS_AT_ONCE", 4)
-    content = {f"x{n}": LoDTensor(np.arange(n), [[n]]) for n in range(9)}
-    content["large"] = LoDTensor(np.arange(100_000))
-    path = write(tmp_path / "t.lod.h5", content, "deflate")
-    assert opened == ["w"] + ["r+"] * 5  # 20 datasets and the header
-    for name, item in io.read_all(path).items():
-        assert item.identical(content[name])
+@pytest.mark.parametrize("count", [7, 8, 300, 9_000])
+def test_hdf5_finds_each_of_many_names(count: int, tmp_path: Path) -> None:
+    """In leaves, one node and trees of two or three levels."""
+    content = {f"größe {n}": LoDTensor(np.array([n])) for n in range(count)}
+    path = write(tmp_path / "t.lod.h5", content)
+    with h5py.File(path) as file:
+        assert len(file) == count + 1
+        for number in range(0, count, max(1, count // 200)):
+            assert file[f"größe {number}/data"][0] == number
+        assert sorted(file) == sorted(["header", *content])
+
+
+def test_hdf5_can_change_a_copy(tmp_path: Path, codec: str | None) -> None:
+    """Nodes of its trees are full, and are divided."""
+    content = {f"t{n}": LoDTensor(np.arange(n), [[n]]) for n in range(300)}
+    path = write(tmp_path / "t.lod.h5", content, codec)
+    with h5py.File(path, "r+") as file:
+        file["a/data"] = np.arange(3)
+        file["t7/more"] = np.arange(4)
+        del file["t8"]
+        file["t9/data"][2] = 5
+    with h5py.File(path) as file:
+        assert len(file) == 301
+        assert file["t9/data"][()].tolist() == [0, 1, 5, 3, 4, 5, 6, 7, 8]
+        np.testing.assert_array_equal(file["t299/data"], np.arange(299))
+    assert "t299" in _said("h5ls", str(path))
 
 
 # -- other tools -------------------------------------------------------------------
@@ -306,15 +324,6 @@ def test_a_container_passes_through_pipes_in_any_portions(first: int, tmp_path: 
     assert process.returncode == 0
     (tmp_path / "copy.lod.h5").write_bytes(copied)
     assert read(tmp_path / "copy.lod.h5").identical(tensor)
-
-
-def test_a_codec_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "hdf5plugin", None)
-    path = tmp_path / "t.lod.h5"
-    for name in ("lz4", "zstd"):
-        with pytest.raises(UnsupportedError, match=rf"{name} needs .*lodcli\[codecs\]"):
-            write(path, LoDTensor(np.arange(3)), name)
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_codec_that_does_not_exist_is_refused(tmp_path: Path) -> None:
