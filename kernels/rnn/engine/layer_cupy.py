@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 import cupy
+import numpy as np
 
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.ops.dtypes import is_half, working_dtype
@@ -82,9 +83,7 @@ def layer_forward(
         # Overwrites the projected inputs, which are not needed any more; but never the caller's.
         gates = projected if weights.weight_ih is not None else cupy.empty_like(projected)
 
-    def room(count: int, columns: int, wanted: bool = True) -> Array | None:
-        return cupy.empty((count, columns), data.dtype) if wanted else None
-
+    room = partial(_room, data.dtype)
     opens = steps.OPENED or steps.projects
     space = Forward(
         table=Table(),
@@ -110,6 +109,10 @@ def layer_forward(
     made = (space.outputs,) if space.cells is None or not cells else (space.outputs, space.cells)
     last = tuple(order.in_batch_order(part) for part in states)
     return LayerRun(made, last, kept if keep else None)
+
+
+def _room(dtype: np.dtype[Any], count: int, columns: int, wanted: bool = True) -> Array | None:
+    return cupy.empty((count, columns), dtype) if wanted else None
 
 
 def _has_steps(way: Way) -> bool:
@@ -226,9 +229,7 @@ def _way_back(
         for part, begin in zip(by_sequence, kept.begin, strict=True)
     ]
 
-    def room(count: int, columns: int, wanted: bool = True) -> Array | None:
-        return cupy.empty((count, columns), data.dtype) if wanted else None
-
+    room = partial(_room, data.dtype)
     return Backward(
         table=Table(),
         order=order,
