@@ -112,15 +112,8 @@ def _rnns(
     Of several, those that are not supported are left out, with a note.
     """
     from lodcli.formats.core.errors import naming
-    from lodcli.formats.core.names import listing
     from lodcli.kernels.errors import LodError
-    from lodcli.kernels.rnn.stack.embedding import EMBEDDING
-    from lodcli.kernels.rnn.stack.state_dict import (
-        beside_rnns,
-        is_weight_name,
-        rnn_prefixes,
-        weights_from_state_dict,
-    )
+    from lodcli.kernels.rnn.stack.state_dict import rnn_prefixes, weights_from_state_dict
 
     prefixes = rnn_prefixes(entries) if prefix is None else [prefix]
     if alone and len(prefixes) > 1:
@@ -146,6 +139,16 @@ def _rnns(
             raise errors[0][1]
     for name, why in errors:
         output.note(f"{source}: {name.removesuffix('.')}: is left out: {why}")
+    _note_the_rest(source, entries, prefix, alone=alone)
+    return found
+
+
+def _note_the_rest(source: str, entries: StateDict, prefix: str | None, *, alone: bool) -> None:
+    """Note what a file has besides its RNNs, and where they take initial states from."""
+    from lodcli.formats.core.names import listing
+    from lodcli.kernels.rnn.stack.embedding import EMBEDDING
+    from lodcli.kernels.rnn.stack.state_dict import beside_rnns, is_weight_name
+
     table = None if alone else beside_rnns(entries, EMBEDDING)
     others = [name for name in entries if not is_weight_name(name) and name != table]
     if others and prefix is None:
@@ -157,7 +160,6 @@ def _rnns(
                 f"{source}: {rnn}the model takes initial states from {layer}, which is not part of "
                 "it; lod run-rnn starts from zeros, or from --h0 and --c0"
             )
-    return found
 
 
 def _settings(settings: tuple[str, ...]) -> dict[str, str | bool]:

@@ -106,27 +106,16 @@ def starting_model(
         LodError: a model that does not fit the examples or the options.
     """
     if saved is None:
-        if not examples.width:
-            raise ShapeMismatchError(f"{examples.label}: expected rows of values, found none")
-        _refuse_far_labels(examples, hidden or 64)
         if embedding is not None:
             vocabulary = vocabulary or examples.vocabulary
-            what = f"an embedding of {vocabulary} ids (numbered from 0) and {embedding} values"
-            _require_trainable(f"{examples.label}: {examples.name}: {what}", vocabulary * embedding)
-        made = seeded_classifier(
-            cell or "lstm",
-            embedding or examples.width,
-            hidden or 64,
-            examples.classes,
+        made = _seeded_model(
+            *(examples, cell or "lstm", hidden or 64, embedding, vocabulary),
             pool=pool or "last",
-            vocabulary=vocabulary,
             rng=np.random.default_rng(seed),
             layers=layers or 1,
             heads=heads or 1,
             bidirectional=bidirectional,
         )
-        if examples.labelled.of_values:
-            made = replace(made, targets=examples.targets())
         return replace(made, standardization=examples.standardization()) if standardize else made
     with naming(saved.path):
         said = saved.about.get("pool", pool or "last")
@@ -135,38 +124,71 @@ def starting_model(
         made = classifier_from_arrays(saved.arrays, cell, said)
         require_finite(made)
         require_shape(made.rnn, hidden=hidden, layers=layers, bidirectional=bidirectional)
-        if made.embedding is not None:
-            shape = made.embedding.shape
-            if vocabulary not in (None, shape[0]) or embedding not in (None, shape[1]):
-                raise OptionError(
-                    f"has an embedding of {shape[0]} ids and {shape[1]} values; leave --embedding "
-                    "and --vocabulary out"
-                )
-        elif made.rnn.input_size != examples.width:
-            remedy = "; ids need a model with an embedding" if examples.whole else ""
-            raise ShapeMismatchError(
-                f"takes rows of {made.rnn.input_size} values, {examples.label} has "
-                f"{examples.width}{remedy}"
-            )
-        if saved.of_values != examples.labelled.of_values:
-            raise InvalidDataError(
-                f"predicts {'values' if saved.of_values else 'classes'}, the labels of "
-                f"{examples.label} are "
-                f"{'floating-point numbers' if examples.labelled.of_values else 'classes'}"
-                f"{remedy_for_kind(examples)}"
-            )
-        if saved.of_values and made.classes != examples.classes:
-            raise ShapeMismatchError(
-                f"predicts {made.classes} values for each sequence, the labels of "
-                f"{examples.label} have {examples.classes}"
-            )
-        if made.classes < examples.labelled.classes:
-            raise ShapeMismatchError(
-                f"has {made.classes} classes, {examples.label} has label "
-                f"{examples.labelled.classes - 1}"
-            )
-        _check_class_names(saved.about.get("classes", []), examples)
+        _check_rows(made, examples, embedding, vocabulary)
+        _check_labels(saved, made, examples)
     return made
+
+
+def _seeded_model(
+    examples: Examples,
+    cell: str,
+    hidden: int,
+    embedding: int | None,
+    vocabulary: int | None,
+    **more: Any,
+) -> Classifier:
+    """Return random weights for examples; `more` are other arguments of `seeded_classifier`."""
+    if not examples.width:
+        raise ShapeMismatchError(f"{examples.label}: expected rows of values, found none")
+    _refuse_far_labels(examples, hidden)
+    if embedding is not None:
+        assert vocabulary is not None
+        what = f"an embedding of {vocabulary} ids (numbered from 0) and {embedding} values"
+        _require_trainable(f"{examples.label}: {examples.name}: {what}", vocabulary * embedding)
+    width = embedding or examples.width
+    made = seeded_classifier(cell, width, hidden, examples.classes, vocabulary=vocabulary, **more)
+    return replace(made, targets=examples.targets()) if examples.labelled.of_values else made
+
+
+def _check_rows(
+    made: Classifier, examples: Examples, embedding: int | None, vocabulary: int | None
+) -> None:
+    """Raise an error if a saved model takes other rows or ids than the examples or options have."""
+    if made.embedding is not None:
+        shape = made.embedding.shape
+        if vocabulary not in (None, shape[0]) or embedding not in (None, shape[1]):
+            raise OptionError(
+                f"has an embedding of {shape[0]} ids and {shape[1]} values; leave --embedding "
+                "and --vocabulary out"
+            )
+    elif made.rnn.input_size != examples.width:
+        remedy = "; ids need a model with an embedding" if examples.whole else ""
+        raise ShapeMismatchError(
+            f"takes rows of {made.rnn.input_size} values, {examples.label} has "
+            f"{examples.width}{remedy}"
+        )
+
+
+def _check_labels(saved: Saved, made: Classifier, examples: Examples) -> None:
+    """Raise an error if a saved model predicts other classes or values than the labels are."""
+    if saved.of_values != examples.labelled.of_values:
+        raise InvalidDataError(
+            f"predicts {'values' if saved.of_values else 'classes'}, the labels of "
+            f"{examples.label} are "
+            f"{'floating-point numbers' if examples.labelled.of_values else 'classes'}"
+            f"{remedy_for_kind(examples)}"
+        )
+    if saved.of_values and made.classes != examples.classes:
+        raise ShapeMismatchError(
+            f"predicts {made.classes} values for each sequence, the labels of "
+            f"{examples.label} have {examples.classes}"
+        )
+    if made.classes < examples.labelled.classes:
+        raise ShapeMismatchError(
+            f"has {made.classes} classes, {examples.label} has label "
+            f"{examples.labelled.classes - 1}"
+        )
+    _check_class_names(saved.about.get("classes", []), examples)
 
 
 def _check_class_names(trained: list[str], examples: Examples) -> None:
