@@ -7,10 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.kernels.errors import (
-    InvalidDataError,
-    ShapeMismatchError,
-)
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.runtime.buffers import empty
 

@@ -15,11 +15,7 @@ from lodcli.kernels.rnn.stack.embedding import EMBEDDING
 from lodcli.kernels.rnn.stack.stack import RNNWeights
 from lodcli.kernels.rnn.stack.standardization import MEAN, STD, TARGETS, standardization_in
 from lodcli.kernels.rnn.stack.state_dict import StateDict, beside_rnns, is_weight_name
-from lodcli.kernels.rnn.training.classifier import (
-    Classifier,
-    require_finite,
-    require_rows,
-)
+from lodcli.kernels.rnn.training.classifier import Classifier, require_finite, require_rows
 from lodcli.kernels.runtime.devices import moved
 from lodcli.kernels.runtime.dispatch import on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor

@@ -31,12 +31,7 @@ from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.nested.state_dict import nested_from_state_dict, seeded_nested
 from lodcli.kernels.rnn.stack.chunked import Chunking
-from lodcli.kernels.rnn.stack.embedding import (
-    EMBEDDING,
-    check_table,
-    id_of_code,
-    require_ids,
-)
+from lodcli.kernels.rnn.stack.embedding import EMBEDDING, check_table, id_of_code, require_ids
 from lodcli.kernels.rnn.stack.run import arithmetic_dtype
 from lodcli.kernels.rnn.stack.stack import RNNWeights, seeded_weights
 from lodcli.kernels.rnn.stack.standardization import MEAN, Standardization, standardization_in

@@ -17,13 +17,7 @@ from lodcli.commands.train.showing import Display, report_of, summary
 from lodcli.commands.train.starting import Saved, read_saved, starting_model, taker_of_ids
 from lodcli.formats.storage import interrupts
 from lodcli.kernels.rnn.training.classifier import Classifier
-from lodcli.kernels.rnn.training.train import (
-    Labelled,
-    Recipe,
-    evaluate,
-    prediction_errors,
-    train,
-)
+from lodcli.kernels.rnn.training.train import Labelled, Recipe, evaluate, prediction_errors, train
 from lodcli.shell import output
 from lodcli.shell.device import computing_on, rounding_to
 from lodcli.shell.progress import progress_line
