@@ -111,6 +111,21 @@ class Batches(torch.utils.data.IterableDataset[Any]):
         self._given = self._skipped = 0
         self._made: tuple[int, Epoch] | None = None
 
+    def __repr__(self) -> str:
+        names = (
+            "tokens",
+            "items",
+            "shuffle",
+            "seed",
+            "pool",
+            "drop_last",
+            "rank",
+            "world",
+            "epoch",
+        )
+        said = ", ".join(f"{name}={getattr(self, name)}" for name in names)
+        return f"<Batches of {self.dataset!r}: {said}>"
+
     @property
     def epoch(self) -> int:
         """The number of the epoch; the first is 0."""

@@ -12,6 +12,7 @@ from typing import Any, Literal, Unpack, get_args
 import numpy as np
 import torch
 
+from lodcli.formats.core.arguments import naming_arguments
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.io import OpenFile, open_file
 from lodcli.formats.core.limits import Limits
@@ -30,6 +31,7 @@ from lodcli.kernels.errors import (
     OptionError,
     SelectionError,
     UnsupportedError,
+    counted,
 )
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.platform.files import PathLike
@@ -39,7 +41,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import REMEDY
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Batch(Sequence[Any]):
     """Items of a dataset in contiguous arrays, for `collate`. Also a sequence of the items.
 
@@ -136,7 +138,8 @@ class Dataset(torch.utils.data.Dataset[Any]):
             return opened
         if opened is not None:
             opened.files.pop_all()  # a forked process must not close its parent's files
-        opened = self._opened = _Opened(self)
+        with naming_arguments():
+            opened = self._opened = _Opened(self)
         return opened
 
     def _shared(self, schema: Schema) -> Shared:
@@ -145,6 +148,14 @@ class Dataset(torch.utils.data.Dataset[Any]):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_opened": None}
+
+    def __repr__(self) -> str:
+        said = shown(self._path)
+        if self._opened is not None:  # a worker opens the file only to read
+            items = self._opened.items
+            names = ", ".join(spec.name for spec in items.schema)
+            said += f": {counted(items.count, 'item')} of {names}"
+        return f"<Dataset {said}>"
 
     @property
     def schema(self) -> Schema:
@@ -181,7 +192,7 @@ class Dataset(torch.utils.data.Dataset[Any]):
         label = shown(self._path)
         if opened.tensors is not None:
             return Batch(taken(opened.tensors, wanted), opened.single, label)
-        with naming(label):
+        with naming_arguments(), naming(label):
             return Batch(opened.items.gather(wanted), opened.single, label)
 
     def bytes_of(self, places: Offsets) -> int | None:

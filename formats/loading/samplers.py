@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lodcli.kernels.errors import OptionError
+from lodcli.kernels.errors import OptionError, counted
 from lodcli.kernels.index.checks import Offsets, as_int64
 
 
@@ -116,6 +116,11 @@ class BatchSampler:
         self.buckets, self.shuffle, self.seed, self.drop_last = buckets, shuffle, seed, drop_last
         self.epoch = 0
         self._made: tuple[int, list[list[int]]] = (-1, [])
+
+    def __repr__(self) -> str:
+        names = ("rows", "items", "padded", "buckets", "shuffle", "seed", "drop_last", "epoch")
+        said = ", ".join(f"{name}={getattr(self, name)}" for name in names)
+        return f"<BatchSampler of {counted(self.lengths.size, 'item')}: {said}>"
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the next iteration, from 0; by default each one begins the next."""

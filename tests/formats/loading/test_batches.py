@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import pickle
 from collections.abc import Iterator
 from itertools import chain, pairwise
 from pathlib import Path
@@ -311,3 +312,25 @@ def test_no_items_make_no_batches(tmp_path: Path) -> None:
     none = batches(path, world=3, rank=1)
     assert len(none) == 0
     assert list(none) == []
+
+
+def test_what_loads_a_file_says_what_it_loads(file: Path) -> None:
+    one = batches(file)
+    dataset = repr(one.dataset)
+    assert dataset == f"<Dataset {file}: 600 items of x, length>"
+    assert repr(one) == (
+        f"<Batches of {dataset}: tokens=100, items=None, shuffle=True, seed=3, pool=64, "
+        "drop_last=False, rank=0, world=1, epoch=0>"
+    )
+    assert repr(lodcli.torch.BatchSampler(one.dataset, rows=5)) == (
+        "<BatchSampler of 600 items: rows=5, items=None, padded=False, buckets=1, shuffle=True, "
+        "seed=0, drop_last=False, epoch=0>"
+    )
+    assert repr(pickle.loads(pickle.dumps(one.dataset))) == f"<Dataset {file}>"
+
+
+def test_batches_of_items_are_compared_by_identity(file: Path) -> None:
+    found = [lodcli.torch.Dataset(file).__getitems__([0, 1]) for _ in range(2)]
+    assert found[0] == found[0]
+    assert found[0] != found[1]
+    assert len(set(found)) == 2
