@@ -146,12 +146,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         return self._nulls
 
     def refuse_nulls(self, what: str, before: int = 0) -> None:
-        """Raise NullError if something is null, which `what` cannot hold.
-
-        Args:
-            what: for the message.
-            before: number of outermost items before those of this part of a tensor.
-        """
+        """Raise NullError if something is null, which `what` cannot hold; `before` items precede."""
         if self._nulls.masks:
             where = self._nulls.first(self._lod, before)
             remedy = self._nulls.remedy(self._data.dtype)
