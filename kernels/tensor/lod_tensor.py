@@ -146,7 +146,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         return self._nulls
 
     def refuse_nulls(self, what: str, before: int = 0) -> None:
-        """Raise NullError if something is null, which `what` cannot hold; `before` items precede."""
+        """Raise NullError if something is null, which `what` cannot hold, after `before` items."""
         if self._nulls.masks:
             where = self._nulls.first(self._lod, before)
             remedy = self._nulls.remedy(self._data.dtype)
