@@ -19,7 +19,8 @@ from lodcli.shell import options, output
 from lodcli.shell.limits import guarded
 
 if TYPE_CHECKING:
-    from lodcli.commands.apply.steps import Step, Writing
+    from lodcli.commands.apply.running import Writing
+    from lodcli.commands.apply.steps import Step
     from lodcli.kernels.ops.registry import OpEntry
     from lodcli.shell.references import Reference
     from lodcli.shell.targets import Target
@@ -178,7 +179,7 @@ def op_command(entry: OpEntry, *, chained: bool = False) -> click.Command:
     @guarded
     @computed(dtype=all(one.name != "dtype" for one in own.options))
     def command(steps: list[Step], writing: Writing) -> None:
-        from lodcli.commands.apply.steps import apply
+        from lodcli.commands.apply.running import apply
 
         try:
             apply(steps, writing)
@@ -204,7 +205,7 @@ def expression_command(text: str) -> click.Command:
     @options.source
     @computed()
     def command(source: Reference, writing: Writing) -> None:
-        from lodcli.commands.apply.steps import apply_expression
+        from lodcli.commands.apply.running import apply_expression
 
         apply_expression(text, source, writing)
 
@@ -238,7 +239,7 @@ def computed(*, dtype: bool = True) -> Callable[[Callable[..., None]], Callable[
             float_dtype: str | None = None,
             **rest: Any,
         ) -> None:
-            from lodcli.commands.apply.steps import Writing
+            from lodcli.commands.apply.running import Writing
             from lodcli.shell.device import computing_on
 
             with computing_on(device) as place:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.commands.apply import results, steps
+from lodcli.commands.apply import results, running
 from lodcli.commands.apply.arguments import described
 from lodcli.formats.core import io
 from lodcli.kernels.index.lod import LoD
@@ -220,13 +220,13 @@ def test_batches_give_what_the_whole_gives(
     words = line.split()
     assert lod("apply", *words, "-o", "whole.lod.h5").code == 0
     sizes = []
-    run = steps._run
+    run = running._run
 
     def counted(steps: Any, values: Any, *rest: Any) -> Any:
         sizes.append(len(values[0]))
         return run(steps, values, *rest)
 
-    monkeypatch.setattr(steps, "_run", counted)
+    monkeypatch.setattr(running, "_run", counted)
     monkeypatch.setattr(results, "COMPUTED_BYTES", 1)
     assert lod("apply", *words, "-o", "parts.lod.h5").code == 0
     assert sizes == ([3] if "max_index" in line else [1, 1, 1])

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import lodcli
-from lodcli.commands.apply import in_step, steps
+from lodcli.commands.apply import in_step, running
 from lodcli.formats.core import io
 from lodcli.formats.core.schema import DEFAULT_NAME, Schema
 from lodcli.formats.items import indexed_copy, reordering
@@ -105,7 +105,7 @@ def test_batches_give_the_bytes_and_the_errors_of_whole_tensors(
     lod: Lod, line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = lod("apply", *typed(line), "-o", "parts.lod.h5")
-    monkeypatch.setattr(steps, "_written_in_parts", lambda *given: False)
+    monkeypatch.setattr(running, "_written_in_parts", lambda *given: False)
     whole = lod("apply", *typed(line), "-o", "whole.lod.h5")
     assert (done.code, done.stdout, done.stderr) == (whole.code, whole.stdout, whole.stderr)
     if whole.code == 0:
