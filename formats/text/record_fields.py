@@ -14,7 +14,7 @@ from lodcli.kernels.tensor.marks import Decimals, Times, Unit
 from lodcli.kernels.tensor.nulls import Mask
 
 # Kinds of values for the compiled writer.
-BOOL, INT64, UINT64, FLOAT32, FLOAT64, DECIMAL, TIME, TEXT, CSV_TEXT, JSON_TEXT = range(10)
+BOOL, INT64, UINT64, FLOAT32, FLOAT64, DECIMAL, TIME, TEXT, LIST, CSV_TEXT, JSON_TEXT = range(11)
 # The most digits of a decimal after the point, and the digits of seconds in each unit.
 _MOST_SCALE, _DIGITS = 18, {"D": 0, "s": 0, "ms": 3, "us": 6, "ns": 9}
 _HAS_DATE, _HAS_TIME, _HAS_ZONE, _IN_QUOTES = 1 << 4, 1 << 5, 1 << 6, 1 << 7
@@ -33,8 +33,8 @@ class Field(NamedTuple):
         values: (K,) of a dtype for the kind; of texts, their bytes, (N,) uint8.
         offsets: of texts, (K + 1,).
         valid: (K,) bool, False where a value is null; None: no nulls.
-        detail: of decimals the scale, of times their parts, of csv texts the separator, of TEXT the
-            bytes at the end of each that are not written.
+        detail: of decimals the scale, of times their parts, of csv texts the separator; of TEXT and
+            LIST the bytes at the end of each that are not written. A LIST is put in brackets.
         large: floats from this on are written with an exponent.
     """
 
@@ -107,7 +107,7 @@ class Field(NamedTuple):
         if self.offsets is None:
             return MOST_BYTES * (stop - start)
         size = int(self.offsets[stop] - self.offsets[start])
-        return {TEXT: 1, CSV_TEXT: 2, JSON_TEXT: 6}[self.kind] * size + 2 * (stop - start)
+        return {TEXT: 1, LIST: 1, CSV_TEXT: 2, JSON_TEXT: 6}[self.kind] * size + 2 * (stop - start)
 
 
 def _are_near(values: Array, unit: Times) -> bool:

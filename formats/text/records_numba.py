@@ -24,6 +24,7 @@ from lodcli.formats.text.record_fields import (
     FLOAT64,
     INT64,
     JSON_TEXT,
+    LIST,
     TIME,
     UINT64,
 )
@@ -44,7 +45,7 @@ _U = np.uint64
 _DAY_SECONDS = 86400
 _TENS = np.array([10**n for n in range(19)], np.uint64)
 _INF, _NAN = np.frombuffer(b"inf\0nan\0", np.uint32)
-_MINUS, _POINT, _ZERO, _COLON, _T, _Z = 45, 46, 48, 58, 84, 90
+_MINUS, _POINT, _ZERO, _COLON, _T, _Z, _OPEN, _CLOSE = 45, 46, 48, 58, 84, 90, 91, 93
 
 
 class Fields(NamedTuple):
@@ -130,6 +131,11 @@ def _put_field(
         return put_csv_text(begin, end, detail, at)
     if kind == JSON_TEXT:
         return put_json_text(begin, end, at)
+    if kind == LIST:
+        put_byte(at, _OPEN)
+        at = put_bytes(begin, max(begin, end - detail), at + 1)
+        put_byte(at, _CLOSE)
+        return at + 1
     return put_bytes(begin, max(begin, end - detail), at)
 
 

@@ -8,9 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from lodcli.formats.json.compiled_writer import FastLines
 from lodcli.formats.json.objects.writing import node_samples, samples
 from lodcli.formats.structs.tree import Node
-from lodcli.formats.text.record_fields import JSON_TEXT, TEXT, Field
+from lodcli.formats.text.record_fields import JSON_TEXT, LIST, TEXT, Field
 from lodcli.formats.text.records_native import RecordWriter
+from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.nulls import Mask
 
 
 class FastObjects:
@@ -44,27 +46,50 @@ class FastObjects:
             return Field.of_words(node_samples(node, batch))
         fields = [self._field(part, batch) for part in node.fields]
         lod = batch[next(node.specs).name].lod
-        # With a comma after each, as in a list.
-        found = _writer(_braces(node.fields, ",")).whole(fields, fields[0].size)
-        for level in reversed(range(node.level, node.inner)):
-            text, ends = found
-            lists = Field.of_texts(TEXT, text, ends[lod.levels[level]], detail=1)
-            found = _writer(["[", "],"]).whole([lists], lod.count(level))
-        return Field.of_texts(TEXT, *found, detail=1)
+        objects = _writer(_braces(node.fields, ",")).whole(fields, fields[0].size)
+        return _lists(objects, lod.levels[node.level : node.inner])
 
     def _values(self, tensor: LoDTensor) -> Field:
         """Return the outermost items of a tensor."""
         lod, unit, nulls = tensor.lod, tensor.marks.unit, tensor.nulls
-        if tensor.marks.is_text and lod.n_levels == 1:
-            valid = nulls.masks[0] if nulls else None
-            return Field.of_texts(JSON_TEXT, tensor.values, lod.levels[0], valid)
-        if not lod.n_levels and tensor.values.ndim == 1:
-            if unit is None:
-                return Field.of_numbers(tensor.values, nulls.rows)
-            return Field.of_units(tensor.values, unit, nulls.rows, in_quotes=True)
-        if unit is None and not nulls and self._lines.holds(tensor):
+        plain = unit is None and not nulls
+        nested = lod.n_levels > tensor.marks.is_text or tensor.values.ndim > 1
+        if nested and plain and self._lines.holds(tensor):
             return self._lines.field(tensor)
-        return Field.of_words(samples(tensor))
+        if tensor.values.ndim > 1:
+            return Field.of_words(samples(tensor))
+        masks = nulls.masks or (None,) * (lod.n_levels + 1)
+        levels = list(lod.levels)
+        if tensor.marks.is_text:
+            found = Field.of_texts(JSON_TEXT, tensor.values, levels.pop(), masks[-2])
+        elif unit is None:
+            found = Field.of_numbers(tensor.values, masks[-1])
+        else:
+            found = Field.of_units(tensor.values, unit, masks[-1], in_quotes=True)
+        if not levels:
+            return found
+        return _lists(_writer(["", ","]).whole([found], found.size), levels, masks)
+
+
+def _lists(
+    items: tuple[Array, Offsets],
+    levels: Sequence[Offsets],
+    masks: Sequence[Mask | None] | None = None,
+) -> Field:
+    """Return lists of items.
+
+    Args:
+        items: their text, with a comma after each, and its offsets.
+        levels: of the lists, outermost first.
+        masks: which lists of each level are not null.
+    """
+    for level in reversed(range(len(levels))):
+        text, ends = items
+        mask = None if masks is None else masks[level]
+        lists = Field.of_texts(LIST, text, ends[levels[level]], mask, detail=1)
+        if level:
+            items = _writer(["", ","]).whole([lists], lists.size)
+    return lists if levels else Field.of_texts(TEXT, *items, detail=1)
 
 
 def _writer(fixed: Sequence[str]) -> RecordWriter:

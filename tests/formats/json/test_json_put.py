@@ -21,6 +21,7 @@ from lodcli.formats.text import records_native
 from lodcli.formats.text.record_fields import Field
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Decimals, Marks, Times
 from tests.sampling import many
 from tests.strategies import DTYPES, tensors
 
@@ -160,3 +161,26 @@ def test_both_writers_write_the_same_records(
     content = io.read_all(tmp_path / "r.jsonl", nulls="keep")
     fast, exact = both(tmp_path, content, monkeypatch)
     assert fast == exact == wanted.encode()
+
+
+@pytest.mark.parametrize("name", ["jsonl", "bare"])
+def test_both_writers_write_the_same_nulls_and_units_in_lists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    rows: list[Any] = [[[1.5, None], None, []], None, [], [[-2.0]], [[None]]] * 30
+    texts: list[Any] = [["a", None, '"b"'], None, [], ["", "é\n"]] * 30
+    seconds = Marks(unit=Times("timestamp", "s"))
+    times = LoDTensor(np.arange(60), LoD.from_lengths([[3, 0, 1, 2] * 10]), marks=seconds)
+    far = LoDTensor(np.full(4, -(2**60)), LoD.from_lengths([[3, 1]]), marks=seconds)
+    cents = LoDTensor(np.arange(9), LoD.from_lengths([[4, 5]]), marks=Marks(unit=Decimals(5, 2)))
+    halves = LoDTensor(np.arange(9, dtype=np.float16), LoD.from_lengths([[4, 5]]))
+    tensors = [LoDTensor.from_lists(one) for one in (rows, texts)] + [times, far, cents, halves]
+    for tensor, wanted in zip(tensors, [rows, texts, None, None, None, None], strict=True):
+        content = (
+            tensor if name == "bare" else {"x": tensor, "n": LoDTensor(np.arange(len(tensor)))}
+        )
+        fast, exact = both(tmp_path, content, monkeypatch)
+        assert fast == exact
+        if wanted is not None:
+            found = [json.loads(line) for line in fast.splitlines()]
+            assert [one if name == "bare" else one["x"] for one in found] == wanted
