@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Sequence
 from types import ModuleType
 
 from lodcli.formats.core.errors import NotThisFormatError, naming
 from lodcli.formats.storage.inputs import Input, require_path
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.weights.common import SAVE_ARRAYS
-from lodcli.kernels.errors import SelectionError, UnsupportedError
+from lodcli.formats.weights.model_file import write_model
+from lodcli.kernels.errors import OptionError, SelectionError, UnsupportedError
 from lodcli.kernels.platform.files import PathLike
 from lodcli.kernels.rnn.stack.stack import RNNWeights
 from lodcli.kernels.rnn.stack.state_dict import StateDict, is_weight_name
+from lodcli.kernels.rnn.training.classifier import Classifier
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.suggestions import or_near
 
@@ -77,22 +80,43 @@ def read_rnns(path: PathLike) -> StateDict:
 
 @types_explained
 def write_weights(
-    path: PathLike, weights: RNNWeights, *, kind: str | None = None, overwrite: bool = False
+    path: PathLike,
+    weights: RNNWeights | Classifier,
+    *,
+    classes: Sequence[str] = (),
+    kind: str | None = None,
+    overwrite: bool = False,
 ) -> None:
-    """Write the weights of an RNN.
+    """Write the weights of an RNN, or a classifier, as `lod train` does.
 
     Args:
         path: the target.
-        weights: of the RNN.
+        weights: of the RNN; or a classifier, which is safetensors.
+        classes: of a classifier, the name of each class, for `lod run-rnn --emit class`.
         kind: one of KINDS; None: by the file extension.
         overwrite: whether an existing file may be replaced.
 
     Raises:
         UnsupportedError: the kind cannot hold these weights; nothing is written.
         SelectionError: no such kind, or an unknown file extension.
+        OptionError: names for an RNN, or not one for each class.
     """
     require_path(path)
-    module = _module(kind or kind_of_name(path))
+    kind = kind or kind_of_name(path)
+    if isinstance(weights, Classifier):
+        if kind != "safetensors":
+            raise UnsupportedError(
+                f"{os.fspath(path)}: {kind} holds no classifier; write safetensors, or the weights "
+                "of its RNN alone"
+            )
+        if classes and len(classes) != weights.classes:
+            raise OptionError(f"classes: expected {weights.classes} names, found {len(classes)}")
+        about = {"classes": list(classes), "pool": weights.pool}
+        write_model(path, weights.arrays(), about, overwrite=overwrite)
+        return
+    if classes:
+        raise OptionError("classes: the weights of an RNN have none; a Classifier has")
+    module = _module(kind)
     with Output(path, overwrite=overwrite, seekable=True) as output, naming(output.label):
         module.write(weights, output)
 

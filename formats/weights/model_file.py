@@ -10,9 +10,7 @@ from lodcli.formats.storage.outputs import Output
 from lodcli.formats.weights.safetensors_weights import write_entries
 from lodcli.kernels.platform.files import PathLike
 from lodcli.kernels.rnn.stack.state_dict import StateDict
-
-# Key of lod's entry in the file's metadata, which holds only text.
-_KEY = "lod.classifier"
+from lodcli.kernels.rnn.training.classifier import ABOUT
 
 
 def write_model(
@@ -30,7 +28,7 @@ def write_model(
         OSError: it cannot be written.
     """
     with Output(path, overwrite=overwrite) as output:
-        write_entries(arrays, output, {_KEY: json.dumps(about, sort_keys=True)})
+        write_entries(arrays, output, {ABOUT: json.dumps(about, sort_keys=True)})
 
 
 def about_of(entries: StateDict) -> dict[str, Any]:
@@ -43,13 +41,13 @@ def about_of(entries: StateDict) -> dict[str, Any]:
         DamagedFileError: the facts are not a JSON object, or "classes" or "ids" are not words.
     """
     try:
-        about = json.loads(entries.metadata.get(_KEY, "{}"))
+        about = json.loads(entries.metadata.get(ABOUT, "{}"))
     except (ValueError, RecursionError):
         about = None
     if not isinstance(about, dict):
-        raise DamagedFileError(f"metadata {_KEY}: is not a JSON object")
+        raise DamagedFileError(f"metadata {ABOUT}: is not a JSON object")
     for name in ("classes", "ids"):
         words = about.get(name, [])
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-            raise DamagedFileError(f"metadata {_KEY}: {name} are not a list of words")
+            raise DamagedFileError(f"metadata {ABOUT}: {name} are not a list of words")
     return about

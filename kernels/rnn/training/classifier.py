@@ -13,6 +13,7 @@ The names of its arrays are those of a torch module with `rnn = nn.LSTM(..)` (or
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -51,6 +52,8 @@ from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.runtime.summaries import Summarized
 
 RNN_PREFIX = "rnn."
+# Key of the facts about a model, a JSON object, in the metadata of its state dict.
+ABOUT = "lod.classifier"
 POOLS = ("last", "mean")
 
 
@@ -184,7 +187,7 @@ class Classifier(Summarized):
 
 @types_explained
 def classifier_from_arrays(
-    arrays: Mapping[str, Array], cell: str | None = None, pool: str = "last"
+    arrays: Mapping[str, Array], cell: str | None = None, pool: str | None = None
 ) -> Classifier:
     """Return the classifier in a state dict, as `Classifier.arrays` returns it; no copy.
 
@@ -194,7 +197,8 @@ def classifier_from_arrays(
             (V, D) the classifier takes ids; with "standardize.mean" (D,) and "standardize.std" (D,)
             it standardizes rows; with "targets.mean" and "targets.std" (C,) it predicts values.
         cell: one of CELLS; None: see `weights_from_state_dict`.
-        pool: how the states of a sequence are pooled: "last" or "mean".
+        pool: how the states of a sequence are pooled: "last" or "mean". None: as its file says,
+            else "last".
 
     Raises:
         InvalidDataError: an array is missing, or unknown; no such pool.
@@ -216,11 +220,21 @@ def classifier_from_arrays(
         rnn,
         arrays["out.weight"],
         arrays["out.bias"],
-        pool,
+        _pool_of(arrays) if pool is None else pool,
         embedding=arrays.get(EMBEDDING),
         standardization=standardization_in(arrays),
         targets=standardization_in(arrays, TARGETS),
     )
+
+
+def _pool_of(arrays: Mapping[str, Array]) -> str:
+    """Return the pool that the metadata of a state dict names, or else "last"."""
+    about = arrays.metadata.get(ABOUT, "{}") if isinstance(arrays, StateDict) else "{}"
+    try:
+        found: str = json.loads(about).get("pool", "last")
+    except (ValueError, AttributeError, RecursionError):
+        raise InvalidDataError(f"state dict: metadata {ABOUT}: is not a JSON object") from None
+    return found
 
 
 def seeded_classifier(

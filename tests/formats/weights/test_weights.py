@@ -14,9 +14,16 @@ from safetensors.numpy import save_file
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
 from lodcli.formats.weights import KINDS, read_weights, write_weights
 from lodcli.formats.weights.model_file import about_of
-from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, UnsupportedError
+from lodcli.kernels.errors import (
+    InvalidDataError,
+    LodError,
+    OptionError,
+    SelectionError,
+    UnsupportedError,
+)
 from lodcli.kernels.rnn.stack.stack import RNNWeights, seeded_weights
 from lodcli.kernels.rnn.stack.state_dict import StateDict, state_dict, weights_from_state_dict
+from lodcli.kernels.rnn.training.classifier import classifier_from_arrays, seeded_classifier
 from tests.formats.weights.weights_cases import CELLS, PUBLISHED_CELLS, SHAPES, outputs, rnn, rows
 from tests.slow import slow, slow_except
 
@@ -393,3 +400,31 @@ def test_metadata_of_a_model_whose_classes_are_not_words_is_damage(
     save_file({"x": np.zeros(1, np.float32)}, path, metadata=about)
     with pytest.raises(DamagedFileError, match="classes are not a list of words"):
         about_of(read_weights(path))
+
+
+@pytest.mark.parametrize("pool", ["last", "mean"])
+def test_a_classifier_is_written_and_read_with_its_pool(tmp_path: Path, pool: str) -> None:
+    path = tmp_path / "model.safetensors"
+    made = seeded_classifier("gru_paddle", 3, 4, 2, pool=pool, rng=np.random.default_rng(0))
+    write_weights(path, made, classes=("no", "yes"))
+    read = read_weights(path)
+    found = classifier_from_arrays(read)
+    assert (found.pool, found.rnn.cell) == (pool, "gru_paddle")
+    for name, array in made.arrays().items():
+        np.testing.assert_array_equal(found.arrays()[name], array, strict=True)
+    assert about_of(read) == {"classes": ["no", "yes"], "pool": pool}
+    assert classifier_from_arrays(read, pool="last").pool == "last"
+
+
+def test_what_is_no_file_of_a_classifier_is_an_error(tmp_path: Path) -> None:
+    made = seeded_classifier("gru", 3, 4, 2, rng=np.random.default_rng(0))
+    with pytest.raises(UnsupportedError, match="keras holds no classifier"):
+        write_weights(tmp_path / "m.keras", made)
+    with pytest.raises(OptionError, match="classes: expected 2 names, found 1"):
+        write_weights(tmp_path / "m.safetensors", made, classes=["no"])
+    with pytest.raises(OptionError, match="the weights of an RNN have none"):
+        write_weights(tmp_path / "m.safetensors", made.rnn, classes=["no", "yes"])
+    assert not list(tmp_path.iterdir())
+    damaged = StateDict(made.arrays(), metadata={"lod.classifier": "[]"})
+    with pytest.raises(InvalidDataError, match=r"lod\.classifier: is not a JSON object"):
+        classifier_from_arrays(damaged)
