@@ -41,6 +41,8 @@ _NO_DAMAGE = {
     "pyarrow.ipc.write_tensor writes it; save it with numpy.save",
     "whole number of days": "has dates with a time of day ({}); write them as timestamps, in "
     "JavaScript with the type TimestampMillisecond, or choose other columns",
+    "ORC timestamp": "has timestamps outside of the years 1677 to 2262, which lod does not read "
+    "from ORC; write Parquet, or choose other columns with --field",
     "not within the acceptable range": "has times outside of a day ({}); write durations as "
     "numbers, or choose other columns",
 }

@@ -1,4 +1,4 @@
-"""arrow, arrow-stream, parquet: tensors as columns of nested lists, a record an outermost item."""
+"""arrow, arrow-stream, parquet, orc: columns of nested lists, a record an outermost item."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ STREAM_MAGIC = b"\xff\xff\xff\xff"
 PARQUET_MAGIC = b"PAR1"
 # Magic of a Parquet file with an encrypted footer.
 ENCRYPTED_MAGIC = b"PARE"
+ORC_MAGIC = b"ORC"
 MOST_SCHEMA_BYTES = 64 << 20
+_PRINTABLE = frozenset(b"\t\n\r" + bytes(range(32, 127)))
 
 
 class Columns(Format):
@@ -165,3 +167,31 @@ class Parquet(Columns):
         columns, items = arrow_schema(schema, options), dict[str, int]()
         write_parquet(output, columns, record_batches(schema, batches, items), codec)
         self.require_equal(items)
+
+
+class Orc(Columns):
+    """An ORC file, of Hive and Spark; reading only. See ArrowFile.
+
+    Every value may be null. A file is read in a child process, a stripe at a time. Timestamps are
+    read in nanoseconds; one outside of the years 1677 to 2262 is an error.
+    """
+
+    name = "orc"
+    dtypes = frozenset({"bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64"})
+    row_ranks = 0
+    level_names = nulls = structs = attributes = file_attributes = False
+    kept_marks = frozenset()
+    read_only = "write parquet, which holds the same columns"
+    modules = (*Columns.modules, "lodcli.formats.arrow.sizes.orc")
+    # For the time zone of the program that wrote timestamps.
+    descriptors = 1
+    isolated = True
+
+    def sniff(self, head: bytes) -> bool:
+        # The magic number alone may be the beginning of a text.
+        return head.startswith(ORC_MAGIC) and not _PRINTABLE.issuperset(head[:64])
+
+    def _records(self, source: Input) -> tuple[Records, bool]:
+        from lodcli.formats.arrow.sizes.orc import OrcRecords
+
+        return OrcRecords(source), True

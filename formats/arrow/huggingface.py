@@ -167,7 +167,8 @@ def attributes_of(field: pa.Field, path: Sequence[Field], feature: Any) -> dict[
         said |= {EXTENSION: leaf.type.extension_name.encode()}
         said |= {EXTENSION_METADATA: leaf.type.__arrow_ext_serialize__()}
     for key, value in said.items():
-        ours = key == NAMES_KEY or key.startswith(b"PARQUET:")
+        # Spark stores its types in ORC.
+        ours = key == NAMES_KEY or key.startswith((b"PARQUET:", b"spark.sql."))
         if ours or (feature is None and key.startswith(b"ARROW:")):
             continue
         try:

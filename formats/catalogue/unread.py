@@ -63,10 +63,6 @@ _BEGINNINGS = {
     (8, b"DUCK"): Unread(
         "a DuckDB database", "; in DuckDB, COPY TABLE TO 'FILE.parquet' writes a table as Parquet"
     ),
-    (0, b"ORC"): Unread(
-        "an ORC table",
-        "; pyarrow.orc.read_table reads it, pyarrow.parquet.write_table writes Parquet",
-    ),
     (0, b"Obj\x01"): Unread(
         "an Avro file", "; polars.read_avro reads it, and .write_parquet writes Parquet"
     ),

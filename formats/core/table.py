@@ -98,6 +98,7 @@ TABLE = {
         detected=True,
         announced=True,
     ),
+    "orc": Entry("lodcli.formats.arrow.formats", "Orc", (".orc",), detected=True, announced=True),
     "tfrecord": Entry(
         "lodcli.formats.tfrecord.tfrecord",
         "TfRecord",

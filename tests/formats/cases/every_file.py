@@ -33,6 +33,7 @@ FILES: dict[str, tuple[Path | str, dict[str, Any]]] = {
     "arrow": ("t.arrow", {}),
     "arrow-stream": ("t.arrows", {}),
     "parquet": ("t.parquet", {}),
+    "orc": (THEIRS / "spark.orc", {"nulls": "zero"}),
     "tfrecord": ("t.tfrecord", {}),
     "zarr": ("t.zarr", {}),
     "zarr-zip": ("t.zarr.zip", {}),

@@ -33,7 +33,7 @@ OF_VALUES = (
 )
 FORMS = (None, "nested", "packed", "padded", "list", "flat")
 # Without levels of their own in the file, or only read.
-READ = ("nwb", "awkward-hdf5", "hdf5", "csv", "tsv")
+READ = ("nwb", "awkward-hdf5", "hdf5", "csv", "tsv", "orc")
 SEQLENS = (None, ("a",), ("a", "b"), ("data",))
 
 

@@ -163,7 +163,7 @@ def test_a_full_disk_is_told_with_the_size_of_what_was_written(
 ENDINGS = {"megatron": ".idx"}
 
 
-ONLY_READ = ("hdf5", "nwb", "vtkhdf", "hdf5-vlen", "awkward-hdf5")
+ONLY_READ = ("hdf5", "nwb", "vtkhdf", "hdf5-vlen", "awkward-hdf5", "orc")
 
 
 def held(name: str) -> tuple[Schema, list[Batch]]:

@@ -1,4 +1,4 @@
-"""Arrow and Parquet as pyarrow writes them, compressed and encoded in every way; datasets."""
+"""Arrow, Parquet and ORC as pyarrow writes them, compressed and encoded in every way; datasets."""
 
 from __future__ import annotations
 
@@ -75,6 +75,23 @@ for _name, _options in PARQUET.items():
         pq.write_table(_table(), image, row_group_size=3, **options)
         content: bytes = image.getvalue().to_pybytes()
         return Base("parquet", {"good.parquet": content}, "good.parquet", TABLE)
+
+
+for _codec in ("uncompressed", "zlib"):
+
+    @base(f"orc, pyarrow {_codec}")
+    def orc(codec: str = _codec) -> Base:
+        import pyarrow as pa
+        from pyarrow.orc import write_table
+
+        whole = _table().drop_columns(["pair", "deep"])  # no fixed sizes, no unsigned numbers
+        whole = whole.append_column("deep", pa.array(DEEP, pa.list_(pa.list_(pa.int16()))))
+        image = pa.BufferOutputStream()
+        write_table(whole, image, compression=codec)
+        content: bytes = image.getvalue().to_pybytes()
+        parts = {name: TABLE[name] for name in ("flat", "text", "flag")}
+        deep = ragged(DEEP, 2, "int16")
+        return Base("orc", {"good.orc": content}, "good.orc", {**parts, "deep": deep})
 
 
 @base("datasets, Hugging Face")

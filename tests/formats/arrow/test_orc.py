@@ -1,0 +1,132 @@
+"""ORC files of Spark and of pyarrow, against pyarrow."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import orc
+
+import lodcli
+from lodcli import LoDTensor
+from lodcli.errors import DamagedFileError, LodError, UnsupportedError
+from lodcli.formats.core.options import ReadOptions
+
+THEIRS = Path(__file__).parents[1] / "theirs"
+SPARK = THEIRS / "spark.orc"
+
+
+def lists(path: Path, **options: Any) -> dict[str, Any]:
+    found = lodcli.read_all(path, options=ReadOptions(**options))
+    return {name: item.to_list() for name, item in found.items() if isinstance(item, LoDTensor)}
+
+
+def many_stripes(path: Path, rows: int) -> pa.Table:
+    """Write records in several stripes."""
+    generator = np.random.default_rng(1)
+    lengths = generator.integers(0, 5, rows)
+    items = pa.array(generator.normal(size=lengths.sum()))
+    offsets = np.concatenate([[0], lengths.cumsum()]).astype(np.int32)
+    found = pa.table({
+        "n": np.arange(rows),
+        "x": pa.ListArray.from_arrays(offsets, items),
+        "s": [f"word {row % 7}" for row in range(rows)],
+    })  # fmt: skip
+    orc.write_table(found, path, stripe_size=100_000, compression="zlib")
+    assert orc.ORCFile(path).nstripes > 2
+    return found
+
+
+def test_a_table_of_spark_is_read() -> None:
+    rows = orc.read_table(SPARK).to_pylist()
+    found = lists(SPARK)
+    assert found["ids"] == [[1, 2], None, []]
+    assert found["word"] == ["a", None, "é"]
+    assert found["counts.key"] == [["k"], None, []]
+    assert found["counts.value"] == [[1], None, []]
+    assert found["parts.name"] == [["u"], None, []]
+    assert found["parts.size"] == [[1.5], None, []]
+    for name in ("price", "day", "good"):
+        assert found[name] == [row[name] for row in rows]
+    with lodcli.open(SPARK) as file:
+        # Not the types that Spark stores with each column.
+        assert all(not spec.marks.attributes for spec in file.schema)
+
+
+def test_times_that_may_be_wrong_are_errors() -> None:
+    path = THEIRS / "spark_times.orc"
+    found = lodcli.read_all(path, options=ReadOptions(field=("t",)))["t"]
+    assert isinstance(found, LoDTensor)
+    # In the time zone of its writer, Europe/Oslo.
+    assert found.data.astype("M8[ns]").astype(str).tolist() == ["2024-07-02T03:04:05.123456000"]
+    with pytest.raises(UnsupportedError, match="timestamps outside of the years 1677 to 2262"):
+        lists(path, field=("far",))
+    with pytest.raises(UnsupportedError, match="column 'old': has dates before 1582-10-15, whose"):
+        lists(path, field=("old",))
+
+
+def test_stripes_are_one_after_another(tmp_path: Path) -> None:
+    path = tmp_path / "t.orc"
+    table = many_stripes(path, 30_000)
+    found = lists(path)
+    for name in ("n", "x", "s"):
+        assert found[name] == table[name].to_pylist()
+    with lodcli.open(path) as file:
+        for row in (0, 29_999, 12_345, 1):
+            assert file["x"][row].data.tolist() == table["x"][row].as_py()
+        assert file["s"][20_000:20_003].to_list() == table["s"][20_000:20_003].to_pylist()
+
+
+def test_a_name_with_a_point_is_that_of_a_column(tmp_path: Path) -> None:
+    path = tmp_path / "t.orc"
+    orc.write_table(pa.table({"a.b": [1, 2], "c": [3, 4], "a": ["x", None]}), path)
+    assert lists(path) == {"a.b": [1, 2], "c": [3, 4], "a": ["x", None]}
+    assert lists(path, field=("a.b", "c")) == {"a.b": [1, 2], "c": [3, 4]}
+
+
+def test_a_table_without_records_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "t.orc"
+    orc.write_table(pa.table({"x": pa.array([], pa.list_(pa.int32()))}), path)
+    assert lists(path) == {"x": []}
+
+
+def test_an_unknown_type_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "t.orc"
+    kinds = pa.array([0, 1], pa.int8())
+    union = pa.UnionArray.from_sparse(kinds, [pa.array([1, 2]), pa.array(["a", "b"])])
+    orc.write_table(pa.table({"u": union, "n": [1, 2]}), path)
+    with pytest.raises(UnsupportedError, match=r"column 'u': no tensor holds the Arrow type"):
+        lists(path)
+    assert lists(path, skip_unsupported=True) == {"n": [1, 2]}
+
+
+def test_a_text_that_begins_like_it_is_no_table(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("ORC,n\nx,1\n")
+    assert lists(path) == {"ORC": ["x"], "n": [1]}
+
+
+@pytest.mark.parametrize("cut", [10, 600, 1312])
+def test_a_truncated_table_is_damaged(cut: int, tmp_path: Path) -> None:
+    path = tmp_path / "t.orc"
+    path.write_bytes(SPARK.read_bytes()[:cut])
+    with pytest.raises(DamagedFileError):
+        lists(path)
+
+
+@pytest.mark.slow
+def test_altered_bytes_crash_only_the_child(tmp_path: Path) -> None:
+    path, whole = tmp_path / "t.orc", SPARK.read_bytes()
+    generator = random.Random(1)
+    for _ in range(100):
+        content = bytearray(whole)
+        content[generator.randrange(len(content))] = generator.randrange(256)
+        path.write_bytes(content)
+        try:
+            lists(path)
+        except LodError:
+            continue
