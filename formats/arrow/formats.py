@@ -25,7 +25,7 @@ PARQUET_MAGIC = b"PAR1"
 ENCRYPTED_MAGIC = b"PARE"
 ORC_MAGIC = b"ORC"
 MOST_SCHEMA_BYTES = 64 << 20
-_PRINTABLE = frozenset(b"\t\n\r" + bytes(range(32, 127)))
+_CONTROLS = frozenset(range(32)) - frozenset(b"\t\n\r")
 
 
 class Columns(Format):
@@ -189,7 +189,7 @@ class Orc(Columns):
 
     def sniff(self, head: bytes) -> bool:
         # The magic number alone may be the beginning of a text.
-        return head.startswith(ORC_MAGIC) and not _PRINTABLE.issuperset(head[:64])
+        return head.startswith(ORC_MAGIC) and not _CONTROLS.isdisjoint(head[:64])
 
     def _records(self, source: Input) -> tuple[Records, bool]:
         from lodcli.formats.arrow.sizes.orc import OrcRecords
