@@ -69,8 +69,13 @@ class Picked(NamedTuple):
             raise SelectionError(f"the axes of a row {data.shape[1:]}: {error}") from None
 
 
-def picked(lod: LoD, shape: tuple[int, ...], key: Any) -> Picked:
+def picked(lod: LoD, shape: tuple[int, ...], key: Any, *, setting: bool = False) -> Picked:
     """Resolve a key for rows of this shape, (N, ...), under an index.
+
+    Args:
+        lod, shape: of a tensor.
+        key: see there.
+        setting: whether a tensor of booleans may pick single values of rows, to set them.
 
     Raises:
         SelectionError: no such item or level, or a part of the wrong type.
@@ -78,7 +83,7 @@ def picked(lod: LoD, shape: tuple[int, ...], key: Any) -> Picked:
     """
     first, parts, features = _split_key(lod, shape, key)
     if not features and len(parts) == 1 and hasattr(parts[0], "lod"):
-        return _by_tensor(lod, shape[0], parts[0], first)
+        return _by_tensor(lod, shape, parts[0], first, setting)
     depth = len(lod.levels) - first + 1
     if _is_branch(parts):
         found = select(lod, shape[0], parts, first)
@@ -341,20 +346,27 @@ def _refuse(lod: LoD, depth: int, number: int, group: int, counts: Offsets) -> N
     )
 
 
-def _by_tensor(lod: LoD, rows: int, key: Any, first: int) -> Picked:
+def _by_tensor(lod: LoD, shape: tuple[int, ...], key: Any, first: int, setting: bool) -> Picked:
     """Resolve a tensor as key: its booleans or positions select separately in each sequence."""
     depth, values = key.lod.n_levels, key.data
     if is_on_device(values):  # the index that they select is computed in main memory
         from lodcli.kernels.runtime.devices import moved
 
         values = moved(values, "cpu")
+    if not first and values.dtype.kind == "b" and values.ndim > 1 and setting:
+        if values.shape != shape:
+            raise ShapeMismatchError(f"key: {values.shape} booleans for values of shape {shape}")
+        if depth:
+            _require_alike(lod, key.lod, depth)
+        return Picked(lod, values)
     if first or values.ndim != 1 or values.dtype.kind not in "iub":
         raise SelectionError(
             "a tensor in a key holds booleans or positions, one-dimensional, from the outermost "
-            f"level on; found {values.ndim} dimensions of {values.dtype}"
+            f"level on; found {values.ndim} dimensions of {values.dtype}; np.where chooses among "
+            "the values of rows"
         )
     if not depth:
-        return picked(lod, (rows,), values)
+        return picked(lod, shape[:1], values)
     if depth > lod.n_levels:
         raise ShapeMismatchError(f"key: {depth} levels, more than the {lod.n_levels} there are")
     mask = values.dtype.kind == "b"

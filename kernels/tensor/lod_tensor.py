@@ -422,7 +422,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         """Set the rows that a key picks, in the memory of this tensor.
 
         Args:
-            key: as in `tensor[key]`.
+            key: as in `tensor[key]`; a tensor of booleans may also pick values within rows.
             value: an array that broadcasts to the rows; a tensor or nested lists of those levels.
 
         Raises:
@@ -434,7 +434,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         [[9, 1, 2], [9], [9, 5]]
         """
         self.refuse_nulls("setting rows")
-        found = picked(self._lod, self._data.shape, key)
+        found = picked(self._lod, self._data.shape, key, setting=True)
         axes = self._data.ndim - sum(type(part) is int for part in found.features)
         dtype = self.dtype if self._marks.unit is None else None
         value = self._of_nested(value, found.lod.n_levels, axes, dtype)

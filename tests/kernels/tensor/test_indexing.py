@@ -246,6 +246,24 @@ def test_setting_changes_what_getting_gives(lod: LoD, data: st.DataObject) -> No
     np.testing.assert_array_equal(tensor.data == -1, np.isin(before.data, numbers))
 
 
+def test_booleans_of_the_shape_of_rows_set_single_values() -> None:
+    rows = np.array([[1.0, np.nan], [-3, 4], [np.nan, 6]])
+    wide = LoDTensor(rows.copy(), [[2, 0, 1]])
+    wide[np.isnan(wide)] = 0
+    wide[wide < 0] = [9]
+    assert wide.to_list() == [[[1, 0], [9, 4]], [], [[0, 6]]]
+    wide[LoDTensor(np.isnan(rows))] = [7, 8]  # without levels, as NumPy
+    assert wide.data.tolist() == [[1, 7], [9, 4], [8, 6]]
+    with pytest.raises(ShapeMismatchError, match="level 0"):
+        wide[LoDTensor(np.isnan(rows), [[3]])] = 0
+    with pytest.raises(ShapeMismatchError, match=r"\(3, 1\) booleans for values of shape \(3, 2\)"):
+        wide[LoDTensor(np.isnan(rows[:, :1]), wide.lod)] = 0
+    with pytest.raises(ShapeMismatchError, match="cannot assign 3 input values"):
+        wide[LoDTensor(np.isnan(rows), wide.lod)] = [1, 2, 3]
+    with pytest.raises(SelectionError, match=r"np\.where chooses among the values of rows"):
+        wide[wide > 0]
+
+
 def test_nested_lists_are_set_where_their_sequences_fit() -> None:
     words = LoDTensor(np.arange(6, dtype=np.uint8), [[2, 1], [3, 1, 2]])
     words[:] = [[[7, 8, 9], [6]], [[5, 4]]]
