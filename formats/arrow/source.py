@@ -484,11 +484,11 @@ def _cut(tensors: Tensors, limit_bytes: int) -> Iterator[Batch]:
     sizes = [tensor.values[:1].nbytes for tensor in tensors.values()]
     ends = [_record_ends(tensor) for tensor in tensors.values()]
     for start, stop in cuts(ends, sizes, limit_bytes):
-        if stop - start == ends[0].size - 1:
+        if stop - start == len(ends[0]) - 1:
             yield tensors
             return
         yield part(tensors, start, stop)
 
 
-def _record_ends(tensor: LoDTensor) -> Offsets:
-    return tensor.lod.absolute(0) if tensor.lod.n_levels else np.arange(tensor.rows + 1)
+def _record_ends(tensor: LoDTensor) -> Offsets | range:
+    return tensor.lod.absolute(0) if tensor.lod.n_levels else range(tensor.rows + 1)

@@ -50,7 +50,10 @@ class Reader:
             kind = head & 15
             number = number + (head >> 4) if head >> 4 else self._zigzag()
             wanted = fields.get(number)
-            if wanted is BOOL and kind in (_TRUE, _FALSE):
+            if wanted is None:
+                if kind not in (_TRUE, _FALSE):
+                    self._skip(kind, depth)
+            elif wanted is BOOL and kind in (_TRUE, _FALSE):
                 found[number] = kind == _TRUE
             elif isinstance(wanted, int) and kind == wanted:
                 found[number] = self._binary() if kind == BINARY else self._zigzag()
@@ -80,7 +83,7 @@ class Reader:
         elif kind == _DOUBLE:
             self.at += 8
         elif kind == BINARY:
-            self._binary()
+            self._past_binary()
         elif kind in (_LIST, _SET):
             inner, count = self._list()
             for _ in range(count):
@@ -99,18 +102,27 @@ class Reader:
             raise ThriftError("ends early")
 
     def _binary(self) -> bytes:
+        start = self._past_binary()
+        return bytes(self._data[start : self.at])
+
+    def _past_binary(self) -> int:
+        """Move past the bytes of a text, and return where they begin."""
         size = self._varint()
-        if size > len(self._data) - self.at:
+        start = self.at
+        if size > len(self._data) - start:
             raise ThriftError("ends early")
-        self.at += size
-        return bytes(self._data[self.at - size : self.at])
+        self.at = start + size
+        return start
 
     def _zigzag(self) -> int:
         value = self._varint()
         return (value >> 1) ^ -(value & 1)
 
     def _varint(self) -> int:
-        value = shift = 0
+        byte = self._byte()
+        if byte < 128:  # most numbers are small
+            return byte
+        value, shift = byte & 127, 7
         while True:
             byte = self._byte()
             value |= (byte & 127) << shift
@@ -121,10 +133,13 @@ class Reader:
                 raise ThriftError("a number of too many bytes")
 
     def _byte(self) -> int:
-        if self.at >= len(self._data):
-            raise ThriftError("ends early")
-        self.at += 1
-        return self._data[self.at - 1]
+        at = self.at
+        try:
+            byte = self._data[at]
+        except IndexError:
+            raise ThriftError("ends early") from None
+        self.at = at + 1
+        return byte
 
 
 def _deeper(depth: int) -> int:
