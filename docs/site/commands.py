@@ -8,8 +8,8 @@ import click
 
 from lodcli.commands import GROUPS, TABLE
 from lodcli.manual.pages import EXITS, commands_below, examples_of
+from lodcli.shell.command import grouped
 from lodcli.shell.group import CONTEXT, group
-from lodcli.shell.options import grouped
 
 _FOLDER = "docs/commands"
 

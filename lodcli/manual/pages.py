@@ -16,8 +16,8 @@ from lodcli.commands import GROUPS, TABLE
 from lodcli.kernels.ops.registry import OPS
 from lodcli.kernels.platform.environment import VARIABLES
 from lodcli.manual.roff import definitions, escaped, literal, prose, section
+from lodcli.shell.command import OWN, grouped
 from lodcli.shell.group import CONTEXT, group
-from lodcli.shell.options import OWN, grouped
 
 _EXAMPLES = re.compile(r"\n\s*\x08\n\s*Examples:\n((?:.+\n?)+)")
 EXITS = (

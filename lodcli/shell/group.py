@@ -96,7 +96,7 @@ def _restore_help(command: click.Command) -> None:
 
 def _show_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
-        from lodcli.shell.versions import version_text
+        from lodcli.commands.about.versions import version_text
 
         click.echo(version_text())
         ctx.exit()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 import math
 import os
 import re
 from collections.abc import Callable, Iterable
 from shlex import quote
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -20,6 +19,8 @@ from lodcli.formats.core.table import TABLE
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.runtime.memory_budget import default_budget, memory_budget, within_budget
 from lodcli.kernels.runtime.precision import PRECISIONS, Precision
+from lodcli.shell.command import CODECS
+from lodcli.shell.command import Command as Command
 from lodcli.shell.limits import NAMES as NAMES
 from lodcli.shell.limits import guarded
 from lodcli.shell.messages import as_json as as_json
@@ -33,124 +34,8 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 FORMATS = tuple(TABLE)
-CODECS = ("deflate", "lz4", "zstd")
-# A word after --compress that looks like a codec is an unknown codec, not a file.
-_OTHER_CODECS = (
-    *("blosc", "brotli", "bz2", "bzip2", "gz", "gzip", "lzf", "lzma", "none", "snappy", "szip"),
-    *("xz", "zlib", "zstandard"),
-)
 MOST_JOBS = 1024
 COUNT = click.IntRange(min=1)
-# Of the names of options in help, as in click.
-_NAME_COLUMNS = 30
-_NEGATIVE = re.compile(r"-[0-9][0-9,:+-]*")
-
-
-# Titles of the groups of options in help, in man pages and on the site.
-OWN = "Options"
-_GROUP_TITLES = {
-    flag: title
-    for title, flags in {
-        "Output": "--output --write --html --to --compress --force --strict",
-        "Input": "--from --memory --max-bytes --isolate --skip-unsupported --nulls --separator --decimal-comma "
-        "--encoding --text-columns",
-        "Messages": "--json --quiet --verbose --color --help",
-    }.items()
-    for flag in flags.split()
-}
-
-
-class Command(click.Command):
-    """A command whose arguments may begin with -, as in `lod slice -::ids -1`."""
-
-    # Arguments that begin with - and are no options.
-    negative: ClassVar[re.Pattern[str]] = _NEGATIVE
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        before = args[: args.index("--")] if "--" in args else args
-        # Hidden from click's option parser by a character that no argument can have.
-        hidden = [f"\0{arg}" if self._is_value(arg) else arg for arg in before]
-        allowed, ctx.allow_extra_args = ctx.allow_extra_args, True
-        rest = super().parse_args(ctx, [*_with_codecs(hidden), *args[len(before) :]])
-        ctx.allow_extra_args = allowed
-        if rest and not allowed and not ctx.resilient_parsing:
-            from lodcli.formats.core.names import listing
-
-            # click lists all, and a pattern of the shell may have thousands of files.
-            several = "s"[: len(rest) > 1]
-            hint = self.misplaced(args)
-            ctx.fail(f"got unexpected extra argument{several} ({listing(rest)}){hint}")
-        return rest
-
-    def misplaced(self, args: list[str]) -> str:
-        """Return a hint on an extra argument: a number, of a command that takes it after -n."""
-        if any("-n" in parameter.opts for parameter in self.params):
-            for before, arg in itertools.pairwise(["", *args]):
-                if re.fullmatch(r"-?[0-9]{1,18}", arg) and before not in ("-n", "--items"):
-                    return f"; the number of items goes after -n: -n {arg.removeprefix('-')}"
-        return ""
-
-    def _is_value(self, arg: str) -> bool:
-        return arg.startswith("-::") or self.negative.fullmatch(arg) is not None
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        groups = grouped(self, ctx)
-        # The same width in all groups; a longer name has a line to itself.
-        longest = min(_NAME_COLUMNS, max(len(name) for one in groups.values() for name, _ in one))
-        for title, records in groups.items():
-            with formatter.section(title):
-                formatter.write_dl(
-                    [(name.ljust(longest), text) for name, text in records], _NAME_COLUMNS
-                )
-
-    def make_parser(self, ctx: click.Context) -> Any:
-        parser = super().make_parser(ctx)
-        parse = parser.parse_args
-
-        def parse_args(args: list[str]) -> Any:
-            return _unhidden(parse(args))
-
-        parser.parse_args = parse_args  # type: ignore[method-assign]
-        return parser
-
-
-def grouped(command: click.Command, context: click.Context) -> dict[str, list[tuple[str, str]]]:
-    """Return the options of a command with their help, by the title of their group.
-
-    A command that reads no file has one group.
-    """
-    options = [one for one in command.get_params(context) if isinstance(one, click.Option)]
-    several = any("--from" in option.opts for option in options)
-    groups: dict[str, list[tuple[str, str]]] = {
-        OWN: [],
-        **{one: [] for one in _GROUP_TITLES.values()},
-    }
-    for option in options:
-        record = option.get_help_record(context)
-        if record is not None:
-            title = next(
-                (_GROUP_TITLES[flag] for flag in option.opts if flag in _GROUP_TITLES), OWN
-            )
-            groups[title if several else OWN].append(record)
-    return {title: records for title, records in groups.items() if records}
-
-
-def _unhidden(parsed: Any) -> Any:
-    """Return the result of a parser, with the arguments that were hidden from it restored."""
-    if isinstance(parsed, str):
-        return parsed.removeprefix("\0")
-    if isinstance(parsed, dict):
-        return {name: _unhidden(value) for name, value in parsed.items()}
-    return type(parsed)(map(_unhidden, parsed)) if isinstance(parsed, list | tuple) else parsed
-
-
-def _with_codecs(args: list[str]) -> list[str]:
-    """Return the arguments with a bare --compress given its default codec."""
-    result = []
-    for arg, following in itertools.zip_longest(args, args[1:]):
-        bare = arg == "--compress" and following not in (*CODECS, *_OTHER_CODECS)
-        result.append("--compress=deflate" if bare else arg)
-    return result
 
 
 class _Level(click.ParamType[int | str]):

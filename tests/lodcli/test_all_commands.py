@@ -10,8 +10,8 @@ import click
 import pytest
 
 from lodcli.manual.pages import pages
+from lodcli.shell.command import grouped
 from lodcli.shell.group import CONTEXT, group
-from lodcli.shell.options import grouped
 from tests.lodcli.conftest import Lod
 
 

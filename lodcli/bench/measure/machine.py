@@ -6,10 +6,10 @@ import os
 import platform
 from typing import Any
 
+from lodcli.commands.about.versions import installed_version
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.native.load import is_shipped
 from lodcli.kernels.platform.machine import available_bytes, cpu_name, memory_bytes, usable_cores
-from lodcli.shell.versions import installed_version
 
 OURS_STANDS_ON = ("numpy", "numba", "h5py")
 
