@@ -28,4 +28,13 @@ def _homes() -> dict[str, Home]:
 
 
 __all__ = sorted(_NAMES)
-__getattr__, __dir__ = lazy_names(__name__, _homes)
+_get, __dir__ = lazy_names(__name__, _homes)
+
+
+def __getattr__(name: str) -> object:
+    if name in OPS and not OPS[name].tracked:
+        raise AttributeError(
+            f"module 'lodcli.torch' has no attribute {name!r}: it has the ops with a gradient; "
+            f"lodcli.ops.{name} takes LoDTensors"
+        )
+    return _get(name)
