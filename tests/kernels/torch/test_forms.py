@@ -79,7 +79,5 @@ def test_a_list_of_lod_tensors_and_others_is_an_error(form: str) -> None:
 
 
 def test_an_op_without_a_gradient_is_found_elsewhere() -> None:
-    with pytest.raises(
-        AttributeError, match=r"attribute 'unique': .*; lodcli\.ops\.unique takes"
-    ):
+    with pytest.raises(AttributeError, match=r"attribute 'unique': .*; lodcli\.ops\.unique takes"):
         ours.unique  # noqa: B018
