@@ -21,7 +21,7 @@ from lodcli.formats.container.types import numpy_type
 from lodcli.kernels.platform import files
 
 # Parsing fewer datasets one by one takes less time.
-MANY = 200
+MANY = 100
 # Parts that are compared at a time, so that memory does not hold all of a large file.
 _AT_ONCE = 1 << 15
 # Structures at most this far apart are read together, and at most this many bytes at a time.
