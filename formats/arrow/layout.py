@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -154,7 +155,7 @@ class _Reading:
     """Converts fields to nodes; see node_of."""
 
     def __init__(self, chosen: tuple[str, ...] | None, left_out: LeftOut, words: Words) -> None:
-        self._chosen = chosen
+        self._chosen = None if chosen is None else frozenset(chosen)
         self._words = words
         self._left_out = left_out
 
@@ -223,7 +224,7 @@ class _Reading:
         return Record(name, tuple(fields), required, told) if fields or told else None
 
     def _is_chosen(self, name: str) -> bool:
-        return self._chosen is None or any(is_within(name, one) for one in self._chosen)
+        return self._chosen is None or not self._chosen.isdisjoint(_around(name))
 
 
 def item_field(kind: pa.DataType) -> pa.Field | None:
@@ -403,19 +404,26 @@ def check_chosen(schema: pa.Schema, chosen: tuple[str, ...] | None) -> None:
     """Raise an error if there are no columns, or a chosen one is missing or chosen twice."""
     if not schema.names:
         raise InvalidDataError("has no columns")
+    known_parts = _parts(schema) if chosen else set[str]()
     for one in chosen or ():
-        if not any(_reaches(field, one) for field in schema):
+        if one not in known_parts:
             known = there_are(map(name_of, schema.names), one)
             raise SelectionError(f"no column {shown(one)}; {known}")
     if chosen is not None and len(set(chosen)) < len(chosen):
         raise SelectionError(f"a column is chosen twice: {', '.join(chosen)}")
 
 
-def _reaches(field: pa.Field, wanted: str) -> bool:
-    """Return whether there is a part of this name, even if no tensor can hold it."""
+def _parts(schema: pa.Schema) -> set[str]:
+    """Return the names of all parts of the columns, also of those that no tensor can hold."""
     left_out: LeftOut = {}
-    found = node_of(field, (wanted,), left_out)
-    return found is not None or any(is_within(name, wanted) for name in left_out)
+    nodes = [node_of(field, None, left_out) for field in schema]
+    found = [place.leaf.name for node in nodes if node is not None for place in places(node)]
+    return {one for name in (*found, *left_out) for one in _around(name)}
+
+
+def _around(name: str) -> Iterator[str]:
+    """Return the names of the parts of a column that a part is inside, and its own."""
+    return accumulate(name.split("."), "{}.{}".format)
 
 
 def is_within(name: str, other: str) -> bool:

@@ -17,6 +17,7 @@ from lodcli.formats.core.batching import groups, regrouped
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.format import BATCH_BYTES, Source, named_batches
 from lodcli.formats.core.marks import tensor_of
+from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Batch, Item, StoredArray, TensorSpec, find
 from lodcli.formats.core.schema import tensor_of as steps_of
 from lodcli.formats.storage.inputs import Input
@@ -187,7 +188,7 @@ class _Content:
         names = set(present)
         for group in together.values():
             if not names.issuperset(group):
-                raise DamagedFileError(f"{frame}: {', '.join(group)} must come together")
+                raise DamagedFileError(f"{frame}: {listing(group)} must come together")
         return counts
 
     def _note(self, counts: _Counts, number: int, values: Iterator[int], frame: Frame) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema, TensorSpec
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.tensor.marks import Field
@@ -51,7 +52,7 @@ class Node:
         if self.spec is not None:
             return self.name
         lists = "[]" * (self.inner - self.level)
-        return f"{self.name}{lists}{{{', '.join(map(str, self.fields))}}}"
+        return f"{self.name}{lists}{{{listing(map(str, self.fields))}}}"
 
 
 def path_of(spec: TensorSpec) -> tuple[Field, ...]:

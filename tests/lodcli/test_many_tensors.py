@@ -86,6 +86,29 @@ def test_whether_names_are_in_an_open_file_is_found_in_linear_work(files: dict[i
     assert most - more < 2.05 * (more - few)
 
 
+def test_chosen_columns_are_found_in_linear_work(files: dict[int, Path]) -> None:
+    def ask(count: int) -> int:
+        names = [f"x{n}" for n in range(count)]
+
+        def open_them() -> None:
+            with lodcli.open(f"{files[count]}.parquet", columns=names) as file:
+                assert list(file) == names
+
+        return lines_of(open_them)
+
+    ask(20)  # imports what it needs
+    few, more, most = map(ask, (150, 300, 600))
+    assert most - more < 2.05 * (more - few)
+
+
+def test_a_dry_run_names_some_of_many_tensors(tmp_path: Path, lod: Lod) -> None:
+    tensors = {f"x{n}": LoDTensor(np.zeros(2, np.int8)) for n in range(150)}
+    lodcli.write(tmp_path / "t.lod.h5", tensors)
+    done = lod("convert", str(tmp_path / "t.lod.h5"), str(tmp_path / "t.csv"), "--dry-run")
+    assert "lost: dtypes: int8 of x0, int8 of x1" in done.stdout
+    assert done.stdout.endswith("int8 of x19 and 130 more\n")
+
+
 def test_batches_of_one_tensor_each_are_joined_in_linear_work() -> None:
     def join(count: int) -> None:
         tensors = {f"x{n}": LoDTensor(np.zeros(0)) for n in range(count)}

@@ -8,6 +8,7 @@ from typing import NoReturn
 import click
 
 from lodcli.formats.core import io
+from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Batch, Schema
 from lodcli.shell import output
 from lodcli.shell.failures import UNSUPPORTED
@@ -25,7 +26,7 @@ def show_plan(target: Target, schema: Schema, batches: Iterable[Batch]) -> NoRet
         output.as_json({"format": plan.format_name, "refused": [*plan.refused], "lost": lost})
     else:
         lines = [f"refused: {reason}" for reason in plan.refused]
-        lines += [f"lost: {one.what}: {', '.join(one.lost)}" for one in plan.lost]
+        lines += [f"lost: {one.what}: {listing(one.lost)}" for one in plan.lost]
         lines = lines or [f"{plan.format_name} keeps everything"]
         output.text("\n".join(map(printable, lines)))
     refused = plan.refused or (target.strict and plan.lost)

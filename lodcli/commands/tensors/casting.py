@@ -15,6 +15,7 @@ import numpy as np
 from lodcli.expressions.hints import as_written
 from lodcli.formats.core.errors import naming_file, naming_os
 from lodcli.formats.core.format import Source
+from lodcli.formats.core.names import repeated
 from lodcli.formats.core.options import read_options
 from lodcli.formats.core.schema import Schema, find
 from lodcli.formats.items.indexed_copy import indexed
@@ -164,8 +165,6 @@ def _dtypes(schema: Schema, texts: Sequence[str]) -> dict[str, np.dtype[Any]]:
 
 def _check_once(texts: Sequence[str]) -> None:
     """Raise click.UsageError if a tensor is named twice."""
-    names = [text.rpartition("=")[0] for text in texts]
-    for name in names:
-        if names.count(name) > 1:
-            what = name or "all tensors"
-            raise click.UsageError(f"several dtypes for {what}; write TENSOR=DTYPE once for each")
+    for name in repeated(text.rpartition("=")[0] for text in texts):
+        what = name or "all tensors"
+        raise click.UsageError(f"several dtypes for {what}; write TENSOR=DTYPE once for each")
