@@ -12,7 +12,6 @@ from typing import Any, Literal, Unpack, get_args
 import numpy as np
 import torch
 
-from lodcli.formats.core.arguments import naming_arguments
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.io import OpenFile, open_file
 from lodcli.formats.core.limits import Limits
@@ -22,6 +21,7 @@ from lodcli.formats.items.indexed_copy import in_place, indexed, options_in_orde
 from lodcli.formats.items.items import Items
 from lodcli.formats.items.sharing import Shared, sharing, with_equal_levels
 from lodcli.formats.items.taking import taken
+from lodcli.formats.loading.arguments import naming_arguments
 from lodcli.formats.loading.handing_torch import in_worker, ready_to_hand
 from lodcli.formats.remote.urls import shown
 from lodcli.formats.storage.inputs import absolute

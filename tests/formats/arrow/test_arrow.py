@@ -133,7 +133,7 @@ def test_what_later_differs_is_not_shared_or_named(suffix: str, tmp_path: Path) 
     table = pa.table({"a": [*many, [1, 2], [1]], "b": [*many, [1], [1, 2]]})
     path = written_by_pyarrow(tmp_path / f"t{suffix}", table, records=3000)
     if suffix == ".parquet":
-        with pytest.raises(InvalidDataError, match=r"before record 3000, but .*\(--field b\)"):
+        with pytest.raises(InvalidDataError, match=r"before record 3000, but .*\(field=.b.\)"):
             content(path)
     else:
         found = content(path)

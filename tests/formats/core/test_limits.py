@@ -66,7 +66,7 @@ def test_what_fits_exactly_is_read(path: Path) -> None:
 
 
 def test_one_byte_less_is_refused(path: Path) -> None:
-    with pytest.raises(TooLargeError, match=rf"{path.name}: .* at most {TOTAL - 1} .*--max-bytes"):
+    with pytest.raises(TooLargeError, match=rf"{path.name}: .* at most {TOTAL - 1} .*limits="):
         _read(path, TOTAL - 1)
 
 

@@ -286,7 +286,7 @@ def test_fields_after_the_first_lines_are_those_of_the_first(tmp_path: Path) -> 
     with pytest.raises(InvalidDataError, match=r"line 10: field 's': an object has a field 'y'"):
         rows_of(source)
     source = put(tmp_path / "b.jsonl", [*long, {"s": {}}])
-    with pytest.raises(InvalidDataError, match=r"line 10: .*no field 'x'; --nulls keep reads"):
+    with pytest.raises(InvalidDataError, match=r"line 10: .*no field 'x'; nulls='keep' reads"):
         rows_of(source)
     assert rows_of(converted(source, "lod.h5", nulls="keep"))[9] == {"s": {"x": None}}
 

@@ -166,36 +166,36 @@ def test_values_none_of_which_is_finite_are_floats(values: list[float], tmp_path
         (b"k,v\n# in m\na,1\n", "line 2: .* 1 field; .*; if this is a comment, take it out"),
         (
             b"k,v\n" + b"a,1\n" * 20_000 + b"a,2.5\n",
-            r"line 20002, column 'v': expected a whole number .*--dtype float64",
+            r"line 20002, column 'v': expected a whole number .*dtype='float64'",
         ),
         (b"k,v\na,1\na,nan\n", "line 3, column 'v': expected a whole number"),
         (
             b"k,v\n" + b"a,1\n" * 20_000 + b"a,\n",
-            "line 20002, column 'v': expected a whole number .*found ''; .*--nulls keep",
+            "line 20002, column 'v': expected a whole number .*found ''; .*nulls='keep'",
         ),
         (b"k,v\na,1.5\na,x\n", "line 3, column 'v': expected a number .*found 'x'"),
         (b'k,v\na,1\na,"2,5"\n', "line 3, column 'v': .*found '2,5'; write numbers as 1234.5"),
         (b"k,v\na,1\na,1_0\n", "line 3, column 'v': .*found '1_0'"),
         (b"k,v\na,1\na,9223372036854775808\n", "line 3, column 'v': expected a whole number"),
-        (b"k,v\na,1\n\xff,2\n", "line 3: is not UTF-8 .*--encoding"),
-        (b"k,v\na,1\na\0,2\n", "line 3: holds NUL.*then give --encoding utf-16"),
+        (b"k,v\na,1\n\xff,2\n", "line 3: is not UTF-8 .*encoding="),
+        (b"k,v\na,1\na\0,2\n", "line 3: holds NUL.*then give encoding='utf-16'"),
         (b'"a","b"\n"x",1,2\n', "2: expected 2 .*; if the header lacks a name, as that of R's"),
-        ("k,é\na,1\n".encode("utf-16-le"), "begins like UTF-16; give --encoding utf-16-le"),
+        ("k,é\na,1\n".encode("utf-16-le"), "begins like UTF-16; give encoding='utf-16-le'"),
         (b'k,v\na,1\n"a,2\n', "line 3: is not a record"),
         (b'k,v\na,1\n"a"b,2\n', "line 3: is not a record"),
-        (b"v,v\n1,2\n", "line 1: two columns are named 'v'; choose other columns with --field"),
+        (b"v,v\n1,2\n", "line 1: two columns are named 'v'; choose other columns with field="),
         (b"1.5,1.5\n1,2\n", "named '1.5'; if it is a record, put a line of names above it"),
         (
             b"a;b\n1;2\n",
-            "line 1: has no comma but semicolons: 'a;b'; give --separator semicolon",
+            "line 1: has no comma but semicolons: 'a;b'; give separator='semicolon'",
         ),
         (
             b'"a";"b"\n1;2\n',  # as write.csv2 of R
-            'line 1: has no comma but semicolons: \'"a";"b"\'; give --separator semicolon',
+            'line 1: has no comma but semicolons: \'"a";"b"\'; give separator=\'semicolon\'',
         ),
         (
             b'"x" "y"\n1 "a"\n',  # as write.table of R
-            'line 1: has no comma but spaces: \'"x" "y"\'; give --separator space',
+            'line 1: has no comma but spaces: \'"x" "y"\'; give separator=\'space\'',
         ),
         (b'a;b\r\n1;2\r\n"x;y";3\r\n', "has no comma but semicolons: 'a;b';"),  # as Excel
         (b'a;b\n1\n"x"y\n', "line 3: is not a record"),
@@ -530,7 +530,7 @@ def test_columns_that_are_read_together_are_those_that_are_read_one_by_one(
         (3, 5, "x", r"line 5, column 'c5': expected a number \(float64\), found 'x'"),
         (2, 6, "0.5", r"line 4, column 'c6': expected a whole number \(int64\), found '0.5'"),
         (3, 7, "", r"line 5, column 'c7': expected a number \(float64\), found ''; the first"),
-        (2, 8, "NA", r"line 4, column 'c8': .* \(int64\), found 'NA'; --nulls keep reads it"),
+        (2, 8, "NA", r"line 4, column 'c8': .* \(int64\), found 'NA'; nulls='keep' reads it"),
     ],
 )
 def test_an_error_in_columns_that_are_read_together_names_its_own(

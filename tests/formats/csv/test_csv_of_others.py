@@ -22,7 +22,7 @@ def test_null_of_databases_is_a_null_on_request(tmp_path: Path) -> None:
     # COPY of Postgres, SELECT INTO OUTFILE of MySQL, CSV and TSV of ClickHouse.
     path = tmp_path / "t.tsv"
     path.write_text("n\tt\n\\N\t\\N\n2\tb\n")
-    with pytest.raises(InvalidDataError, match="--nulls keep reads it as a null"):
+    with pytest.raises(InvalidDataError, match="nulls='keep' reads it as a null"):
         lodcli.read_all(path)
     found = lodcli.read_all(path, nulls="keep")
     assert found["n"].to_list() == [None, 2]

@@ -124,7 +124,7 @@ def test_text_of_another_encoding_needs_its_name(tmp_path: Path) -> None:
         file["n"] = [1, 2]
     refused(path, InvalidDataError, "is not UTF-8 (byte 0xfc at position 2)", data="/t")
     assert _read(path, data="/t", encoding="latin1").to_list() == ["Grüß", "x"]
-    refused(path, UnsupportedError, "--encoding is for text", data="/n", encoding="latin1")
+    refused(path, UnsupportedError, "encoding= is for text", data="/n", encoding="latin1")
 
 
 NUMBERS = {
@@ -208,10 +208,10 @@ def test_arrays_enumerations_and_fields_are_those_of_h5py(path: str, theirs: Pat
 @pytest.mark.parametrize(
     ("path", "error", "message"),
     [
-        ("/record", UnsupportedError, "choose one of its fields: --data /record/id, --data /rec"),
-        ("/record/at", UnsupportedError, "fields: --data /record/at/x, --data /record/at/m/z"),
-        ("/record/ID", SelectionError, "no such field; there are: --data /record/id, "),
-        ("/record/at/y", SelectionError, "no such field; there are: --data /record/at/x, "),
+        ("/record", UnsupportedError, "choose one of its fields: data='/record/id', data='/rec"),
+        ("/record/at", UnsupportedError, "fields: data='/record/at/x', data='/record/at/m/z'"),
+        ("/record/ID", SelectionError, "no such field; there are: data='/record/id', "),
+        ("/record/at/y", SelectionError, "no such field; there are: data='/record/at/x', "),
         ("/bool/x", SelectionError, "there is no such dataset, and no field 'x'"),
     ],
 )
@@ -291,7 +291,7 @@ def test_a_compound_names_its_fields_although_numpy_has_no_type_for_one(tmp_path
     kind.insert(b"at", 4, h5py.h5t.UNIX_D64LE)  # Time64Col of PyTables
     with h5py.File(path, "w") as file:
         h5py.h5d.create(file.id, b"x", kind, h5py.h5s.create_simple((2,)))
-    refused(path, UnsupportedError, "choose one of its fields: --data /x/id, --data", data="/x")
+    refused(path, UnsupportedError, "choose one of its fields: data='/x/id', data=", data="/x")
     refused(path, UnsupportedError, "/x/at: holds numbers that NumPy does not", data="/x/at")
     assert _read(path, data="/x/id").data.tolist() == [0, 0]
 

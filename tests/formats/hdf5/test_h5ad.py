@@ -251,10 +251,10 @@ def test_damage_is_named(change: Callable[[Any], None], message: str, tmp_path: 
 
 
 def test_a_file_without_x_names_the_matrices_it_has(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match=r"/X: is missing.*--from hdf5 --data /obs/NAME"):
+    with pytest.raises(UnsupportedError, match=r"/X: is missing.*, data='/obs/NAME'"):
         content(crafted(tmp_path, _replace("X", None)))
     path = crafted(tmp_path, lambda file: file.move("X", "layers/counts"))
-    with pytest.raises(UnsupportedError, match=r"/X: is missing.* --data: /layers/counts; or"):
+    with pytest.raises(UnsupportedError, match=r"/X: is missing.* data=: /layers/counts; or"):
         content(path)
     assert content(path, data="/layers/counts")["data"].identical(content(THEIRS)["data"])
 

@@ -104,7 +104,7 @@ def test_damage_in_nwb_is_named(changes: dict[str, Any], message: str, tmp_path:
 
 
 def test_columns_must_be_named_and_differ() -> None:
-    with pytest.raises(SelectionError, match="name a column with --data"):
+    with pytest.raises(SelectionError, match="name a column with data="):
         content(UNITS)
     with pytest.raises(SelectionError, match="two columns are named id"):
         content(UNITS, data="/units/id,/acquisition/trees/id")
@@ -163,13 +163,13 @@ def test_sequences_and_texts_are_one_level(vlen: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (None, r"there are: .*, /nested \(--from hdf5-vlen\), .*, /table \(a compound\)"),
+        (None, r"there are: .*, /nested \(format_name='hdf5-vlen'\), .*, /table \(a compound\)"),
         ("/nothing", "/nothing: is missing"),
         ("/", "/: is not a dataset"),
-        ("/plain", "is int64, not variable-length data; --from hdf5"),
+        ("/plain", "is int64, not variable-length data; format_name='hdf5'"),
         ("/square", r"expected one dimension of sequences, found \(2, 2\)"),
         ("/nested", "holds object, which tensors cannot hold"),
-        ("/table/n", "/table/n: is int32, not variable-length data; --from hdf5"),
+        ("/table/n", "/table/n: is int32, not variable-length data; format_name='hdf5'"),
         ("/table/x", "/table/x: there is no such field"),
         # HDF5 would look for its target in this file.
         ("/elsewhere", "'elsewhere' is an external link, .* read '/numbers' of 'other.h5' instead"),

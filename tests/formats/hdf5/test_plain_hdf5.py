@@ -188,7 +188,7 @@ def test_no_name_at_all_is_an_error(theirs: h5py.File) -> None:
     path = theirs.filename
     theirs.close()
     there = "/one (int64, a single value), /word (text, 1), /g/x (float64, 3 x 2), /g/again/x"
-    message = "name the dataset of the rows with --data, .*; there are: " + re.escape(there)
+    message = "name the dataset of the rows with data=, .*; there are: " + re.escape(there)
     with pytest.raises(SelectionError, match=message), lodcli.open(path, format_name="hdf5"):
         pass
     with h5py.File(path, "w"):

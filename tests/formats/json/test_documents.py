@@ -95,7 +95,7 @@ def test_what_is_written_is_a_document(tmp_path: Path, items: int) -> None:
         ("[1, 2", "ends before its array does; it is truncated"),
         ('["a', "ends before its array does; it is truncated"),
         ("[1, 2]]", "byte 6: the array ends here"),
-        ("[[1]]\n[2]\n", "byte 6: the array ends here; .* --from jsonl"),
+        ("[[1]]\n[2]\n", "byte 6: the array ends here; .* format_name='jsonl'"),
         ("[1, 2}", "byte 5: the array ends here"),
         ('{"a": 1} 5', "value 2: expected an object"),
         ('{"a": 1},{"a": 2}', "value 2: .*not JSON"),

@@ -168,24 +168,24 @@ def test_a_given_dtype_overrules(tmp_path: Path, data: bytes, dtype: str) -> Non
         (
             b"[1.0]",
             "int64",
-            r"item <0>: expected a whole number \(int64\), found 1.0; --dtype-unsafe rounds it",
+            r"item <0>: expected a whole number \(int64\), found 1.0; dtype_unsafe=True rounds it",
         ),
-        (b"[1e19]", "int64", r"whole number \(int64\), found 1e\+19; --dtype float64 may hold it"),
+        (b"[1e19]", "int64", r"whole number \(int64\), found 1e\+19; dtype='float64' may hold it"),
         (b"[2]", "bool", "2 does not fit bool"),
         (b"[true]\n[1]", "int8", "line 2: item <0>: expected true or false, found 1"),
         (b"[16777217]", "float32", "16777217 cannot be represented exactly in float32"),
         (
             b"[1.5,9007199254740993]",
             "float64",
-            "9007199254740993 cannot be represented exactly in float64; --dtype int64 may hold it, "
-            "--dtype float64 --dtype-unsafe rounds it",
+            "9007199254740993 cannot be represented exactly in float64; dtype='int64' may hold it, "
+            "dtype='float64', dtype_unsafe=True rounds it",
         ),
         (
             b"[1.5,123456789012345678901234567890]",
             "float64",
-            "exactly in float64; no dtype holds it, --dtype float64 --dtype-unsafe rounds it",
+            "exactly in float64; no dtype holds it, dtype='float64', dtype_unsafe=True rounds it",
         ),
-        (b"[70000.0]", "float16", "70000.0 is beyond float16; --dtype float64 may hold it"),
+        (b"[70000.0]", "float16", "70000.0 is beyond float16; dtype='float64' may hold it"),
         (
             b"[" + b"9" * 400 + b"]",
             "float64",
@@ -204,8 +204,8 @@ def test_a_number_that_does_not_fit_the_dtype_is_named(
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b"[0.5]", r"line 300001: item <0>: .* found 0.5; read the file with --dtype float64"),
-        (b"[1,9223372036854775808]", "int64; --dtype uint64 may hold it"),
+        (b"[0.5]", r"line 300001: item <0>: .* found 0.5; read the file with dtype='float64'"),
+        (b"[1,9223372036854775808]", "int64; dtype='uint64' may hold it"),
     ],
 )
 def test_a_fraction_after_many_whole_numbers_tells_the_remedy(
@@ -246,7 +246,7 @@ def test_text_has_no_other_dtype(tmp_path: Path) -> None:
 def test_a_list_of_objects_needs_a_name(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_bytes(b'[]\n[{"a": 1}]\n')
     with pytest.raises(
-        UnsupportedError, match=r"a list of objects needs a name: write .*--from json"
+        UnsupportedError, match=r"a list of objects needs a name: write .*format_name='json'"
     ):
         content(tmp_path / "x.jsonl")
 
@@ -270,13 +270,16 @@ def test_a_list_of_objects_needs_a_name(tmp_path: Path) -> None:
             b"[-9223372036854775809]",
             "cannot be represented exactly in int64; no dtype holds it; round it",
         ),
-        (b"[36893488147419103232]", "in int64; --dtype float64 may hold it"),
+        (b"[36893488147419103232]", "in int64; dtype='float64' may hold it"),
         (b"[1e400]", "line 1: item <0>: a number that exceeds float64, and so every"),
         (b"[1]\n[1,]", "line 2: column [34]: is not JSON"),
         (b"[1]\n[1", "line 2: column 3: ends before its value does"),
         (b"[1]\n[1,2\n", "line 2: column 5: ends before its value does"),
         (b"[1]\n[1,2 \r\n[3]\n", "line 2: column 5: ends before its value does"),
-        (b"[1][2]", r"line 1: column 4: is not JSON \(Extra data\); .*; --from json reads values"),
+        (
+            b"[1][2]",
+            r"line 1: column 4: is not JSON \(Extra data\); .*; format_name='json' reads values",
+        ),
         (
             b'{"a":1},\n{"a":2}\n',
             r"column 8: is not JSON .*; for elements of an array, put them in",
@@ -381,7 +384,7 @@ def test_with_nulls_a_field_that_a_line_lacks_is_null(
     }
     found = content_of(tmp_path, ".jsonl", SPARSE, field=("y",), nulls="empty")
     assert found["y"].to_list() == [[], [2, 3], [], []]
-    with pytest.raises(InvalidDataError, match="line 2: field 'x' is missing; --nulls keep reads"):
+    with pytest.raises(InvalidDataError, match="line 2: field 'x' is missing; nulls='keep' reads"):
         content_of(tmp_path, ".jsonl", SPARSE, nulls="error")
 
 

@@ -303,7 +303,7 @@ def test_arrays_that_only_share_names_with_a_sparse_matrix_are_read(tmp_path: Pa
 def test_a_sparse_matrix_of_scipy_is_named(tmp_path: Path) -> None:
     path = tmp_path / "x.npz"
     np.savez(path, format=b"csr", shape=(2, 9), data=[1.5, 2], indices=[8, 0], indptr=[0, 2, 2])
-    with pytest.raises(UnsupportedError, match="of scipy; --data data,indices --offsets indptr"):
+    with pytest.raises(UnsupportedError, match="of scipy; data='data,indices', offsets='indptr'"):
         lodcli.open(path)
     found = lodcli.read_all(path, data="data,indices", offsets=["indptr"])
     assert {name: item.to_list() for name, item in found.items()} == {

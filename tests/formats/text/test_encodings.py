@@ -82,7 +82,7 @@ def test_seeking_to_any_position_works(text: str, encoding: str, places: list[in
 def test_bytes_that_are_not_of_the_encoding_are_named(tmp_path: Path) -> None:
     path = tmp_path / "mixed.csv"
     path.write_bytes(b"text\n" + "口\n".encode("shift_jis") * 100_000 + b"\xff\n")
-    said = r"byte 300005: expected shift_jis, found 0xff; give its --encoding"
+    said = r"byte 300005: expected shift_jis, found 0xff; give its encoding="
     with pytest.raises(InvalidDataError, match=said):
         lodcli.read(path, encoding="shift_jis")
     path.write_bytes("text\nend".encode("utf-16-le")[:-1])
@@ -133,7 +133,7 @@ def test_what_numbers_or_quotes_have_is_no_separator(tmp_path: Path, mark: str) 
 
 def test_another_separator_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("a;b\n1;2\n")
-    with pytest.raises(LodError, match="give --separator semicolon"):
+    with pytest.raises(LodError, match="give separator='semicolon'"):
         lodcli.read(tmp_path / "a.csv")
 
 

@@ -336,7 +336,7 @@ BIN = tokens(1, 2, 3, 4, 5)
         (idx([2, 3], [0, 8], [-1, 2]), "expected 0 first, found -1"),
         (idx([2, 3], [0, 8], [0, 2, 1, 2]), r"decreases at position 2 \(2, then 1\)"),
         (idx([2, 3], [0, 8], [0, 1]), "ends at 1, but there are 2 sequences"),
-        (idx([2, 3], [0, 8], [0]), "ends at 0, but there are 2 sequences.*--levels sequence"),
+        (idx([2, 3], [0, 8], [0]), "ends at 0, but there are 2 sequences.*levels='sequence'"),
         (idx([2, 3], [0, 8], [0, 2**62]), "ends at 4611686018427387904"),
         (idx([2, -3], [0, 8], [0, 2]), "sequence 1 has length -3"),
         (idx([2, 4], [0, 8], [0, 2]), "sequence 1 needs 16 bytes from 8 on, the .bin file has 20"),

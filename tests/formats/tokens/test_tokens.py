@@ -178,7 +178,7 @@ def test_an_unfinished_document_may_only_be_the_last_of_all_batches(tmp_path: Pa
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"end_token": 1, "start_token": 1}, "give --end-token or --start-token, not both"),
+        ({"end_token": 1, "start_token": 1}, "give end_token= or start_token=, not both"),
         ({"end_token": 65536}, "token 65536 is beyond uint16"),
         ({"start_token": -1}, "token -1 is beyond uint16"),
     ],

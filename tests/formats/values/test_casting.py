@@ -57,7 +57,7 @@ def test_numbers_of_every_format_get_the_dtype(name: str, tmp_path: Path) -> Non
 def test_what_is_not_exact_is_refused_or_rounded(name: str, tmp_path: Path) -> None:
     require(name)
     path = written(str(tmp_path), name, {"data": FLOATS})
-    with pytest.raises(InvalidDataError, match=r"0\.1 is not exact in float32; --dtype-unsafe"):
+    with pytest.raises(InvalidDataError, match=r"0\.1 is not exact in float32; dtype_unsafe=True"):
         _one(path, name, dtype="float32")
     found = _one(path, name, dtype="float32", dtype_unsafe=True)
     assert found.values.reshape(-1).tolist() == [1.5, -2, float(np.float32(0.1))]
@@ -125,7 +125,7 @@ def test_what_has_no_numbers_is_refused(tmp_path: Path) -> None:
     io.write(tmp_path / "t.lod.h5", LoDTensor.from_lists(["a", "b"]))
     with pytest.raises(UnsupportedError, match=r"cannot cast numbers to int8; there are: "):
         lodcli.read(tmp_path / "t.lod.h5", dtype="int8")
-    with pytest.raises(OptionError, match="give --dtype as well"):
+    with pytest.raises(OptionError, match="give dtype= as well"):
         lodcli.read(tmp_path / "t.lod.h5", dtype_unsafe=True)
 
 

@@ -344,7 +344,7 @@ def test_every_changed_byte_of_a_chunk_is_seen(ours: Path) -> None:
         ("data/data/zarr.json", {"shape": [2**50, 2]}, LodError, "expected"),
         ("data/data/zarr.json", {"data_type": "string"}, LodError, "data/data: "),
         ("data/data/zarr.json", {"codecs": [{"name": "rot13"}]}, DamagedFileError, "data/data: "),
-        ("data/lod.0/zarr.json", {"shape": [2**50]}, TooLargeError, "allow more with --max-bytes"),
+        ("data/lod.0/zarr.json", {"shape": [2**50]}, TooLargeError, "allow more with limits="),
         ("data/zarr.json", {"zarr_format": 9}, LodError, "."),
         (
             "zarr.json",
