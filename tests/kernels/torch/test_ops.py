@@ -202,7 +202,7 @@ def test_the_fake_kernel_tells_what_the_real_one_returns(
         forward = op.forward
 
         class Spied:
-            entry, parameters = op.entry, op.parameters
+            entry, parameters, several = op.entry, op.parameters, op.several
 
             @staticmethod
             def forward(*flat: Any) -> Any:
