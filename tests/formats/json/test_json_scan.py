@@ -16,7 +16,6 @@ import pytest
 import lodcli
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.json import compiled_reader as json_fast
-from lodcli.formats.text.numbers_numba import HARD, rounded
 from lodcli.formats.json.scanner.scan_native import (
     REAL,
     TEXT,
@@ -26,6 +25,7 @@ from lodcli.formats.json.scanner.scan_native import (
     Node,
     Scanned,
 )
+from lodcli.formats.text.numbers_numba import HARD, rounded
 from lodcli.kernels.errors import InvalidDataError, LodError
 from tests.formats.cases.opening import content, pipe, tensors_of
 
