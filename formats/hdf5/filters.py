@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from h5py import h5p, h5z
 
-from lodcli.formats.hdf5.hdf5plugin import register
 from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.hdf5.hdf5plugin import register
 from lodcli.kernels.errors import UnsupportedError
 
 # The filters of hdf5plugin; those of HDF5 and h5py are always available.

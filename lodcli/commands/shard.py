@@ -10,6 +10,7 @@ import click
 
 from lodcli.formats.core.options import WriteOptions
 from lodcli.shell import options
+from lodcli.shell.command import CODECS
 from lodcli.shell.limits import SIZE
 from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
@@ -38,9 +39,9 @@ if TYPE_CHECKING:
 @options.level
 @click.option(
     "--compress",
-    type=click.Choice(options.CODECS),
+    type=click.Choice(CODECS),
     metavar="[CODEC]",
-    help=f"Compress the shards: {', '.join(options.CODECS)} [default codec: deflate].",
+    help=f"Compress the shards: {', '.join(CODECS)} [default codec: deflate].",
 )
 @click.option("-f", "--force", is_flag=True, help="Replace FOLDER if it is a dataset.")
 @options.as_json

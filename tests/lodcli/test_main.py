@@ -37,7 +37,7 @@ from lodcli.kernels.rnn.stack.state_dict import state_dict
 from lodcli.kernels.rnn.training.classifier import seeded_classifier
 from lodcli.kernels.runtime.threads import BLAS_WAIT
 from lodcli.main import main
-from lodcli.shell import failures, options
+from lodcli.shell import command, failures, options
 from lodcli.shell.group import group
 from tests.console import plain_words
 from tests.hanging import HANG_SECONDS
@@ -327,7 +327,7 @@ def test_a_bug_in_a_command_is_no_traceback(
 
 def test_the_choices_are_those_of_the_tables() -> None:
     assert tuple(TABLE) == options.FORMATS
-    assert tuple(CODECS) == options.CODECS
+    assert tuple(CODECS) == command.CODECS
 
 
 @pytest.mark.parametrize(

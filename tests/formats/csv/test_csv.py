@@ -191,11 +191,11 @@ def test_values_none_of_which_is_finite_are_floats(values: list[float], tmp_path
         ),
         (
             b'"a";"b"\n1;2\n',  # as write.csv2 of R
-            'line 1: has no comma but semicolons: \'"a";"b"\'; give separator=\'semicolon\'',
+            "line 1: has no comma but semicolons: '\"a\";\"b\"'; give separator='semicolon'",
         ),
         (
             b'"x" "y"\n1 "a"\n',  # as write.table of R
-            'line 1: has no comma but spaces: \'"x" "y"\'; give separator=\'space\'',
+            "line 1: has no comma but spaces: '\"x\" \"y\"'; give separator='space'",
         ),
         (b'a;b\r\n1;2\r\n"x;y";3\r\n', "has no comma but semicolons: 'a;b';"),  # as Excel
         (b'a;b\n1\n"x"y\n', "line 3: is not a record"),

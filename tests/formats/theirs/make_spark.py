@@ -11,6 +11,6 @@ frame = spark.createDataFrame(rows, "ids array<int>, word string, counts map<str
 frame.coalesce(1).write.parquet("spark")
 
 flat = "i int, s string, f double, b boolean"
-rows = [(1, 'a,"q"', 1.5, True), (2, "line\nbreak", None, False), (3, "back\\slash", 2.5, None)]
-frame = spark.createDataFrame(rows, flat)
+lines = [(1, 'a,"q"', 1.5, True), (2, "line\nbreak", None, False), (3, "back\\slash", 2.5, None)]
+frame = spark.createDataFrame(lines, flat)
 frame.coalesce(1).write.csv("spark_csv", header=True)

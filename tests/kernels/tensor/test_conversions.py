@@ -538,7 +538,7 @@ def test_what_torch_cannot_hold_is_refused(torch: Any) -> None:
     with pytest.raises(UnsupportedError, match="no empty sequence: sequence 1"):
         LoDTensor([1], [[1, 0]]).to_torch("packed")
     with pytest.raises(OptionError, match="layout: expected one of jagged, packed"):
-        FLAT.to_torch("nested")  # type: ignore[arg-type]
+        FLAT.to_torch("nested")  # type: ignore[call-overload]
     with pytest.raises(InvalidDataError, match="detach"):
         LoDTensor.from_torch(torch.ones(2, requires_grad=True))
     with pytest.raises(InvalidDataError, match="found list"):
