@@ -24,6 +24,8 @@ from lodcli.kernels.platform import files
 MANY = 100
 # Parts that are compared at a time, so that memory does not hold all of a large file.
 _AT_ONCE = 1 << 15
+# No file is as large, and sums of two such numbers are no larger than int64 holds.
+_LIMIT = 1 << 62
 # Structures at most this far apart are read together, and at most this many bytes at a time.
 _NEAR_BYTES, _SPAN_BYTES = 16 << 10, 4 << 20
 _TREE_BYTES = 24 + 8 * (2 * parser.CHILDREN_A_NODE + 1)
@@ -76,7 +78,7 @@ def positions(
     """
     found: dict[str, int | None] = {}
     claims = _Claims(blocks)
-    if links.keys() - holds.keys() != {PATH[1:]}:
+    if links.keys() != {*holds, PATH[1:]}:
         raise UnlikeError
     waiting = [_part("", name, holds, links[name]) for name in holds]
     while waiting:
@@ -96,7 +98,7 @@ def positions(
 
 
 def _part(above: str, name: str, holds: Mapping[str, Any], link: Link) -> _Part:
-    if link.address is None:
+    if link.address is None or max((link.address, *(link.cached or ()))) >= _LIMIT:
         raise UnlikeError
     below = holds[name]
     return _Part(
@@ -218,7 +220,7 @@ def _datasets(
         return dict.fromkeys(paths)
     sizes = np.prod(shapes, axis=1).astype(np.int64) * numpy_type(first.dtype).itemsize
     addresses = _field(headers, layout + 2)
-    if (_field(headers, layout + 10) != sizes).any() or (addresses < 0).any():
+    if (_field(headers, layout + 10) != sizes).any():
         raise UnlikeError
     claims.add(addresses, sizes)
     return dict(zip(paths, addresses.tolist(), strict=True))
@@ -242,8 +244,10 @@ def _headers(claims: _Claims, parts: Sequence[_Part]) -> tuple[Rows, dict[int, i
 
 
 def _field(rows: Rows, place: int) -> Int64s:
-    """Return the 8 bytes from a place on in each row as numbers; those over 2^63 are negative."""
+    """Return the 8 bytes from a place on in each row, as numbers below _LIMIT."""
     found: Int64s = rows[:, place : place + 8].copy().view("<i8")[:, 0]
+    if ((found < 0) | (found >= _LIMIT)).any():
+        raise UnlikeError
     return found
 
 
@@ -258,11 +262,13 @@ def _require_same(rows: Rows, varying: Sequence[tuple[int, int]]) -> None:
 
 def _gathered(blocks: Blocks, addresses: Int64s, size: int) -> Rows:
     """Return bytes of a file from each of these addresses on, (addresses, size)."""
-    found = np.empty((addresses.size, size), np.uint8)
+    if addresses.size * size > blocks.size:  # they overlap
+        raise UnlikeError
     order = np.argsort(addresses)
     ordered = addresses[order]
-    if ordered[0] < 0 or ordered[-1] + size > blocks.size:
+    if ordered.item(-1) > blocks.size - size:
         raise UnlikeError
+    found = np.empty((addresses.size, size), np.uint8)
     apart = (np.diff(ordered) > _NEAR_BYTES) | (np.diff(ordered // _SPAN_BYTES) != 0)
     for low, high in pairwise([0, *(np.flatnonzero(apart) + 1).tolist(), ordered.size]):
         start, stop = ordered.item(low), ordered.item(high - 1) + size

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from lodcli.formats.container import header, parser
+from lodcli.formats.container import alike, header, parser
 from lodcli.formats.container.header import Header
 from lodcli.formats.container.stored import ContainerFile, StoredDataset
 from lodcli.kernels.platform import files
@@ -66,8 +66,8 @@ def structure_of(fd: int) -> Structure:
     text = file.header()
     found = header.decode(text)
     structure = Structure(found, header.checksum(text), file.datasets(found.datasets))
-    if len(blocks.parts) <= parser.MOST_PARTS and all(
-        len(part) <= MOST_PART_BYTES for _, part in blocks.parts
-    ):
+    # `alike` reads bytes that `blocks.parts` lacks.
+    noted = len(found.datasets) < alike.MANY and len(blocks.parts) <= parser.MOST_PARTS
+    if noted and all(len(part) <= MOST_PART_BYTES for _, part in blocks.parts):
         known[:] = [_Kept(blocks.parts, structure)]
     return structure

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import struct
+import tracemalloc
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 
@@ -127,3 +129,56 @@ def test_a_wrong_place_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         path.write_bytes(content.replace(struct.pack("<QQ", second, 32), layout))
         assert error in str(parsed(path))
         assert parsed(path) == one_by_one(path)
+
+
+def test_numbers_of_64_bits_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "t.lod.h5"
+    io.write(path, content(2))
+    monkeypatch.setattr(alike, "MANY", 1)
+    before = path.read_bytes()
+    rng = np.random.default_rng(6)
+    words = np.frombuffer(before[: len(before) // 8 * 8], np.uint64)
+    # Addresses and sizes are words like others, neither 0 nor larger than the file.
+    places = 8 * np.flatnonzero((words > 0) & (words < len(before)))
+    for place in rng.choice(places, 150, replace=False).tolist():
+        for number in (1 << 62, (1 << 63) - 8, (1 << 63) + 8, (1 << 64) - 8):
+            changed = bytearray(before)
+            struct.pack_into("<Q", changed, place, number)
+            path.write_bytes(changed)
+            assert parsed(path) == one_by_one(path), (place, number)
+
+
+def test_a_missing_tensor_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alike, "MANY", 1)
+    path = tmp_path / "t.lod.h5"
+    io.write(path, content(3))
+    with h5py.File(path, "r+") as file:
+        del file["t1"]
+    assert parsed(path) == one_by_one(path) == "DamagedFileError: /t1: is missing"
+
+
+def test_structures_in_one_place_take_no_memory(tmp_path: Path) -> None:
+    """Names of 200 groups in the same mebibyte."""
+    path = tmp_path / "t.lod.h5"
+    io.write(path, {f"{number:x}": LoDTensor(np.zeros(2, np.int8)) for number in range(200)})
+    raw, big = bytearray(path.read_bytes()), 1 << 20
+    of_root, end = struct.unpack_from("<Q", raw, 88)[0], len(raw)
+    heap, names = raw.find(b"HEAP"), b""
+    while heap >= 0:
+        if heap != of_root:
+            size, _, place = struct.unpack_from("<QQQ", raw, heap + 8)
+            names = bytes(raw[place : place + size])
+            struct.pack_into("<QQQ", raw, heap + 8, big, 1, end)
+        heap = raw.find(b"HEAP", heap + 4)
+    raw += names.ljust(big, b"\0")
+    struct.pack_into("<Q", raw, 40, len(raw))
+    path.write_bytes(raw)
+    tracemalloc.start()
+    try:
+        found = parsed(path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert "is used twice" in str(found)
+    assert found == one_by_one(path)
+    assert peak < 20 * big  # of 200

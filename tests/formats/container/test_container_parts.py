@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import struct
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -455,3 +456,22 @@ def test_small_tensors_come_in_one_batch(tmp_path: Path) -> None:
         parts = list(file.source.batches(8 * 100))
     assert len(parts) > 10
     assert sorted(name for part in parts for name in part) == sorted(items)
+
+
+def test_what_changes_in_a_file_of_many_tensors_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lodcli.formats.container.alike.MANY", 50)
+    content: dict[str, Any] = {f"t{n}": LoDTensor(np.arange(n + 1)) for n in range(60)}
+    path = _write(tmp_path / "t.lod.h5", content)
+    with h5py.File(path) as file:
+        place = file["t39/data"].id.get_offset()
+    assert len(io.read_all(path)) == 60
+    before = struct.pack("<QQ", place, 320)
+    found = path.read_bytes()
+    assert found.count(before) == 1
+    with open(path, "r+b") as file:
+        file.seek(found.index(before))
+        file.write(struct.pack("<QQ", place, 312))
+    with pytest.raises(DamagedFileError, match="/t39/data: has 312 bytes, its rows need 320"):
+        lodcli.open(path)
