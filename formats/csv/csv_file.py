@@ -285,8 +285,8 @@ class _CsvSource(Source):
         records = self._records.first()
         header = records.pop(0)[1] if records else []
         first = records[0] if records else None
-        in_quotes = self._records.begins_with_quotes
-        _check_header(header, first, separator, in_quotes=in_quotes)
+        has_quotes = self._records.begins_with_quotes
+        _check_header(header, first, separator, in_quotes=has_quotes)
         self._separator = separator
         self._reader = NumberReader(
             rounded=bool(options.dtype_unsafe),
@@ -314,9 +314,8 @@ class _CsvSource(Source):
         commas, notes = list[str](), list[str]()
         reads = separator != ","  # whether --decimal-comma reads the numbers with commas
         twice = repeated(names)
-        # A null of the only column is in quotes too.
-        single = len(header) == 1 and options.nulls is not None
-        blanks = set() if single else self._records.quoted_blanks()
+        # A null of the only column is in quotes, too.
+        in_quotes = self._records.columns_in_quotes() if len(header) > 1 else set[int]()
         # 0, 1, .. are the names that pandas gives to columns without names.
         numbers = all(map(is_number, header)) and header != list(map(str, range(len(header))))
         for column in chosen:
@@ -330,10 +329,13 @@ class _CsvSource(Source):
                 fields = [record[column] for _, record in records if len(record) == len(header)]
                 if self._decimal_comma:
                     fields = list(map(swapped, fields))
-                in_quotes = column in blanks
-                dtype = (
-                    None if column in texts else dtype_of(fields, options.dtype, quoted=in_quotes)
-                )
+                dtype = None
+                if column not in texts:
+                    dtype = dtype_of(
+                        *(fields, options.dtype),
+                        in_quotes=column in in_quotes,
+                        null_words=options.nulls is not None,
+                    )
                 if dtype is None and column not in texts and have_commas(fields):
                     commas.append(names[column])
                     reads = reads and all(is_number(swapped(one)) for one in fields if one)

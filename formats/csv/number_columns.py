@@ -144,9 +144,10 @@ class NumberReader:
         """Return a hint for a field that is not a number of the dtype."""
         if text.startswith("\ufeff"):
             return WITHOUT_MARK
+        if not text and self._single:
+            return f"--nulls keep reads it as a null, {_AS_TEXT}"
         if not text:
-            why = "" if self._single else "the first records have all values: "
-            return f"{why}--nulls keep reads it as a null"
+            return "the first records have all values: --nulls keep reads it as a null"
         if _word(text) in _MISSING:
             return f"--nulls keep reads it as a null, or {OTHERS}"
         if _COMMAS.fullmatch(text):
@@ -171,14 +172,19 @@ def _word(field: str) -> str:
 
 
 def dtype_of(
-    fields: list[str], told: np.dtype[Any] | None, *, quoted: bool = False
+    fields: list[str],
+    told: np.dtype[Any] | None,
+    *,
+    in_quotes: bool = False,
+    null_words: bool = False,
 ) -> np.dtype[Any] | None:
     """Return the dtype in which a column is read, by its first fields; None if it is text.
 
     Args:
         fields: the first.
         told: the dtype that was asked for; booleans are numbers only by a cast of what was read.
-        quoted: whether empty fields are in quotes, as those of text are written.
+        in_quotes: whether some are in quotes, in a file in which others are not.
+        null_words: whether words such as NA are nulls.
     """
     there = [field for field in fields if _word(field) not in _MISSING]
     if there and all(field in _BOOLEANS for field in there):
@@ -187,7 +193,8 @@ def dtype_of(
         return told
     if there and not there[0].startswith("\ufeff") and not is_number(there[0]):
         return None
-    if quoted and not there:
+    # As empty or blank texts are written.
+    if in_quotes and not there and not (null_words and any(map(_word, fields))):
         return None
     whole = any(map(_is_whole, there)) and not any(map(_is_fraction, there))
     return np.dtype(np.int64 if whole else np.float64)

@@ -144,9 +144,12 @@ class Records:
         found = self._parsed(self._head, 1)
         return found[: _end(found, len(found[0][1]))] if found else found
 
-    def quoted_blanks(self) -> set[int]:
-        """Return the columns that have an empty field in quotes in the lines of `first`."""
-        if b'""' not in self._head:
+    def columns_in_quotes(self) -> set[int]:
+        """Return the columns with a field in quotes in the records of `first`.
+
+        Of a file with quotes around all fields, none: there they tell nothing about a column.
+        """
+        if b'"' not in self._head:
             return set()
         data = np.frombuffer(self._head.replace(b"\r\n", b"\n") + b"\n", np.uint8)
         quotes = data == ord('"')
@@ -154,10 +157,12 @@ class Records:
         ends = outside & (data == ord("\n"))
         stops = np.flatnonzero(ends | (outside & (data == ord(self._separator))))
         starts = np.append(0, stops[:-1] + 1)
-        blank = (stops - starts == 2) & quotes[starts] & quotes[stops - 1]
-        # The first field of the record that each field is in.
+        in_quotes = quotes[starts]
+        # The first field of each record; the names are the first record.
         records = np.append(0, np.flatnonzero(ends[stops]) + 1)
-        fields = np.flatnonzero(blank)
+        if records.size < 2 or not (~in_quotes & (stops > starts)).any():
+            return set()
+        fields = np.flatnonzero(in_quotes[records[1] :]) + records[1]
         firsts = records[np.searchsorted(records, fields, "right") - 1]
         return set((fields - firsts).tolist())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from lodcli.formats.core import io
 from lodcli.formats.csv import writing
 from lodcli.formats.text import records_native
-from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Decimals, Marks, Times
@@ -94,8 +95,65 @@ def test_empty_texts_before_all_others_stay_text(tmp_path: Path, texts: list[str
     io.write(tmp_path / "t.csv", tensors)
     found = io.read_all(tmp_path / "t.csv")
     assert found["t"].to_list() == texts
-    io.write(tmp_path / "one.csv", {"t": tensors["t"]})
-    assert io.read_all(tmp_path / "one.csv")["t"].to_list() == texts
+
+
+@pytest.mark.parametrize("name", ["one.csv", "one.tsv"])
+@pytest.mark.parametrize("fields", [['""'] * 3, ['""'] * 30_000 + ['"5.0"'], ["", '" "']])
+def test_empty_fields_of_the_only_column_are_an_error(
+    tmp_path: Path, name: str, fields: list[str]
+) -> None:
+    (tmp_path / name).write_text("\n".join(["x", *fields, ""]))
+    advice = "--nulls keep reads it as a null, --text-columns reads the column as text"
+    with pytest.raises(InvalidDataError, match=advice):
+        io.read_all(tmp_path / name)
+    found = io.read_all(tmp_path / name, nulls="keep")["x"]
+    wanted = [None if len(field) < 4 else 5.0 for field in fields]
+    assert (found.dtype, found.to_list()) == (np.float64, wanted)
+    texts = io.read_all(tmp_path / name, text_columns=("x",))["x"]
+    assert texts.to_list() == [field.strip('"') for field in fields]
+
+
+def test_nulls_of_the_only_column_are_read_back(tmp_path: Path) -> None:
+    nulls = LoDTensor(np.zeros(3), nulls=Nulls.of([np.zeros(3, np.bool_)]))
+    io.write(tmp_path / "x.csv", {"x": nulls})
+    assert io.read_all(tmp_path / "x.csv", nulls="keep")["x"].to_list() == [None] * 3
+    with pytest.raises(InvalidDataError, match="line 2, column 'x': expected a number"):
+        io.read_all(tmp_path / "x.csv")
+
+
+@pytest.mark.parametrize("quoting", [csv.QUOTE_ALL, csv.QUOTE_MINIMAL])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_empty_fields_are_numbers_if_all_fields_are_in_quotes(
+    tmp_path: Path, quoting: Any, end: str
+) -> None:
+    rows = [["v", ""]] * 20_000 + [["v", "5.0"]]
+    with open(tmp_path / "q.csv", "w", newline="") as file:
+        csv.writer(file, quoting=quoting, lineterminator=end).writerows([["a", "x"], *rows])
+    found = io.read_all(tmp_path / "q.csv")
+    assert found["x"].dtype == np.float64
+    assert found["x"].to_list() == [None] * 20_000 + [5.0]
+
+
+def test_empty_fields_beside_words_for_nulls_are_nulls(tmp_path: Path) -> None:
+    for lines in (['"a","x"', '"1",""', '"NA",""', '"3","NA"'], ["a,x", '1,""', "NA,", "3,NA"]):
+        (tmp_path / "n.csv").write_text("\n".join([*lines, ""]))
+        found = io.read_all(tmp_path / "n.csv", nulls="keep")
+        kept = {name: tensor.to_list() for name, tensor in found.items()}
+        assert kept == {"a": [1, None, 3], "x": [None] * 3}
+
+
+def test_a_column_without_a_name_is_not_text_for_that(tmp_path: Path) -> None:
+    (tmp_path / "u.csv").write_text('n,"",x\n1,,1\n2,,3\n')
+    found = io.read_all(tmp_path / "u.csv")
+    assert [tensor.to_list() for tensor in found.values()] == [[1, 2], [None] * 2, [1, 3]]
+
+
+@pytest.mark.parametrize("nulls", [None, "keep"])
+@pytest.mark.parametrize("texts", [["\r", "\r"], ["\n", ""], [" ", "\u2028"], ["", "\t"]])
+def test_blanks_in_quotes_are_text(tmp_path: Path, texts: list[str], nulls: str | None) -> None:
+    fields = [f'1,"{text}"' for text in texts]
+    (tmp_path / "b.csv").write_bytes("\n".join(["a,x", *fields, ""]).encode())
+    assert io.read_all(tmp_path / "b.csv", nulls=nulls)["x"].to_list() == texts
 
 
 @pytest.mark.parametrize("name", ["a,b0", "a;b", 'a "b", c', "a b"])
