@@ -13,6 +13,9 @@ from lodcli.formats.core.errors import DamagedFileError
 DEFLATE, SHUFFLE, LZ4, ZSTD = 1, 2, 32004, 32015
 FILTERS = {DEFLATE: "deflate", SHUFFLE: "shuffle", LZ4: "lz4", ZSTD: "zstd"}
 CODECS = {"deflate": DEFLATE, "lz4": LZ4, "zstd": ZSTD}
+# More than a chunk of deflate (1,032) or lz4 (255) can expand. Zstd stores a block of one value,
+# at most 128 KiB, in 4 bytes.
+MAX_EXPANSION, _MAX_EXPANSION_OF_ZSTD = 1100, 1 << 15
 _MANDATORY, _OPTIONAL = 0, 1  # flags of filters: whether a chunk may lack one
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _DEFLATE_LEVEL, _ZSTD_LEVEL = 4, 3
@@ -23,13 +26,19 @@ def most_stored_bytes(size: int) -> int:
     return size + size // 64 + 4096
 
 
+def most_expansion(filters: tuple[int, ...]) -> int:
+    """Return how many times larger than its stored bytes a dataset with these filters may be."""
+    return _MAX_EXPANSION_OF_ZSTD if ZSTD in filters else MAX_EXPANSION
+
+
 def filter_message(codec: str, item_bytes: int) -> bytes:
     """Return the content of the filter message of a dataset: shuffle, then the codec."""
     filters = [_filter(SHUFFLE, "shuffle", item_bytes)]
     if codec == "deflate":
         filters.append(_filter(DEFLATE, codec, _DEFLATE_LEVEL))
     else:
-        filters.append(struct.pack("<4H", CODECS[codec], 0, _MANDATORY, 0))
+        # Some versions of h5repack crash if it has no name.
+        filters.append(struct.pack("<4H8s", CODECS[codec], 8, _MANDATORY, 0, codec.encode()))
     return struct.pack("<BB6x", 1, len(filters)) + b"".join(filters)
 
 

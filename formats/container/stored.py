@@ -14,15 +14,20 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.formats.container import alike, parser
-from lodcli.formats.container.chunks import CODECS, FILTERS, SHUFFLE, most_stored_bytes
+from lodcli.formats.container.chunks import (
+    CODECS,
+    FILTERS,
+    MAX_EXPANSION,
+    SHUFFLE,
+    most_expansion,
+    most_stored_bytes,
+)
 from lodcli.formats.container.header import LIMIT_BYTES, PATH, DatasetEntry
 from lodcli.formats.container.parser import Blocks, Link, Messages
 from lodcli.formats.container.types import datatype_message, numpy_type, string_message
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.kernels.errors import LodError
 
-# Deflate cannot expand further: a dataset that declares more is invalid.
-MAX_EXPANSION = 1100
 MAX_CHUNK_BYTES = 1 << 20
 _CONTIGUOUS, _CHUNKED = 1, 2
 _GROUP = frozenset({parser.GROUP})
@@ -179,7 +184,7 @@ class ContainerFile:
         size = math.prod(shape) * numpy_type(entry.dtype).itemsize
         if not size:
             # Rows without bytes take no space in the file, but row numbers take memory.
-            _refuse_expansion(path, shape[0], self._blocks.size, "rows")
+            _refuse_expansion(path, shape[0], self._blocks.size, MAX_EXPANSION, "rows")
         layout = _layout(messages, path)
         _check_others(messages, path)
         filters = _filters(messages.by_kind.get(parser.FILTERS), path, entry)
@@ -222,8 +227,8 @@ class ContainerFile:
             or int((offsets + sizes).max()) > self._blocks.size
         ):
             raise DamagedFileError(f"{path}: a chunk is beyond the end of the file; is truncated")
-        stored = int(sizes.sum())
-        _refuse_expansion(path, entry.shape[0] * row_bytes, min(stored, self._blocks.size))
+        stored = min(int(sizes.sum()), self._blocks.size)
+        _refuse_expansion(path, entry.shape[0] * row_bytes, stored, most_expansion(filters))
         return Chunks(offsets, sizes, table["skipped"].astype(np.int64), filters)
 
     def _chunk_table(
@@ -376,6 +381,6 @@ def _filters(content: bytes | None, path: str, entry: DatasetEntry) -> tuple[int
     return tuple(codes)
 
 
-def _refuse_expansion(path: str, size: int, stored: int, what: str = "bytes") -> None:
-    if size > stored * MAX_EXPANSION + MAX_CHUNK_BYTES:
+def _refuse_expansion(path: str, size: int, stored: int, most: int, what: str = "bytes") -> None:
+    if size > stored * most + MAX_CHUNK_BYTES:
         raise DamagedFileError(f"{path}: {size} {what} cannot come from {stored} stored bytes")

@@ -53,7 +53,10 @@ def write_container(
     file = WrittenFile(output)
 
     def open_sink(array: ArraySpec) -> Sink:
-        return ChunkedSink(file, array, compression) if compression else ContiguousSink(file, array)
+        # HDF5 cannot store chunks of rows without bytes if another axis is long.
+        if compression is None or 0 in array.row_shape:
+            return ContiguousSink(file, array)
+        return ChunkedSink(file, array, compression)
 
     try:
         writer = ArrayWriter(

@@ -13,6 +13,7 @@ import google_crc32c
 import h5py
 import numpy as np
 
+from lodcli.formats.container.chunks import DEFLATE, ZSTD
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
 from lodcli.kernels.index.checks import Array
 from tests.formats.broken.crafted import ARTICLES, ROWS, byte_case, case, put, reseal
@@ -304,13 +305,15 @@ def shuffle_behind_deflate(file: h5py.File, header: Header) -> None:
         plist.set_shuffle()
 
 
-def _bomb(file: h5py.File, header: Header, chunks: int, packed: bytes) -> None:
+def _bomb(
+    file: h5py.File, header: Header, chunks: int, packed: bytes, codec: int = DEFLATE
+) -> None:
     """Make 1 MiB chunks of zeros, and store `packed` for each."""
     rows = 1 << 17
     checksum = f"{google_crc32c.value(bytes(1 << 20)):08x}"
     with _created(file, (rows * chunks, 2)) as plist:
         plist.set_chunk((rows, 2))
-        plist.set_deflate(9)
+        plist.set_filter(codec, h5py.h5z.FLAG_OPTIONAL, (9,))
     for number in range(chunks):
         file["/data"].id.write_direct_chunk((rows * number, 0), packed)
     put(file, "/index/0", np.array([0, 1]))
@@ -347,6 +350,11 @@ def chunk_of_8_mebibytes(file: h5py.File, header: Header) -> None:
 @case("R23", DamagedFileError, "/data: 1073741824 bytes cannot come from 40960 stored bytes")
 def a_gigabyte_from_40_kilobytes(file: h5py.File, header: Header) -> None:
     _bomb(file, header, 1024, bytes(40))
+
+
+@case("R23", DamagedFileError, "/data: 1073741824 bytes cannot come from 30720 stored bytes")
+def a_gigabyte_from_30_kilobytes_of_zstd(file: h5py.File, header: Header) -> None:
+    _bomb(file, header, 1024, bytes(30), ZSTD)
 
 
 @case("R23", DamagedFileError, "rows cannot come from")

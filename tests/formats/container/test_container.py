@@ -26,6 +26,7 @@ from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.schema import Item, StoredArray, schema_of
 from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
@@ -188,6 +189,25 @@ def test_few_compressed_rows_are_one_chunk_of_their_size(counted: bool, tmp_path
         assert item.identical(content[name])
 
 
+@pytest.mark.parametrize(
+    "shape", [(5, 0), (1 << 18, 0, 4096), (3, 0, 70_000, 70_000), (2, 0, 5 << 30)]
+)
+def test_rows_without_bytes_are_not_compressed(
+    shape: tuple[int, ...], tmp_path: Path, codec: str | None
+) -> None:
+    tensor = LoDTensor(np.empty(shape), [[shape[0]]])
+    path = write(tmp_path / "t.lod.h5", tensor, codec)
+    assert read(path).identical(tensor)
+    with h5py.File(path) as file:
+        assert (file["data"].shape, file["data"].chunks) == (shape, None)
+
+
+@pytest.mark.parametrize("rows", [np.zeros(3_000_000, np.uint8), np.ones((2, 8 << 20), np.int8)])
+def test_equal_numbers_are_compressed(rows: Array, tmp_path: Path, codec: str | None) -> None:
+    path = write(tmp_path / "t.lod.h5", LoDTensor(rows), codec)
+    assert read(path).identical(LoDTensor(rows))
+
+
 @pytest.mark.parametrize("count", [64, 65, 64 * 64 + 1])
 def test_hdf5_finds_each_of_many_chunks(
     count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -285,6 +305,32 @@ def test_h5dump_shows_types_and_header(tmp_path: Path) -> None:
         assert kind in structure
     text = _said("h5dump", "-d", "/header", str(path)).replace("\\", "")
     assert '{"format":"lod","version":1,"tensors":{"flags":{"kind":"tensor"' in text
+
+
+def test_filters_have_names() -> None:
+    """As in files of hdf5plugin: without one, h5repack 1.10 crashes."""
+    for codec, code in (("lz4", b"\x04\x7d"), ("zstd", b"\x0f\x7d")):
+        message = chunks.filter_message(codec, 8)
+        shuffle = b"\2\0\x08\0\1\0\1\0shuffle\0\x08\0\0\0\0\0\0\0"
+        assert message[:32] == b"\1\2".ljust(8, b"\0") + shuffle
+        assert message[32:] == code + b"\x08\0\0\0\0\0" + codec.encode().ljust(8, b"\0")
+
+
+@pytest.mark.parametrize("codec", ["deflate", "lz4", "zstd"])
+def test_h5repack_keeps_and_removes_filters(
+    codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hdf5plugin = pytest.importorskip("hdf5plugin")
+    monkeypatch.setenv("HDF5_PLUGIN_PATH", hdf5plugin.PLUGIN_PATH)
+    rows = np.arange(100_000) // 7
+    path = write(tmp_path / "t.lod.h5", {"t": LoDTensor(rows), "data": LoDTensor(rows[:9])}, codec)
+    for name, options in (("same", ()), ("plain", ("-f", "NONE"))):
+        copy = tmp_path / f"{name}.h5"
+        _said("h5repack", *options, str(path), str(copy))
+        with h5py.File(copy) as file:
+            np.testing.assert_array_equal(file["t/data"], rows)
+            np.testing.assert_array_equal(file["data"], rows[:9])
+            assert (file["t/data"].id.get_create_plist().get_nfilters() > 0) == (name == "same")
 
 
 def test_a_file_that_h5py_has_open_is_read(tmp_path: Path) -> None:
