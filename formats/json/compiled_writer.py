@@ -5,20 +5,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lodcli.formats.core.schema import Schema
-from lodcli.formats.text.record_fields import TEXT, Field
 from lodcli.formats.text.records_native import is_repaid
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.platform.pools import thread_pool
 from lodcli.kernels.runtime.threads import thread_count
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-
-if TYPE_CHECKING:
-    from lodcli.formats.json.put_native import LineWriter
 
 # Number of values and lists in a piece.
 PIECE_SIZE = 1 << 17
@@ -62,8 +57,10 @@ class FastLines:
         Args:
             tensor: its numbers are finite.
         """
-        levels = _levels(tensor)
-        writer = self._writer(tensor, levels)
+        from lodcli.formats.json.put_native import LineWriter
+
+        levels, text = list_offsets(tensor), tensor.marks.is_text
+        writer = LineWriter(tensor.data.reshape(-1), levels, self._spare, text=text)
         threads = min(thread_count(), MOST_THREADS)
         with thread_pool(threads, "lod-json") as pool:
             waiting: deque[Future[memoryview]] = deque()
@@ -78,25 +75,10 @@ class FastLines:
             finally:
                 pool.shutdown(cancel_futures=True)
 
-    def field(self, tensor: LoDTensor) -> Field:
-        """Return the outermost items of a tensor as fields of records; see `pieces`."""
-        # Without threads: to start them takes longer than to write a part of a file.
-        writer = self._writer(tensor, _levels(tensor))
-        lines = np.frombuffer(writer.lines(0, len(tensor)), np.uint8)
-        # Text has no line ends that are not escaped.
-        ends = np.concatenate([[0], np.flatnonzero(lines == ord("\n")) + 1])
-        return Field.of_texts(TEXT, lines, ends, detail=1)
 
-    def _writer(self, tensor: LoDTensor, levels: list[Offsets]) -> LineWriter:
-        from lodcli.formats.json.put_native import LineWriter
-
-        text = tensor.marks.is_text
-        return LineWriter(tensor.data.reshape(-1), levels, self._spare, text=text)
-
-
-def _levels(tensor: LoDTensor) -> list[Offsets]:
+def list_offsets(tensor: LoDTensor) -> list[Offsets]:
     """Return the offsets of all lists: of the levels, then of the axes of a row."""
-    shape = tensor.data.shape
+    shape = tensor.values.shape
     levels = list(tensor.lod.levels)
     for axis in range(1, len(shape)):
         lists = int(np.prod(shape[:axis], dtype=np.int64))

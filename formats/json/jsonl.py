@@ -104,7 +104,7 @@ class JsonLines(Format):
         bare = len(columns) == 1 and columns[0].spec is not None
         # The compiled writer divides a batch itself; it writes no nulls and no times in lists.
         whole = bare and not (schema[0].nullable or schema[0].marks.unit)
-        objects = FastObjects(columns, fast, bare=bare)
+        objects = FastObjects(columns, bare=bare)
         limit_bytes = max(WRITTEN_BYTES, WRITTEN_TENSOR_BYTES * len(schema))
         for batch in batches if whole else aligned(schema, batches, limit_bytes, output):
             tensors = {name: tensor_of(item) for name, item in batch.items()}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from lodcli.formats.json.compiled_writer import FastLines
-from lodcli.formats.json.objects.writing import node_samples, samples
+from lodcli.formats.json.compiled_writer import list_offsets
+from lodcli.formats.json.objects.writing import node_samples
 from lodcli.formats.structs.tree import Node
 from lodcli.formats.text.record_fields import JSON_TEXT, LIST, TEXT, Field
 from lodcli.formats.text.records_native import RecordWriter
@@ -20,13 +20,11 @@ class FastObjects:
 
     Args:
         columns: of the file.
-        lines: the compiled writer of nested lists.
         bare: whether a line is the value of the only column, instead of an object.
     """
 
-    def __init__(self, columns: Sequence[Node], lines: FastLines, *, bare: bool) -> None:
+    def __init__(self, columns: Sequence[Node], *, bare: bool) -> None:
         self._columns = columns
-        self._lines = lines
         fixed = ["", "\n"] if bare else _braces(columns, "\n")
         self._writer = _writer(fixed)
 
@@ -52,20 +50,15 @@ class FastObjects:
     def _values(self, tensor: LoDTensor) -> Field:
         """Return the outermost items of a tensor."""
         lod, unit, nulls = tensor.lod, tensor.marks.unit, tensor.nulls
-        plain = unit is None and not nulls
-        nested = lod.n_levels > tensor.marks.is_text or tensor.values.ndim > 1
-        if nested and plain and self._lines.holds(tensor):
-            return self._lines.field(tensor)
-        if tensor.values.ndim > 1:
-            return Field.of_words(samples(tensor))
-        masks = nulls.masks or (None,) * (lod.n_levels + 1)
-        levels = list(lod.levels)
+        axes = [None] * (tensor.values.ndim - 1)  # of a row, whose parts are not null
+        masks = [*(nulls.masks or (None,) * (lod.n_levels + 1)), *axes]
+        levels, values = list_offsets(tensor), tensor.values.reshape(-1)
         if tensor.marks.is_text:
-            found = Field.of_texts(JSON_TEXT, tensor.values, levels.pop(), masks[-2])
+            found = Field.of_texts(JSON_TEXT, values, levels.pop(), masks[-2])
         elif unit is None:
-            found = Field.of_numbers(tensor.values, masks[-1])
+            found = Field.of_numbers(values, masks[-1])
         else:
-            found = Field.of_units(tensor.values, unit, masks[-1], in_quotes=True)
+            found = Field.of_units(values, unit, masks[-1], in_quotes=True)
         if not levels:
             return found
         return _lists(_writer(["", ","]).whole([found], found.size), levels, masks)

@@ -18,7 +18,6 @@ from lodcli.formats.json import compiled_writer as json_fast_lines
 from lodcli.formats.json import jsonl
 from lodcli.formats.json.put_native import LineWriter
 from lodcli.formats.text import records_native
-from lodcli.formats.text.record_fields import Field
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Decimals, Marks, Times
@@ -129,13 +128,13 @@ def test_the_compiled_writer_begins_when_there_is_enough(monkeypatch: pytest.Mon
 def test_many_tensors_are_written_in_few_parts_and_without_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counts, written = [], json_fast_lines.FastLines.field
+    counts, written = [], records_native.RecordWriter.whole
 
-    def counted(lines: json_fast_lines.FastLines, tensor: LoDTensor) -> Field:
-        counts.append(len(tensor))
-        return written(lines, tensor)
+    def counted(writer: Any, fields: Any, count: int) -> Any:
+        counts.append(count)
+        return written(writer, fields, count)
 
-    monkeypatch.setattr(json_fast_lines.FastLines, "field", counted)
+    monkeypatch.setattr(records_native.RecordWriter, "whole", counted)
     monkeypatch.setattr(json_fast_lines, "thread_pool", None)
     monkeypatch.setattr(jsonl, "WRITTEN_BYTES", 1 << 10)
     part = LoDTensor(np.arange(300), LoD.from_lengths([[1] * 300]))
