@@ -343,7 +343,7 @@ LEFT: dict[str, tuple[bytes, bytes, dict[str, Any], str]] = {
         b'{"a":[[1,2]]}',
         b'{"a":[[1,null]]}',
         {"levels": ("x",), "nulls": "keep"},
-        "<0,1>: found null, and a row of shape (2,) has no nulls; name all 2 levels in --levels",
+        "<0,1>: found null, and a row of shape (2,) has no nulls; name all 2 levels in levels=",
     ),
     "a null line": (b'{"a":1}', b"null", {"nulls": "keep"}, "expected an object, found null"),
     "a word that begins like null": (b"[null]", b"[nul]", {}, "is not JSON"),
