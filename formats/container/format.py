@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING
 
+from lodcli.formats.container.parser import LONGEST_NAME
 from lodcli.formats.container.types import NAMES
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import Format, Source
@@ -12,6 +13,7 @@ from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
+from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.tensor.marks import ALL_MARKS
 
 if TYPE_CHECKING:
@@ -46,6 +48,16 @@ class Container(Format):
 
     def sniff(self, head: bytes) -> bool:
         return head.startswith(SIGNATURE)
+
+    def refuse_unheld(self, schema: Schema) -> None:
+        super().refuse_unheld(schema)
+        for spec in schema:
+            size = len(spec.name.encode())
+            if size > LONGEST_NAME:
+                raise UnsupportedError(
+                    f"{spec.name}: this name has {size} bytes in UTF-8, {self.name} holds names of "
+                    f"at most {LONGEST_NAME}; `lod rename` it first"
+                )
 
     def open(self, source: Input, options: ReadOptions) -> Source:
         from lodcli.formats.arrays.part import Part

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from lodcli.formats.container.reader import ContainerSource
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.options import WriteOptions
-from lodcli.formats.core.schema import Item, StoredArray, schema_of
+from lodcli.formats.core.schema import Batch, Item, StoredArray, schema_of
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
@@ -231,6 +231,23 @@ def test_hdf5_finds_each_of_many_names(count: int, tmp_path: Path) -> None:
         for number in range(0, count, max(1, count // 200)):
             assert file[f"größe {number}/data"][0] == number
         assert sorted(file) == sorted(["header", *content])
+
+
+@pytest.mark.parametrize("form", ["lod.h5", "lod.dataset"])
+def test_the_longest_name_has_255_bytes(form: str, tmp_path: Path) -> None:
+    tensor, longest = LoDTensor(np.arange(3), [[1, 2]]), "é" * 127 + "z"
+    io.write(tmp_path / "t", {longest: tensor, "b": tensor}, format_name=form)
+    assert io.read_all(tmp_path / "t")[longest].identical(tensor)
+    said = f"{longest}z: this name has 256 bytes in UTF-8, {form} holds names of at most 255"
+
+    def unread() -> Iterator[Batch]:
+        pytest.fail("the name is refused first")
+        yield {}
+
+    schema = schema_of({f"{longest}z": tensor, "b": tensor})
+    with pytest.raises(UnsupportedError, match=said):
+        io.write_batches(tmp_path / "none", schema, unread(), format_name=form)
+    assert os.listdir(tmp_path) == ["t"]
 
 
 def test_hdf5_can_change_a_copy(tmp_path: Path, codec: str | None) -> None:
