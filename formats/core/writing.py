@@ -103,7 +103,8 @@ class Writing:
         schema = self._held(told)
         schema, found = self.in_words(schema, marked(schema, batches))
         self._incoming = Incoming(self.with_held_nulls(schema, found) or found)
-        with _telling_size(schema):
+        packed = codec is not None or self._options.compression is not None
+        with _telling_size(schema, " before compression" if packed else ""):
             self._kind.write(output, rekeyed(schema), self._incoming, self._options)
 
     def copy(self, output: Output, stored: Stored) -> bool:
@@ -153,7 +154,7 @@ class Writing:
 
 
 @contextmanager
-def _telling_size(schema: Schema) -> Iterator[None]:
+def _telling_size(schema: Schema, when: str = "") -> Iterator[None]:
     """Add to the error of a full disk how many bytes the tensors take, if that is known."""
     try:
         yield
@@ -161,7 +162,7 @@ def _telling_size(schema: Schema) -> Iterator[None]:
         counts = [n for spec in schema for n in (spec.rows, *(one.items for one in spec.levels))]
         if error.errno in (errno.ENOSPC, errno.EDQUOT) and None not in counts:
             needed = sum(map(declared_bytes, schema))
-            error.strerror = f"{error.strerror}; rows and offsets take {needed:,} bytes"
+            error.strerror = f"{error.strerror}; rows and offsets take {needed:,} bytes{when}"
         raise
 
 

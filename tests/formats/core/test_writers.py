@@ -160,6 +160,15 @@ def test_a_full_disk_is_told_with_the_size_of_what_was_written(
     assert os.listdir(small_disk) == []
 
 
+def test_a_full_disk_is_told_with_the_size_before_compression(small_disk: Path) -> None:
+    numbers = np.random.default_rng(3).integers(0, 1 << 40, 20_000)
+    with pytest.raises(OSError, match="rows and offsets take 160,000 bytes before compression"):
+        lodcli.write(small_disk / "t.lod.h5", LoDTensor(numbers), compression="zstd")
+    with pytest.raises(OSError, match="rows and offsets take 160,000 bytes before compression"):
+        lodcli.write(small_disk / "t.jsonl.gz", LoDTensor(numbers))
+    assert os.listdir(small_disk) == []
+
+
 ENDINGS = {"megatron": ".idx"}
 
 
