@@ -10,7 +10,12 @@ from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema
 from lodcli.formats.json.jsonl import JsonLines, JsonSource
-from lodcli.formats.json.python_reader import placed, placing
+from lodcli.formats.json.python_reader import (
+    RECORD_SEPARATOR,
+    WITHOUT_SEPARATORS,
+    placed,
+    placing,
+)
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.text.derived import Derived
@@ -18,8 +23,7 @@ from lodcli.formats.text.lines import BYTE_ORDER_MARK
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array
 
-# Blanks, and what begins each value in a sequence of RFC 7464, as `jq --seq` and GDAL write it.
-_BLANKS = b" \t\r\n\x1e"
+_BLANKS = b" \t\r\n" + RECORD_SEPARATOR
 _BETWEEN = np.frombuffer(_BLANKS, np.uint8)
 
 
@@ -84,6 +88,7 @@ class _Values(Derived):
 
     def _begin(self) -> None:
         self._first = b""  # byte of the document
+        self._separated = False  # whether a separator is before it
         self._place = self._depth = 0
         self._begun = self._ended = False  # the elements of the array
         self._quoted = self._escaped = False
@@ -93,8 +98,11 @@ class _Values(Derived):
             return self._end()
         self._place += len(block)
         if not self._first:
-            block = block.removeprefix(BYTE_ORDER_MARK).lstrip(_BLANKS)
-            self._first = block[:1]
+            found = block.removeprefix(BYTE_ORDER_MARK).lstrip(_BLANKS)
+            self._separated |= RECORD_SEPARATOR in block.removesuffix(found)
+            block, self._first = found, found[:1]
+            if self._separated and self._first not in (b"", b"{"):
+                raise InvalidDataError(f"{WITHOUT_SEPARATORS}, and give --from jsonl")
         if not block or self._first not in (b"[", b"{"):
             return block
         text = np.frombuffer(block, np.uint8).copy()

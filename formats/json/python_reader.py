@@ -41,7 +41,9 @@ _DECODER = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_uniq
 # Advice for a value that continues in the next line.
 ONE_LINE = "jsonl has one value per line; --from json reads values over several lines"
 _BLANKS = b" \t\r\n"
-_RECORD_SEPARATOR = b"\x1e"
+# Begins each value in a sequence of RFC 7464, as `jq --seq` and GDAL write it.
+RECORD_SEPARATOR = b"\x1e"
+WITHOUT_SEPARATORS = r"lines begin with the separator of RFC 7464; remove it, as with tr -d '\36'"
 
 
 def parsed(lines: list[bytes], first: int, blanks: list[int] | None = None) -> list[object]:
@@ -95,8 +97,8 @@ def beyond(blanks: list[int]) -> Callable[[int], str]:
 
 def _remedy(error: Exception, line: bytes) -> str:
     """Return what to do with a line of another kind of file of JSON values."""
-    if line.startswith(_RECORD_SEPARATOR):
-        return r"; lines begin with the separator of RFC 7464; remove it, as with tr -d '\36'"
+    if line.startswith(RECORD_SEPARATOR):
+        return f"; {WITHOUT_SEPARATORS}"
     if not isinstance(error, json.JSONDecodeError) or error.msg != "Extra data":
         return ""
     if line.rstrip().endswith(b","):

@@ -84,6 +84,12 @@ def test_what_is_written_is_a_document(tmp_path: Path, items: int) -> None:
     assert len(path.read_text().splitlines()) == (items + 2 if items else 1)
 
 
+SEPARATED = (
+    r"lines begin with the separator of RFC 7464; remove it, as with tr -d '\\36', and give "
+    "format_name='jsonl'"
+)
+
+
 @pytest.mark.parametrize(
     ("document", "said"),
     [
@@ -105,6 +111,9 @@ def test_what_is_written_is_a_document(tmp_path: Path, items: int) -> None:
         ('{"a":\n[1,', "value 1: .*ends before its value does"),
         ('\x1e{"a": 1}\n\x1e{"a": \n\x1e{"a": 3}\n', "value 2: .*not JSON"),
         ('\x1e{"a": "\x1e"}', "value 1: .*not JSON"),
+        ("\x1e[1,2]\n\x1e[3]\n", SEPARATED),
+        ("\x1e[1,2]\n", SEPARATED),
+        (" \x1e\n 5\n\x1e6\n", SEPARATED),
         ('{"a": {"b": 1}} {"a": 2}', "value 2: field 'a': expected an object, found 2"),
     ],
 )
