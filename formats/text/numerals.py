@@ -16,6 +16,8 @@ from lodcli.kernels.tensor.nulls import Mask
 
 # Above this, not every whole number is a float64.
 MOST_EXACT_FLOAT64 = 2**53
+# Below this, texts of 16-bit floats are exact if the numbers are whole, as those of float32 are.
+_MOST_EXACT_SHORT = 2**24
 FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 
 
@@ -48,6 +50,8 @@ def exceeds_float64(text: str | bytes) -> bool:
 def texts(values: Array) -> list[str]:
     """Return each of `values`, (N,), as the shortest text from which it is read back.
 
+    Whole numbers of 16-bit floats are written exactly, as readers may take them for other dtypes.
+
     Args:
         values: booleans (true, false), integers, or real numbers of any width; nan and inf
             are written as such.
@@ -75,9 +79,16 @@ def large_from(dtype: np.dtype[Any]) -> float:
 def _short(values: Array) -> list[str]:
     """Return float16 or bfloat16 values as text, each different one formatted once."""
     distinct, places = np.unique(values.view(np.uint16), return_inverse=True)
-    made = str if values.dtype == np.float16 else _shortest
-    known = list(map(made, distinct.view(values.dtype)))
+    known = list(map(_short_text, distinct.view(values.dtype)))
     return list(map(known.__getitem__, places.tolist()))
+
+
+def _short_text(value: Any) -> str:
+    """Return a float16 or bfloat16 as text: 1104.0, not 1100.0, which bfloat16 rounds to it."""
+    exact = float(value)
+    if exact.is_integer() and abs(exact) < _MOST_EXACT_SHORT:
+        return repr(exact)
+    return str(value) if value.dtype == np.float16 else _shortest(value)
 
 
 def _shortest(value: Any) -> str:

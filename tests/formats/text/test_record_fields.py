@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+from lodcli.formats.core import io
+from lodcli.formats.text import records_native
 from lodcli.formats.text.numerals import texts
 from lodcli.formats.text.record_fields import CSV_TEXT, JSON_TEXT, TIME, Field
 from lodcli.formats.text.records_native import RecordWriter
+from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.exchange.units import texts as texts_of_unit
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import TIME_UNITS, Decimals, Times, Unit
 
 COUNT = 20_000
@@ -97,23 +104,47 @@ def test_nulls_and_texts_stand_between_fixed_bytes() -> None:
     assert np.diff(offsets).tolist() == list(map(len, lines))
 
 
-def test_every_bfloat16_is_its_shortest_decimal() -> None:
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16])
+def test_short_floats_are_exact_if_whole_and_shortest_otherwise(dtype: Any) -> None:
     with np.errstate(invalid="ignore"):
-        values = np.arange(2**16, dtype=np.uint16).view(ml_dtypes.bfloat16)
+        values = np.arange(2**16, dtype=np.uint16).view(dtype)
         values = values[np.isfinite(values)]
     found = texts(values)
     floats = np.array(list(map(float, found)))
-    assert (floats.astype(ml_dtypes.bfloat16) == values).all()
-    assert {"0.1", "2.0", "-0.0", "1e+30"} <= set(found)
-    # No decimal of one digit less is read as the same number.
-    for value, text in zip(values[::7].tolist(), floats[::7].tolist(), strict=True):
-        digits = len(f"{text:.17g}".rstrip("0")) if not text else _digits(text)
-        if digits > 1:
-            shorter: Any = [float(f"{text:.{digits - 2}e}")]
-            step = 10.0 ** (np.floor(np.log10(abs(text))) - digits + 2)
-            shorter += [shorter[0] - step, shorter[0] + step]
-            near = np.array(shorter).astype(ml_dtypes.bfloat16)
-            assert not (near == np.array(value).astype(ml_dtypes.bfloat16)).any(), text
+    with np.errstate(over="ignore"):
+        assert (floats.astype(dtype) == values).all()
+        assert {"0.1", "2.0", "-0.0", "1104.0", "-65280.0", "0.5"} <= set(found)
+        exact = values.astype(np.float64)
+        whole = (exact == np.trunc(exact)) & (np.abs(exact) < 2**24)
+        assert (floats[whole] == exact[whole]).all()
+        # No decimal of one digit less is read as the same number.
+        for value, text in zip(values[~whole][::7], floats[~whole][::7].tolist(), strict=True):
+            digits = _digits(text)
+            if digits > 1:
+                shorter: Any = [float(f"{text:.{digits - 2}e}")]
+                step = 10.0 ** (np.floor(np.log10(abs(text))) - digits + 2)
+                shorter += [shorter[0] - step, shorter[0] + step]
+                assert not (np.array(shorter).astype(dtype) == value).any(), text
+
+
+@pytest.mark.parametrize("least", [0, 1 << 60])
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "json"])
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16])
+def test_other_readers_get_whole_short_floats(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: Any, ending: str, least: int
+) -> None:
+    monkeypatch.setattr(records_native, "REPAID_VALUES", least)
+    values = [1104.0, 65280.0, 2049.0 if dtype == np.float16 else 2048.0, -256.0, 0.0]
+    held = LoDTensor(np.array(values).astype(dtype))
+    path = tmp_path / f"x.{ending}"
+    if dtype == ml_dtypes.bfloat16 and ending in ("csv", "tsv"):
+        with pytest.raises(UnsupportedError, match="bfloat16"):
+            io.write(path, {"x": held})
+        return
+    for tensor in (held, LoDTensor(held.data, LoD.from_lengths([[2, 3]]))):
+        io.write(path, tensor, overwrite=True)
+        found = [float(number) for number in re.findall(r"[-\d.]*\d\.\d+", path.read_text())]
+        assert found == held.data.astype(np.float64).tolist()
 
 
 def _digits(value: float) -> int:
