@@ -176,6 +176,7 @@ def write_parquet(
         with writer:
             for group in chain([first] if first else [], groups):
                 _write_group(writer, group)
+                group.clear()  # while the next one is gathered
 
 
 def _groups(records: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:

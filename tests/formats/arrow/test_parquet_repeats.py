@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lodcli.formats.arrow import writer
 from lodcli.formats.core import io
+from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Marks, Times
@@ -75,3 +80,24 @@ def test_times_that_all_differ_have_no_dictionary(tmp_path: Path) -> None:
 def test_a_file_without_records_is_written(tmp_path: Path) -> None:
     io.write(tmp_path / "e.parquet", LoDTensor(np.zeros(0), LoD.from_lengths([[]])))
     assert content(tmp_path / "e.parquet")["data"].rows == 0
+
+
+def test_row_groups_are_given_up_once_they_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "ROW_GROUP_BYTES", 1 << 13)
+    made: list[weakref.ref[pa.RecordBatch]] = []
+    alive = []
+
+    def records() -> Iterator[pa.RecordBatch]:
+        for _ in range(12):
+            alive.append(sum(each() is not None for each in made))
+            batch = pa.record_batch({"x": pa.array(RNG.normal(size=512))})
+            made.append(weakref.ref(batch))
+            yield batch
+
+    schema = pa.schema({"x": pa.float64()})
+    with Output(tmp_path / "x.parquet", overwrite=False, seekable=False) as output:
+        writer.write_parquet(output, schema, records(), None)
+    assert pq.ParquetFile(tmp_path / "x.parquet").metadata.num_row_groups == 6
+    assert max(alive) <= 2  # those of a row group
