@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,9 +14,12 @@ import pyarrow.types as types
 
 from lodcli.formats.arrow.sizes.buffers import array_of
 
-# Values that are compared, side by side and far apart. If nearly all of so many differ, there are
-# more than the dictionary of a row group holds.
-_SAMPLE, _MOST_DISTINCT = 1 << 14, 0.95
+# Values drawn to estimate how many different ones there are.
+_SAMPLE = 1 << 14
+# pyarrow gives up larger dictionaries, and then stores the values as they are.
+_MOST_BYTES = 1 << 20
+# Of the values: if more differ, a dictionary saves little, and compressed values are smaller.
+_MOST_DISTINCT = 0.5
 
 
 def repeating_leaves(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> list[str]:
@@ -53,20 +58,39 @@ def leaves(array: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _repeat(arrays: Sequence[Any]) -> bool:
-    """Return whether values repeat, from a sample."""
-    kind = arrays[0].type
-    if types.is_dictionary(kind) or types.is_boolean(kind) or types.is_null(kind):
+    """Return whether a dictionary of the values is worth trying, from a sample."""
+    kind, count = arrays[0].type, sum(map(len, arrays))
+    if types.is_dictionary(kind) or types.is_boolean(kind) or types.is_null(kind) or not count:
         return True
-    # Of parts of each array: joined, they would be copied.
-    size = max(1, _SAMPLE // (2 * len(arrays)))
-    near = [array.slice(0, size) for array in arrays]
-    far = [array.take(array_of(_places(len(array), size))) for array in arrays]
-    return any(_few_differ(pa.chunked_array(part)) for part in (near, far))
+    sample = pa.chunked_array(list(_sampled(arrays, count)))
+    found = pc.count_distinct(sample, mode="all").as_py()
+    distinct = found if len(sample) == count else _all_distinct(found, len(sample))
+    width = sample.nbytes / len(sample)
+    return bool(distinct * width <= _MOST_BYTES and distinct <= _MOST_DISTINCT * count)
 
 
-def _places(count: int, size: int) -> Any:
-    return np.arange(0, count, max(1, count // size))
+def _sampled(arrays: Sequence[Any], count: int) -> Iterator[Any]:
+    """Yield parts of arrays: all of them if they are small, else values at random places."""
+    if count <= _SAMPLE:
+        yield from arrays
+        return
+    places = np.sort(np.random.default_rng(0).integers(0, count, _SAMPLE))
+    bounds = np.cumsum([0, *map(len, arrays)])
+    cuts = np.searchsorted(places, bounds).tolist()
+    for array, begin, (start, stop) in zip(arrays, bounds, pairwise(cuts), strict=False):
+        yield array.take(array_of(places[start:stop] - begin))
 
 
-def _few_differ(values: Any) -> bool:
-    return bool(pc.count_distinct(values, mode="all").as_py() <= _MOST_DISTINCT * len(values))
+def _all_distinct(found: int, drawn: int) -> float:
+    """Return about how many values there are, of which `drawn` draws found so many.
+
+    D values, each as likely as the others, let D(1 - exp(-drawn / D)) be found.
+    """
+    low, high = float(found), 64.0 * drawn
+    while high - low > 0.01 * low:
+        middle = (low + high) / 2
+        if middle * -math.expm1(-drawn / middle) < found:
+            low = middle
+        else:
+            high = middle
+    return high

@@ -37,6 +37,8 @@ def dictionaries(path: Path) -> dict[str, bool]:
     [
         (RNG.normal(size=COUNT), False),
         (RNG.normal(size=COUNT).astype(np.float16), True),
+        (RNG.permutation(COUNT) // 3, True),
+        (RNG.permutation(COUNT) * 3 // 4, False),
         (np.arange(COUNT), False),
         (np.arange(COUNT) // 4, True),
         (RNG.integers(0, 5000, COUNT) / 10, True),
@@ -69,6 +71,34 @@ def test_fields_of_records_and_texts_are_told_apart(tmp_path: Path) -> None:
         "e.list.element.w": False,
     }
     assert pq.read_table(tmp_path / "r.parquet").to_pylist() == rows
+
+
+@pytest.mark.parametrize(
+    ("dtype", "distinct", "repeat"),
+    [
+        ("int32", 100_000, True),
+        ("int64", 100_000, True),
+        ("float64", 100_000, True),
+        ("float64", 200_000, False),
+        ("text", 20_000, True),
+        ("text", 200_000, False),
+    ],
+)
+def test_files_of_repeated_values_are_as_small_as_those_of_pyarrow(
+    tmp_path: Path, dtype: str, distinct: int, repeat: bool
+) -> None:
+    numbers = RNG.integers(0, distinct, 1_000_000)
+    if dtype == "text":
+        values = pa.array([f"user {n:07d}" for n in range(distinct)]).take(pa.array(numbers))
+    else:
+        values = pa.array((RNG.normal(size=distinct) * 2**24).astype(dtype)[numbers])
+    columns = pa.table({"x": values})
+    with Output(tmp_path / "x.parquet", overwrite=False, seekable=False) as output:
+        writer.write_parquet(output, columns.schema, columns.to_batches(1 << 14), None)
+    pq.write_table(columns, tmp_path / "y.parquet", compression="none")
+    assert list(dictionaries(tmp_path / "x.parquet").values()) == [repeat]
+    ours, theirs = ((tmp_path / name).stat().st_size for name in ("x.parquet", "y.parquet"))
+    assert ours <= 1.05 * theirs
 
 
 def test_times_that_all_differ_have_no_dictionary(tmp_path: Path) -> None:
