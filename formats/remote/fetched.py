@@ -82,7 +82,9 @@ class FetchedFile:
                 self._ahead = 0
             last = min(max(last, first + self._ahead), self._there.size)
             # Many formats have a directory at the end, read in parts: fetch all of it at once.
+            # The first to be read may be the last one, in a short grain.
             if self._there.size - first <= TAIL_GRAINS:
+                first -= int(first > 0 and not self._there[first - 1])
                 last = self._there.size
             self._fetch_grains(first, last)
             self._end = last

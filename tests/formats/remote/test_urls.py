@@ -117,6 +117,19 @@ def test_a_large_index_is_not_fetched(tmp_path: Path) -> None:
         assert server.sent < 1_500_000
 
 
+def test_structures_that_end_in_a_short_block_take_one_request(tmp_path: Path) -> None:
+    def written(size: int) -> bytes:
+        path = tmp_path / "t.lod.h5"
+        io.write(path, LoDTensor(np.zeros(size, np.int8)), overwrite=True)
+        return path.read_bytes()
+
+    size = 20 * GRAIN_BYTES
+    content = written(2 * size - len(written(size)) + 128)
+    assert 0 < len(content) - size < 256
+    with serving(t=content) as server, lodcli.open(f"{server.url}/t"):
+        assert len(server.ranges) == 2  # and one of the beginning
+
+
 def test_plain_hdf5_is_not_fetched_to_list_its_datasets(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "theirs.h5", "w") as file:
         file["x"] = np.zeros(1_000_000)
