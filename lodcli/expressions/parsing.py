@@ -143,6 +143,8 @@ class Parsed:
 
         It may be a tensor, a column of one, a function that picks values, or arithmetic with times.
         """
+        if isinstance(node, ast.Subscript):
+            return self.marks_of(node.value)
         if isinstance(node, ast.BinOp):
             return "this", Marks(unit=self.time_of(node))
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
@@ -152,8 +154,6 @@ class Parsed:
             if node not in self._known_marks:
                 self._known_marks[node] = self._marks_of_parts(node, parts)
             return self._known_marks[node]
-        while isinstance(node, ast.Subscript):
-            node = node.value
         name = self.named(node)
         return name or "this", self.marks.get(name or "", NO_MARKS)
 

@@ -122,6 +122,29 @@ def test_chosen_decimals_are_numbers_in_what_surrounds_them(lod: Lod, table: pa.
     assert found.tolist() == [np.float32(one or 0) for one in table["p"].to_pylist()]
 
 
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("maximum(v, 0)[1]", ["0.00", "2.50"]),
+        ("coalesce(v, 7)[0]", ["1.25", "3.00"]),
+        ("(v if n > 0 else w)[1]", ["-0.50", "2.500"]),
+        ("(v if n > 0 else w)[0] * 2", [2.5, 8.0]),
+    ],
+)
+def test_a_column_of_chosen_decimals_has_their_scale(
+    lod: Lod, folder: None, text: str, wanted: list[Any]
+) -> None:
+    def pairs(values: list[list[str]], scale: int) -> pa.Array:
+        numbers = [[Decimal(one) for one in pair] for pair in values]
+        return pa.array(numbers, pa.list_(pa.decimal128(6, scale), 2))
+
+    v = pairs([["1.25", "-0.50"], ["3.00", "2.50"]], 2)
+    w = pairs([["1.125", "0.500"], ["4.000", "2.500"]], 3)
+    pq.write_table(pa.table({"v": v, "w": w, "n": [1, 0]}), "d.parquet")
+    found = applied(lod, text).to_pylist()
+    assert found == [Decimal(one) if isinstance(one, str) else one for one in wanted]
+
+
 def test_digits_beyond_64_bits_are_an_error(lod: Lod, table: pa.Table) -> None:
     pq.write_table(table.set_column(3, "i", pa.array([2**62] * COUNT)), "d.parquet")
     done = lod("apply", "coalesce(p, i)", "d.parquet", "-qo", "o.parquet")
