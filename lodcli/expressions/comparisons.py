@@ -52,7 +52,8 @@ def _of_whole(function: np.ufunc, values: Array, number: Array) -> Array:
         found: Array = function(values, float(number))
         return found
     least, most = np.iinfo(values.dtype).min, np.iinfo(values.dtype).max
-    below = int(np.floor(number))
+    # Not np.floor of whole numbers: before NumPy 2.1 it makes them float64.
+    below = int(number) if number.dtype.kind in "biu" else int(np.floor(number))
     if below < least:
         return _above_none(function, values)
     if below > most or below != number:
