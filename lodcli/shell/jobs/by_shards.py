@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import traceback
 from collections.abc import Callable, Generator, Iterable
 from contextlib import closing, suppress
@@ -24,7 +25,7 @@ from lodcli.formats.loading.file import open_source
 from lodcli.formats.remote.urls import is_url, shown
 from lodcli.formats.storage.interrupts import shielded
 from lodcli.formats.storage.outputs import TargetExistsError
-from lodcli.kernels.errors import InvalidDataError, LodError, NullError, OptionError
+from lodcli.kernels.errors import LodError
 from lodcli.kernels.platform import environment
 from lodcli.kernels.runtime.worker_processes import in_processes
 from lodcli.kernels.tensor.marks import attributes_text
@@ -41,6 +42,8 @@ from lodcli.shell.targets import Target
 Work = Callable[..., None]
 # Suffix of the folder that holds the parts of a file until they are joined.
 _PARTS = ".parts"
+# An error that says where in a shard a value is.
+_COUNTS = re.compile(r"\b(item|items from|sequence|row|position|record) <?[0-9]")
 # The most shards that are listed after failures.
 _MOST_LISTED = 20
 
@@ -198,8 +201,8 @@ def _compute(source: str, tasks: list[_Task], found: _Results, rows: list[int]) 
                 failed[number] = error
             elif error is not None:
                 if isinstance(error, LodError):
-                    # An error that is not about the data is the same for all shards.
-                    name = tasks[number].part if _is_about_data(error) else source
+                    # Another error is the same for all shards.
+                    name = tasks[number].part if _COUNTS.search(str(error)) else source
                     rename_file(error, tasks[number].source.label, name)
                 raise error
     if not failed:
@@ -213,13 +216,6 @@ def _compute(source: str, tasks: list[_Task], found: _Results, rows: list[int]) 
         f"damaged{more}; the results of the others are kept: run the same command again once these "
         "are repaired"
     )
-
-
-def _is_about_data(error: LodError) -> bool:
-    """Return whether an error may count the items of a shard, and not be one of options."""
-    if isinstance(error, OptionError):
-        return False
-    return isinstance(error, InvalidDataError | NullError)
 
 
 def _lost(task: _Task, error: OSError) -> Exception:

@@ -115,6 +115,11 @@ def test_an_error_that_counts_items_names_the_part_that_it_counts_in(lod: Lod) -
         done = lod("convert", source, f"{source}.out.lod.h5", "--dtype", "int8", "--jobs", "2")
         assert (done.code, done.stdout) == (1, "")
         assert done.stderr == f"lod convert: {said}: 300 does not fit int8\n"
+    rows = [[None, 2.0] if item == 53 else [1.0, 2.0] for item in range(60)]
+    io.write("n", LoDTensor.from_lists(rows), format_name="lod.dataset", shards=SHARDS)
+    done = lod("apply", "softmax", "n", "-o", "n.out.lod.h5", "--jobs", "2")
+    assert done.code
+    assert "n/data-00005-of-00006.lod.h5: row <3,0> is null" in done.stderr
 
 
 @pytest.mark.parametrize(
