@@ -134,8 +134,8 @@ def there_are(names: Iterable[str], wanted: str) -> str:
 
     >>> there_are(["words", "tags"], "word")
     'there are: words, tags'
-    >>> there_are([f"x{number}" for number in range(100)], "x_57")[:17]
-    'did you mean x57?'
+    >>> there_are([f"x{number}" for number in range(100)], "x_57")[:22]
+    'did you mean x57 or x7'
     """
     known = list(names)
     hint = ""
