@@ -42,7 +42,9 @@ _NO_DAMAGE = {
     "whole number of days": "has dates with a time of day ({}); write them as timestamps, in "
     "JavaScript with the type TimestampMillisecond, or choose other columns",
     "ORC timestamp": "has timestamps outside of the years 1677 to 2262, which lod does not read "
-    "from ORC; write Parquet, or choose other columns with --field",
+    "from ORC",
+    "install IANA time zone database": "has timestamps of a time zone that this system does not "
+    "know ({}); install the time zones of the system (tzdata)",
     "not within the acceptable range": "has times outside of a day ({}); write durations as "
     "numbers, or choose other columns",
 }
@@ -77,7 +79,8 @@ class Records(ABC):
             numbers.
         bounds: maximum decompressed size.
         notes: see Source; the same list for as long as the file is open.
-        refused: the error about each column that cannot be read.
+        refused: the error about each column that cannot be read. `batches` may find more; from
+            then on, batches are without these.
     """
 
     schema: pa.Schema

@@ -341,6 +341,8 @@ class RecordSource(Source):
     def _read(self, column: str, batch: Any, first: int) -> Tensors:
         """Return the tensors of a column; none if it cannot be held, and may be left out."""
         try:
+            if column not in batch.schema.names:
+                raise self._records.refused[column]
             with damage():
                 return self._columns[column].tensors(batch.column(column), first)
         except (DamagedFileError, TooLargeError):

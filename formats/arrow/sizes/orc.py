@@ -20,14 +20,20 @@ from lodcli.formats.arrow.files import (
     pieces,
     validate,
 )
+from lodcli.formats.arrow.layout import OTHERS
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.text.lines import shown
-from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.errors import LodError, UnsupportedError
 
 # 1582-10-15, in days since 1970. Java stores earlier dates in the Julian calendar or not; pyarrow
 # does not tell in which.
 _FIRST_DAY = -141_427
+# In nanoseconds: 14 hours, the most that time zones differ from UTC, and a second. Java rounds a
+# time without a zone towards 1970 in UTC, and pyarrow reads it as rounded in local time, if it has
+# a millisecond or more besides whole seconds: on different sides of 1970 that is another second.
+_NEAR = (14 * 3600 + 1) * 10**9
+_REMEDY = f"write Parquet, or {OTHERS}"
 
 
 class OrcRecords(Records):
@@ -40,6 +46,7 @@ class OrcRecords(Records):
 
     def __init__(self, source: Input) -> None:
         self.bounds = source.bounds
+        self.refused: dict[str, LodError] = {}
         # The number of the record behind each stripe that was read.
         self._ends: list[int] = []
         with damage():
@@ -64,32 +71,65 @@ class OrcRecords(Records):
             raise DamagedFileError(f"expected {self.count} records, the stripes have {first}")
 
     def _stripe(self, number: int, names: Sequence[str]) -> pa.RecordBatch:
-        # To pyarrow, a name with a point is that of a field in a struct.
-        pointed = any("." in name for name in self.schema.names)
-        batch = self._file.read_stripe(number, None if pointed else list(names)).select(list(names))
+        """Return columns of a stripe; those that cannot be read are in `refused` instead."""
+        names = [name for name in names if name not in self.refused] or list(names)
+        try:
+            with damage():
+                batch = self._decoded(number, names)
+        except UnsupportedError:
+            batch = None
+        found = {}
+        for name in names:
+            try:
+                with damage():
+                    one = self._decoded(number, [name]) if batch is None else batch
+                    _require_certain(one.column(name))
+                    found[name] = one.column(name)
+            except UnsupportedError as error:
+                said = f"stripe {number}, column {shown(name)}: {error}; {_REMEDY}"
+                self.refused[name] = UnsupportedError(said)
+        if not found:
+            raise self.refused[names[0]]
+        return pa.RecordBatch.from_arrays(list(found.values()), list(found))
+
+    def _decoded(self, number: int, names: list[str]) -> pa.RecordBatch:
+        batch = self._file.read_stripe(number, names)
+        if not set(names).issubset(batch.schema.names):
+            # To pyarrow, a name with a point is first that of a field in a struct.
+            batch = self._file.read_stripe(number)
+        batch = batch.select(names)
         self.bounds.check_block(batch.nbytes, f"stripe {number} decompresses to")
         validate(batch)
-        for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            for dates in _dates(column):
-                first = pc.min(dates.cast(pa.int32())).as_py()
-                if first is not None and first < _FIRST_DAY:
-                    raise UnsupportedError(
-                        f"column {shown(name)}: has dates before 1582-10-15, whose calendar is "
-                        "unknown; write Parquet, or choose other columns with --field"
-                    )
         return batch
 
 
-def _dates(array: Any) -> Iterator[Any]:
-    """Yield the dates in an array."""
+def _require_certain(column: Any) -> None:
+    """Raise UnsupportedError if dates or times in a column may be others than were written."""
+    for array in _flat(column):
+        if types.is_date(array.type):
+            first = pc.min(array.cast(pa.int32())).as_py()
+            if first is not None and first < _FIRST_DAY:
+                raise UnsupportedError("has dates before 1582-10-15, whose calendar is unknown")
+        elif types.is_timestamp(array.type) and array.type.tz is None:
+            times = array.drop_null().cast(pa.int64()).to_numpy()
+            near = times[(times > -_NEAR) & (times < _NEAR)]
+            if (near % 10**9 >= 10**6).any():
+                raise UnsupportedError(
+                    "has times with a fraction of a second within 14 hours of 1970-01-01, which "
+                    "may be wrong by a second"
+                )
+
+
+def _flat(array: Any) -> Iterator[Any]:
+    """Yield the arrays of values in an array."""
     kind = array.type
-    if types.is_date(kind):
-        yield array
-    elif types.is_map(kind):
-        yield from _dates(array.keys)
-        yield from _dates(array.items)
+    if types.is_map(kind):
+        yield from _flat(array.keys)
+        yield from _flat(array.items)
     elif types.is_struct(kind):
         for part in array.flatten():
-            yield from _dates(part)
+            yield from _flat(part)
     elif types.is_list(kind):
-        yield from _dates(array.flatten())
+        yield from _flat(array.flatten())
+    else:
+        yield array

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import random
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,10 @@ from pyarrow import orc
 import lodcli
 from lodcli import LoDTensor
 from lodcli.errors import DamagedFileError, LodError, UnsupportedError
+from lodcli.formats.arrow.files import Wanted
+from lodcli.formats.arrow.sizes.orc import OrcRecords
 from lodcli.formats.core.options import ReadOptions
+from lodcli.formats.storage.inputs import Input
 
 THEIRS = Path(__file__).parents[1] / "theirs"
 SPARK = THEIRS / "spark.orc"
@@ -69,6 +73,69 @@ def test_times_that_may_be_wrong_are_errors() -> None:
         lists(path, field=("old",))
 
 
+def times_of(path: Path) -> list[int]:
+    """Return the only tensor's times in nanoseconds since 1970, 0 for a null."""
+    (found,) = lodcli.read_all(path).values()
+    assert isinstance(found, LoDTensor)
+    return [int(value) for value in found.values]
+
+
+def test_times_that_java_rounds_otherwise_are_errors(tmp_path: Path) -> None:
+    # pyarrow reads 00:30:00.5 in Oslo as 00:30:01.5: it is before 1970 in UTC only.
+    with pytest.raises(
+        UnsupportedError, match=r"column 't': has times with a fraction .* 14 hours"
+    ):
+        lists(THEIRS / "spark_1970.orc")
+    path, hour = tmp_path / "t.orc", 3_600_000_000
+    sound = [0, 1, 999, 20 * hour + 500_000, -20 * hour + 500_000, 60_000_000, None]
+    lists_of_one = pa.array([[value] for value in sound], pa.list_(pa.timestamp("us")))
+    orc.write_table(pa.table({"t": lists_of_one}), path)
+    assert times_of(path) == [(value or 0) * 1000 for value in sound]
+    for value in (500_000, 1000, -1000, 14 * hour + 500_000, -14 * hour - 500_000):
+        orc.write_table(pa.table({"t": pa.array([0, value], pa.timestamp("us"))}), path)
+        with pytest.raises(UnsupportedError, match="stripe 0, column 't': has times with a frac"):
+            lists(path)
+        orc.write_table(pa.table({"t": pa.array([0, value], pa.timestamp("us", "UTC"))}), path)
+        assert times_of(path) == [0, value * 1000]
+
+
+def test_columns_with_times_that_are_not_read_can_be_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "t.orc"
+    far = pa.array([0, 253_370_764_800], pa.timestamp("s"))
+    old = pa.array([datetime.date(1, 1, 1)] * 2)
+    orc.write_table(pa.table({"a.b": [1, 2], "far": far, "old": old}), path)
+    with pytest.raises(UnsupportedError, match=r"stripe 0, column 'far': has timestamps outside"):
+        lists(path)
+    assert lists(path, skip_unsupported=True) == {"a.b": [1, 2]}
+    with lodcli.open(path, options=ReadOptions(skip_unsupported=True)) as file:
+        assert list(file.left_out) == ["far", "old"]
+    found = lodcli.read(f"{path}::a.b")
+    assert isinstance(found, LoDTensor)
+    assert found.to_list() == [1, 2]
+
+
+def test_a_column_is_refused_in_a_later_stripe(tmp_path: Path) -> None:
+    path, rows = tmp_path / "t.orc", 30_000
+    dates = pa.array([datetime.date(2000, 1, 1)] * (rows - 1) + [datetime.date(1500, 1, 1)])
+    orc.write_table(pa.table({"n": np.arange(rows), "d": dates}), path, stripe_size=20_000)
+    last = orc.ORCFile(path).nstripes - 1
+    assert last > 0
+    for options in ({}, {"skip_unsupported": True}):
+        with pytest.raises(UnsupportedError, match=rf"stripe {last}, column 'd': has dates before"):
+            lists(path, **options)
+    assert lists(path, field=("n",))["n"] == list(range(rows))
+
+
+def test_an_unknown_time_zone_is_no_damage(tmp_path: Path) -> None:
+    content = (THEIRS / "spark_1970.orc").read_bytes()
+    path = tmp_path / "t.orc"
+    path.write_bytes(content.replace(b"Europe/Oslo", b"Europe/Oslx"))
+    with pytest.raises(
+        UnsupportedError, match=r"column 't': .* time zone .* not know .*\(tzdata\)"
+    ):
+        lists(path)
+
+
 def test_stripes_are_one_after_another(tmp_path: Path) -> None:
     path = tmp_path / "t.orc"
     table = many_stripes(path, 30_000)
@@ -86,6 +153,30 @@ def test_a_name_with_a_point_is_that_of_a_column(tmp_path: Path) -> None:
     orc.write_table(pa.table({"a.b": [1, 2], "c": [3, 4], "a": ["x", None]}), path)
     assert lists(path) == {"a.b": [1, 2], "c": [3, 4], "a": ["x", None]}
     assert lists(path, field=("a.b", "c")) == {"a.b": [1, 2], "c": [3, 4]}
+
+
+def test_only_the_wanted_columns_are_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "t.orc"
+    orc.write_table(pa.table({"a.b": [1, 2], "c": [3, 4], "d": [5, 6]}), path)
+    read: list[Any] = []
+
+    class Counted(orc.ORCFile):  # type: ignore[misc]
+        def read_stripe(self, n: int, columns: Any = None) -> Any:
+            read.append(columns)
+            return super().read_stripe(n, columns)
+
+    monkeypatch.setattr(orc, "ORCFile", Counted)
+    with Input(path) as source:
+        records = OrcRecords(source)
+        for names in (["c"], ["a.b"]):
+            list(records.batches(Wanted(names, 1 << 20)))
+    assert read == [["c"], ["a.b"]]
+    orc.write_table(pa.table({"a.b": [1, 2], "a": [{"b": 3, "c": 4}] * 2}), path)
+    with Input(path) as source:
+        ((_, batch),) = OrcRecords(source).batches(Wanted(["a.b"], 1 << 20))
+    assert batch.to_pydict() == {"a.b": [1, 2]}
 
 
 def test_a_table_without_records_is_read(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""How the parts in the folders spark_orc and spark_orc_times were made by Spark 4.3.
+"""How the parts in the folders spark_orc, spark_orc_times, spark_orc_1970 were made by Spark 4.3.
 
-They are here as spark.orc and spark_times.orc: python make_orc.py.
+They are here as spark.orc, spark_times.orc and spark_1970.orc: python make_orc.py.
 """
 
 import datetime
@@ -26,3 +26,10 @@ times = (
     "array(named_struct('day', date'1500-01-02')) old"
 )
 spark.sql(times).coalesce(1).write.orc("spark_orc_times")
+near = (
+    "select * from values (timestamp'1970-01-01 00:30:00.5'), (timestamp'1970-01-01 00:59:59.001'),"
+    "(timestamp'1970-01-01 00:30:00'), (timestamp'1970-01-01 01:00:00.5'),"
+    "(timestamp'1969-12-31 23:30:00.5'), (timestamp'1960-05-05 10:00:00.25'),"
+    "(timestamp'1970-01-01 00:30:00.0005') t(t)"
+)
+spark.sql(near).coalesce(1).write.orc("spark_orc_1970")
