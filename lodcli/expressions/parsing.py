@@ -28,7 +28,7 @@ from lodcli.expressions.units import (
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema
 from lodcli.kernels.errors import LodError, OptionError
-from lodcli.kernels.suggestions import did_you_mean
+from lodcli.kernels.suggestions import or_near
 from lodcli.kernels.tensor.marks import (
     DECIMAL_DIGITS,
     NO_MARKS,
@@ -312,9 +312,11 @@ class Parsed:
         """Raise an error about a name that is no tensor."""
         hint = hint or (f"write {name}(..)" if name in self.functions() else "")
         hint = hint or name_hint(name, self.marks)
-        if not hint and (near := did_you_mean(name, self.functions(), 1)):
-            hint = near.replace("?", "(..)?")
-        self.fail(node, f"no tensor {name!r}; {hint or f'there are: {listing(self.marks)}'}")
+        if not hint:
+            # Fewer letters may differ than in another tensor: `data` is not meant as date(..).
+            near = or_near(name, self.functions(), cutoff=0.8).replace("?", "(..)?")
+            hint = f"there are: {listing(self.marks)}{near}"
+        self.fail(node, f"no tensor {name!r}; {hint}")
 
     def fail(self, node: ast.expr, what: str) -> NoReturn:
         """Raise an error at the column of a part of the expression."""

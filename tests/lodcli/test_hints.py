@@ -386,8 +386,13 @@ def test_a_package_that_cannot_be_imported_is_not_called_missing(
 @pytest.mark.parametrize(
     ("line", "near"),
     [
-        ("sort t.jsonl --by lenght", "no tensor 'lenght'; did you mean length(..)?"),
-        ("filter t.jsonl maxx>1", "no tensor 'maxx'; did you mean max(..)?"),
+        ("sort t.jsonl --by lenght", "there are: n, t, tags; did you mean length(..)?"),
+        ("filter t.jsonl maxx>1", "no tensor 'maxx'; there are: n, t, tags; did you mean max(..)?"),
+        ("filter t.jsonl data>1", "no tensor 'data'; there are: n, t, tags\n"),
+        (
+            "filter t.jsonl times>1",
+            "no tensor 'times'; there are: n, t, tags; did you mean time(..)?",
+        ),
         ("filter t.jsonl length(tgas)>1", "; did you mean tags?"),
         ("cast t.jsonl t=categry", "; did you mean category?"),
         ("cast t.jsonl n=flaot32", "; did you mean float32?"),
