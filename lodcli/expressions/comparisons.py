@@ -20,8 +20,8 @@ _LESS, _GREATER = (np.less, np.less_equal), (np.greater, np.greater_equal)
 def compared(function: np.ufunc, values: Array, number: Array) -> Array:
     """Return a comparison of values with a number, as of exact numbers: values on the left.
 
-    Beside floats, a number with a point is rounded to their dtype, so that `x == 0.1` holds for a
-    float32 0.1, unless that makes it infinite. No whole number is rounded.
+    Beside floats and complex numbers, a number with a point is rounded to their dtype, so that
+    `x == 0.1` holds for a float32 0.1, unless that makes it infinite. No whole number is rounded.
 
     Args:
         function: of COMPARISONS.
@@ -40,6 +40,8 @@ def compared(function: np.ufunc, values: Array, number: Array) -> Array:
         values = values.view(np.uint8)
     if values.dtype.kind in "iu":
         return _of_whole(function, values, number)
+    if values.dtype.kind == "c":
+        number = rounded(number, values.real.dtype)
     if not is_float(values.dtype) or number.dtype.kind == "c":
         found: Array = function(values, number)
         return found

@@ -148,9 +148,9 @@ def combined(
     """
     rows = _common_rows((left, right), first)
     if isinstance(function, np.ufunc) and function in MIRRORED:
-        if left.data.ndim and not right.data.ndim:
+        if left.data.ndim and not right.data.ndim and right.valid is None:
             return replace(left, data=compared(function, left.data, right.data))
-        if right.data.ndim and not left.data.ndim:
+        if right.data.ndim and not left.data.ndim and left.valid is None:
             return replace(right, data=compared(MIRRORED[function], right.data, left.data))
     a, b = (_repeated(one, one.number, rows) for one in (left, right))
     masks = [
@@ -226,9 +226,12 @@ def chosen(condition: Values, left: Values | None, right: Values | None, first: 
         first: the number of the first item, for messages.
 
     Raises:
-        InvalidDataError: they have different rows, or their common dtype rounds a chosen one.
+        InvalidDataError: they have different rows, or their common dtype rounds a chosen one; the
+            null of no tensor is chosen.
     """
     given = [one for one in (condition, left, right) if one is not None]
+    if not any(one.data.ndim for one in given) and (left if condition.true else right) is None:
+        raise InvalidDataError("expected a tensor among the condition and the values")
     rows = _common_rows(given, first)
     true = _repeated(condition, condition.true, rows)
     sides, valid = list[Array](), list[Array]()

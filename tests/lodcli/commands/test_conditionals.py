@@ -218,6 +218,7 @@ def test_an_error_shows_the_place(lod: Lod, text: str) -> None:
         ("n > 1 ? 2 : 3", "; write a if x > 0 else b"),
         ("CASE WHEN n > 1 THEN 2 END", "; write a if x > 0 else b"),
         ("if(n > 1, 2, 3)", "; write a if x > 0 else b"),
+        ("n > (1 if 1 > 2 else None)", "column 6: expected a tensor among the condition and the"),
         ("nullif(n, 1) > 0", "no function 'nullif'; write x if x != -1 else None"),
     ],
 )
@@ -274,6 +275,7 @@ def test_a_shard_of_empty_lists_has_choices(lod: Lod, folder: Path, how: list[st
 OF_CONSTANTS = {
     "length(x) == (1 if 1 < 2 else 2)": [0, 2],
     "n > (1 if 1 > 2 else 2) + 1": [],
+    "n > (1 if 1 < 2 else None)": [1, 2],
     "n == (n if 1 < 2 else 5)": [0, 1, 2],
     "(1 if 1 < 2 else 2) == n and x is not None": [0],
     "any(x == (7 if 1 > 2 else 3))": [2],

@@ -75,3 +75,18 @@ def test_a_comparison_with_a_number_is_exact(name: str, sign: str) -> None:
         if sign == "==":
             text = f"x in ({number},)"
             assert TensorExpression(text).of({"x": tensor}).data.tolist() == wanted, text
+
+
+@pytest.mark.parametrize("name", ["complex64", "complex128"])
+def test_a_number_with_a_point_is_that_of_complex_numbers(name: str) -> None:
+    with np.errstate(over="ignore"):
+        data = np.array([0.1, 0.1 + 1j, 1e39, np.inf, 2**24 + 1, 2**24], name)
+    for text, wanted in (
+        ("x == 0.1", [True, *[False] * 5]),
+        ("0.1 != x", [False, *[True] * 5]),
+        ("x == 1e39", [False, False, name == "complex128", False, False, False]),
+        ("x == 16777217", [*[False] * 4, name == "complex128", False]),
+    ):
+        found = Expression(text).values({"x": (LoD(), data)}, len(data)).data
+        assert found.tolist() == wanted, text
+        assert TensorExpression(text).of({"x": LoDTensor(data)}).data.tolist() == wanted, text
