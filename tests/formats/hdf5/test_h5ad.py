@@ -88,7 +88,7 @@ def test_a_file_of_older_anndata_is_read(tmp_path: Path) -> None:
     assert nested(found["data"]) == [[1.5], [2.0, -3.0], [], [4.0]]
     assert found["obs_names"].identical(text("a", "b", "c", "d"))
     assert found["var_names"].identical(text("Actb", "g2", "g3"))
-    with pytest.raises(UnsupportedError, match=r"dense matrix; choose .* --data: /raw\.X; or"):
+    with pytest.raises(UnsupportedError, match=r"dense matrix; choose .* data=: /raw\.X; or"):
         content(path)
 
 

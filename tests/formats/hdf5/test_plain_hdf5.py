@@ -351,12 +351,12 @@ def test_rows_in_another_file_are_refused(name: str, tmp_path: Path) -> None:
 
 def test_more_than_such_a_file_may_declare_is_refused(theirs: h5py.File) -> None:
     theirs.create_dataset("huge", (2**50,), "f8")
-    _refused(theirs, TooLargeError, "allow more with --max-bytes", data="/huge")
+    _refused(theirs, TooLargeError, "allow more with limits=", data="/huge")
 
 
 def test_more_chunks_than_can_be_stored_are_refused(theirs: h5py.File) -> None:
     theirs.create_dataset("huge", (2**50,), "f8", chunks=(1 << 20,))
-    _refused(theirs, TooLargeError, "allow more with --max-bytes", data="/huge")
+    _refused(theirs, TooLargeError, "allow more with limits=", data="/huge")
 
 
 def test_offsets_of_more_than_such_a_file_may_declare_are_refused(theirs: h5py.File) -> None:
