@@ -27,8 +27,12 @@ WORKING_BYTES = 400 << 20
 CPU_SECONDS, CPU_RATE, OUTPUT_RATE = 2, 1 << 20, 32 << 20
 # For pipes, whose input has an unknown size.
 UNKNOWN_CPU_SECONDS = 3600
+# The parent waits longer for the next bytes than the child can compute: it may wait for a disk.
+CLOCK_SECONDS, CLOCK_SHARE = 60, 2
 # Signals that another process or the system sends; a crash has others.
 _SENT = (processes.KILL, *SIGNALS)
+# Those for the program, which may handle them and go on, but that its children get as well.
+_FOR_PROGRAM = ("SIGQUIT", "SIGUSR1", "SIGUSR2")
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ class Child:
         work: function to run in the child, with the descriptor of requests, one per line, and the
             writer of replies. It must call `confine` as soon as it has opened what it needs.
         keep: descriptors that stay open; all others are closed.
+        seconds: how long to wait for the next bytes of a reply; None: forever.
 
     Attributes:
         parent: the process that started it. One forked from that must not use it.
@@ -64,8 +69,14 @@ class Child:
     _pid = _status = 0
     _requests = _replies = -1
 
-    def __init__(self, work: Callable[[int, ReplyWriter], None], keep: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        work: Callable[[int, ReplyWriter], None],
+        keep: tuple[int, ...],
+        seconds: int | None = None,
+    ) -> None:
         self.parent = os.getpid()
+        self._seconds = seconds
         with shielded():
             requests, self._requests = os.pipe()
             self._replies, replies = os.pipe()
@@ -87,7 +98,7 @@ class Child:
         """Send a request, and return the reply, to be read as it arrives."""
         with contextlib.suppress(BrokenPipeError):  # reading the reply raises the error
             os.write(self._requests, request + b"\n")
-        return Reply(self._replies, self._ended)
+        return Reply(self._replies, self._ended, self._seconds)
 
     def _ended(self) -> NoReturn:
         status = self._wait()
@@ -128,7 +139,8 @@ def _run(
     try:
         faulthandler.disable()  # a crash is reported by the parent
         for signum in SIGNALS:
-            signal.signal(signum, signal.SIG_DFL)
+            ignored = signal.Signals(signum).name in _FOR_PROGRAM
+            signal.signal(signum, signal.SIG_IGN if ignored else signal.SIG_DFL)
         processes.default_pipe_signal()
         _drop_descriptors({requests, replies, *keep})
         work(requests, writer)
@@ -191,6 +203,19 @@ def allow_time(room: Room, declared: int = 0) -> None:
             declared = min(declared, room.max_bytes)
         seconds = CPU_SECONDS + room.stored // CPU_RATE + declared // OUTPUT_RATE
     processes.limit_seconds(seconds)
+
+
+def clock_seconds(room: Room) -> int | None:
+    """Return how long to wait for the next bytes of a reply; None: forever.
+
+    Only a child that may open a file, whose name its input may hold, can wait for what never comes.
+    """
+    if not room.opens or room.stored is None:
+        return None
+    if room.max_bytes is None:
+        return UNKNOWN_CPU_SECONDS
+    computing = CPU_SECONDS + room.stored // CPU_RATE + room.max_bytes // OUTPUT_RATE
+    return CLOCK_SECONDS + CLOCK_SHARE * computing
 
 
 def _killed(signum: int) -> LodError | OSError:

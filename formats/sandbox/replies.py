@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import select
 import struct
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
@@ -62,6 +63,7 @@ class Reply(io.RawIOBase):
     Args:
         fd: of the pipe.
         ended: called if the child has ended instead; raises the reason.
+        seconds: how long to wait for the next bytes; None: forever.
 
     Attributes:
         whole: whether it was read to its end.
@@ -70,9 +72,10 @@ class Reply(io.RawIOBase):
         LodError: any read may raise the error of the child.
     """
 
-    def __init__(self, fd: int, ended: Callable[[], NoReturn]) -> None:
+    def __init__(self, fd: int, ended: Callable[[], NoReturn], seconds: int | None = None) -> None:
         self._fd = fd
         self._ended = ended
+        self._seconds = seconds
         self._left = 0
         self.whole = False
 
@@ -95,15 +98,31 @@ class Reply(io.RawIOBase):
         if self.whole:
             return 0
         view = memoryview(buffer).cast("B")[: self._left]
+        self._wait()
         done = os.readv(self._fd, [view])
         if not done:
             self._ended()
         self._left -= done
         return done
 
+    def _wait(self) -> None:
+        """Wait for bytes, second by second: if all processes are stopped, that takes no time."""
+        if self._seconds is None:
+            return
+        poll = select.poll()
+        poll.register(self._fd, select.POLLIN)
+        for _ in range(self._seconds):
+            if poll.poll(1000):
+                return
+        raise DamagedFileError(
+            f"has kept its sandboxed process waiting for {self._seconds} seconds; do not trust it, "
+            "unless its disk is as slow"
+        )
+
     def _exactly(self, size: int) -> bytes:
         found = b""
         while len(found) < size:
+            self._wait()
             part = os.read(self._fd, size - len(found))
             if not part:
                 self._ended()

@@ -83,6 +83,7 @@ class IsolatedSource(Source):
             opens=kind.descriptors if again and kind.layout == "file" else None,
         )
         self._work = partial(_serve, kind, source, options, room)
+        self._seconds = sandbox.clock_seconds(room)
         self._modules = ("concurrent.futures.thread", "ml_dtypes", *kind.modules)
         self._indexes: dict[str, LoD] = {}
         self.notes: list[str] = []
@@ -129,7 +130,8 @@ class IsolatedSource(Source):
         load.open_shipped()
         self._source.fetch()
         # Children that read at the same time need separate positions in the file.
-        return Child(partial(self._work, bool(self._busy)), self._source.descriptors)
+        work = partial(self._work, bool(self._busy))
+        return Child(work, self._source.descriptors, self._seconds)
 
     @property
     def partial(self) -> bool:

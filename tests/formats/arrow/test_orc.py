@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from lodcli.errors import DamagedFileError, LodError, UnsupportedError
 from lodcli.formats.arrow.files import Wanted
 from lodcli.formats.arrow.sizes.orc import OrcRecords
 from lodcli.formats.core.options import ReadOptions
+from lodcli.formats.sandbox import process as sandbox
+from lodcli.formats.sandbox.process import Room
 from lodcli.formats.storage.inputs import Input
 
 THEIRS = Path(__file__).parents[1] / "theirs"
@@ -199,6 +202,28 @@ def test_a_text_that_begins_like_it_is_no_table(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("ORC,é\nx,1\n")
     assert lists(path) == {"ORC": ["x"], "é": [1]}
+
+
+def test_a_file_that_is_never_opened_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = (THEIRS / "spark_1970.orc").read_bytes()
+    path = tmp_path / "t.orc"
+    path.write_bytes(content.replace(b"Europe/Oslo", b"Europe/Osly"))
+    (tmp_path / "Europe").mkdir()
+    os.mkfifo(tmp_path / "Europe" / "Osly")
+    monkeypatch.setenv("TZDIR", str(tmp_path))
+    monkeypatch.setattr(sandbox, "clock_seconds", lambda room: 1)
+    with pytest.raises(DamagedFileError, match="kept its sandboxed process waiting for 1 seconds"):
+        lists(path)
+
+
+def test_the_wait_for_a_file_is_longer_than_it_may_compute() -> None:
+    assert sandbox.clock_seconds(Room(1 << 30, 1000, opens=1)) == 128
+    assert sandbox.clock_seconds(Room(None, 1000, opens=1)) == 3600
+    # A pipe may be waited for, and what cannot open a file never waits.
+    assert sandbox.clock_seconds(Room(1 << 30, None, opens=1)) is None
+    assert sandbox.clock_seconds(Room(1 << 30, 1000)) is None
 
 
 @pytest.mark.parametrize("cut", [10, 600, 1312])

@@ -156,6 +156,13 @@ def test_a_process_that_was_killed_does_not_make_the_file_suspect(
         read_by(lambda path: os.kill(os.getpid(), signum), tmp_path / "f")
 
 
+@pytest.mark.parametrize("signum", [signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT])
+def test_a_signal_for_the_program_does_not_end_the_process(
+    signum: signal.Signals, tmp_path: Path
+) -> None:
+    assert same(read_by(lambda path: os.kill(os.getpid(), signum), tmp_path / "f"), TENSOR)
+
+
 def test_an_endless_loop_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "CPU_SECONDS", 1)
 
