@@ -101,6 +101,25 @@ def test_files_of_repeated_values_are_as_small_as_those_of_pyarrow(
     assert ours <= 1.05 * theirs
 
 
+@pytest.mark.parametrize(("dtype", "times"), [("float64", 8), ("float64", 16), ("text", 8)])
+def test_files_of_values_that_repeat_side_by_side_are_as_small(
+    tmp_path: Path, dtype: str, times: int
+) -> None:
+    numbers = np.arange(1_600_000) // times
+    if dtype == "text":
+        words = [f"user {n * 2654435761 % 2**32:07x} {n}" for n in range(numbers[-1] + 1)]
+        values = pa.array(words).take(pa.array(numbers))
+    else:
+        values = pa.array(RNG.normal(size=numbers[-1] + 1)[numbers])
+    columns = pa.table({"x": values})
+    with Output(tmp_path / "x.parquet", overwrite=False, seekable=False) as output:
+        writer.write_parquet(output, columns.schema, columns.to_batches(1 << 14), "snappy")
+    pq.write_table(columns, tmp_path / "y.parquet")
+    assert list(dictionaries(tmp_path / "x.parquet").values()) == [True]
+    ours, theirs = ((tmp_path / name).stat().st_size for name in ("x.parquet", "y.parquet"))
+    assert ours <= 1.05 * theirs
+
+
 def test_times_that_all_differ_have_no_dictionary(tmp_path: Path) -> None:
     times = LoDTensor(np.arange(COUNT) * 7, marks=Marks(unit=Times("timestamp", "us")))
     io.write(tmp_path / "t.parquet", {"t": times, "b": LoDTensor(np.arange(COUNT) % 2 == 0)})
