@@ -114,9 +114,15 @@ class Conversions:
         return cls(*lists.rows_of_lists(values, levels, dtype, names))
 
     @classmethod
-    def _of_nested(cls, value: Any, levels: int, axes: int, dtype: npt.DTypeLike | None) -> Any:
-        """Return lists that are nested for this many levels and axes as a tensor, others as is."""
-        if not levels or lists.depth_of(value) != levels + axes:
+    def _of_nested(cls, value: Any, lod: LoD, axes: int, dtype: npt.DTypeLike | None) -> Any:
+        """Return lists nested for the levels of an index, and the axes, as a tensor; others as is.
+
+        Lists of one item each are leading axes of an array, unless the index has one sequence.
+        """
+        levels = lod.n_levels
+        if not levels or not lists.is_nested(value, levels + axes):
+            return value
+        if lists.is_one_each(value, levels) and any(lod.count(one) != 1 for one in range(levels)):
             return value
         return cls.from_lists(value, levels=levels, dtype=dtype)
 

@@ -94,6 +94,32 @@ def picked(lod: LoD, shape: tuple[int, ...], key: Any, *, setting: bool = False)
     return Picked(LoD._trusted(levels, names), rows, False, features, whole)
 
 
+def values_to_set(found: Picked, key: Any, tensor: Any, value: Any) -> Array:
+    """Return a copy of the rows of a tensor, for the rows that a key picks.
+
+    A tensor of booleans picks from a value with all sequences too, as in `x[x > 3] = x * 10`.
+
+    Args:
+        found: the resolved key.
+        key: as it was given.
+        tensor: whose rows are set.
+        value: a tensor without nulls.
+
+    Raises:
+        ShapeMismatchError: its sequences are not those picked.
+    """
+    data: Array = value.data
+    by_mask = hasattr(key, "lod") and key.data.dtype.kind == "b"
+    other = found.lod.difference(value.lod)
+    if by_mask and len(data) == tensor.rows and tensor.lod.difference(value.lod) is None:
+        rows = found.on(data)
+        if np.ndim(rows) < 2 or rows.shape == data.shape:  # or a boolean for each single value
+            data, other = data[rows], None
+    if other is not None:
+        raise ShapeMismatchError(f"value: its sequences are not those picked: {other}")
+    return data.copy()  # it may share the memory that is set
+
+
 def whole_items(
     lod: LoD, shape: tuple[int, ...], key: Any, nulls: Nulls
 ) -> Selection | Offsets | None:

@@ -26,7 +26,7 @@ from lodcli.kernels.runtime.arrays import as_array, is_on_device, on_host, why_n
 from lodcli.kernels.tensor.conversions import Conversions, Lengths
 from lodcli.kernels.tensor.exchange.units import as_stored
 from lodcli.kernels.tensor.exchange.words import as_codes, has_value, is_nested, recoded, words_of
-from lodcli.kernels.tensor.indexing import picked, whole_items
+from lodcli.kernels.tensor.indexing import picked, values_to_set, whole_items
 from lodcli.kernels.tensor.marks import (
     NO_MARKS,
     Categories,
@@ -423,7 +423,8 @@ class LoDTensor(NumpyProtocol, Conversions):
 
         Args:
             key: as in `tensor[key]`; a tensor of booleans may also pick values within rows.
-            value: an array that broadcasts to the rows; a tensor or nested lists of those levels.
+            value: an array that broadcasts to the rows; a tensor or nested lists of those levels;
+                for a tensor of booleans also one with the sequences of this tensor.
 
         Raises:
             ShapeMismatchError, InvalidDataError: a value does not fit; the rows are read-only.
@@ -437,14 +438,11 @@ class LoDTensor(NumpyProtocol, Conversions):
         found = picked(self._lod, self._data.shape, key, setting=True)
         axes = self._data.ndim - sum(type(part) is int for part in found.features)
         dtype = self.dtype if self._marks.unit is None else None
-        value = self._of_nested(value, found.lod.n_levels, axes, dtype)
+        value = self._of_nested(value, found.lod, axes, dtype)
         if isinstance(value, LoDTensor):
             value.refuse_nulls("setting rows")
-            other = found.lod.difference(value.lod)
-            if other is not None:
-                raise ShapeMismatchError(f"value: its sequences are not those picked: {other}")
             self._marks.require_alike(value._marks, "value")
-            value = value.copy()  # it may share this memory
+            value = values_to_set(found, key, self, value)
         value, rows = as_stored(data_of(value), self._marks.unit), found.on(self._data)
         if found.drops_row_axis:  # the range has one row
             rows = rows.start

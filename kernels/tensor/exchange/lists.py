@@ -170,15 +170,43 @@ def nested(flat: Any, lod: LoD) -> Any:
     return flat
 
 
-def depth_of(values: Any) -> int:
-    """Return how deep lists and tuples are nested; 0 for another value.
+def is_nested(values: Any, depth: int) -> bool:
+    """Return whether lists and tuples are nested this deep, by the first value in them.
 
-    >>> depth_of([[], [[1]]]), depth_of(1)
-    (3, 0)
+    Of empty lists only, by the deepest. Visits no value but the first, and nothing below `depth`.
+
+    >>> is_nested([[], [[1]]], 3), is_nested([[], [[1]]], 2), is_nested([[], [[]]], 3)
+    (True, False, True)
     """
+    return _depth(values, depth + 1)[0] == depth
+
+
+def _depth(values: Any, most: int) -> tuple[int, bool]:
+    """Return how deep lists are nested, at most `most`, and whether there is a value in them."""
     if not isinstance(values, list | tuple):
-        return 0
-    return 1 + max(map(depth_of, values), default=0)
+        return 0, True
+    if most == 1:
+        return 1, True
+    deepest = 0
+    for one in values:
+        found, is_known = _depth(one, most - 1)
+        if is_known:
+            return found + 1, True
+        deepest = max(deepest, found)
+    return deepest + 1, False
+
+
+def is_one_each(values: Any, depth: int) -> bool:
+    """Return whether each of the outer lists, this many deep, has one item.
+
+    >>> is_one_each([[1, 2, 3]], 1), is_one_each([[1, 2, 3]], 2)
+    (True, False)
+    """
+    for _ in range(depth):
+        if len(values) != 1:
+            return False
+        values = values[0]
+    return True
 
 
 def texts(data: Array, lod: LoD, marks: Marks) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Iterator
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.exchange.lists import is_nested
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.strategies import lods
 
@@ -284,6 +286,62 @@ def test_nested_lists_are_set_where_their_sequences_fit() -> None:
     days = LoDTensor.from_lists([[date(2020, 1, 1)], []])
     days[:] = [[date(2021, 1, 1)], []]
     assert days.to_list() == [[date(2021, 1, 1)], []]
+
+
+def test_lists_of_one_item_each_are_broadcast() -> None:
+    values = LoDTensor(np.arange(3.0), [[2, 1]])
+    values[:] = [[1, 2, 3]]
+    assert values.data.tolist() == [1, 2, 3]
+    values[:] = [[5]]
+    assert values.data.tolist() == [5, 5, 5]
+    one = LoDTensor(np.arange(3), [[1], [3]])
+    one[:] = [[[4, 5, 6]]]
+    assert one.data.tolist() == [4, 5, 6]
+    with pytest.raises(ShapeMismatchError, match="level 1, item 0 has length 3 against 2"):
+        one[:] = [[[4, 5]]]
+
+
+def test_lists_are_set_without_visiting_every_value() -> None:
+    class Values(list[float]):
+        visited = 0
+
+        def __iter__(self) -> Iterator[float]:
+            for one in super().__iter__():
+                self.visited += 1
+                yield one
+
+    many = Values([0.0] * 1000)
+    assert not is_nested(many, 2)
+    assert is_nested([[], many], 2)
+    assert many.visited == 2
+    endless: list[Any] = []
+    endless.append(endless)
+    deep: Any = [1.0]
+    for _ in range(2000):
+        deep = [deep]
+    for value in (endless, deep):
+        assert not is_nested(value, 2)
+        with pytest.raises(InvalidDataError, match=r"^value: "):
+            LoDTensor(np.arange(3.0), [[2, 1]])[:] = value
+
+
+def test_a_mask_picks_from_a_tensor_with_all_sequences() -> None:
+    words = WORDS.copy()
+    words[words > 6] = words * 10
+    assert words.to_list()[0] == [*WORDS.to_list()[0][:2], [5, 6, 70, 80]]
+    words[words > 0] = WORDS  # all but the first
+    assert words.identical(WORDS)
+    flat = LoDTensor(np.arange(5))
+    flat[flat > 2] = flat * 10
+    assert flat.data.tolist() == [0, 1, 2, 30, 40]
+    wide = LoDTensor(np.arange(6).reshape(3, 2), [[2, 1]])
+    wide[wide > 3] = wide * 10
+    assert wide.data.tolist() == [[0, 1], [2, 3], [40, 50]]
+    items = LoDTensor(np.arange(3), [[2, 1]])
+    items[LoDTensor(np.array([False, True]))] = items + 7
+    assert items.data.tolist() == [0, 1, 9]
+    with pytest.raises(ShapeMismatchError, match="value: its sequences are not those picked"):
+        words[words > 6] = words[:1]
 
 
 def test_a_tensor_is_set_where_its_sequences_fit() -> None:
