@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from lodcli.formats.core.errors import NotThisFormatError, naming
+from lodcli.formats.core.names import repeated
 from lodcli.formats.storage.inputs import Input, require_path
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.weights.common import SAVE_ARRAYS
@@ -99,7 +100,7 @@ def write_weights(
     Raises:
         UnsupportedError: the kind cannot hold these weights; nothing is written.
         SelectionError: no such kind, or an unknown file extension.
-        OptionError: names for an RNN, or not one for each class.
+        OptionError: names for an RNN, or not one text for each class, all different.
     """
     require_path(path)
     kind = kind or kind_of_name(path)
@@ -109,8 +110,7 @@ def write_weights(
                 f"{os.fspath(path)}: {kind} holds no classifier; write safetensors, or the weights "
                 "of its RNN alone"
             )
-        if classes and len(classes) != weights.classes:
-            raise OptionError(f"classes: expected {weights.classes} names, found {len(classes)}")
+        _require_words(classes, weights.classes)
         about = {"classes": list(classes), "pool": weights.pool}
         write_model(path, weights.arrays(), about, overwrite=overwrite)
         return
@@ -119,6 +119,19 @@ def write_weights(
     module = _module(kind)
     with Output(path, overwrite=overwrite, seekable=True) as output, naming(output.label):
         module.write(weights, output)
+
+
+def _require_words(classes: Sequence[str], count: int) -> None:
+    """Raise OptionError unless these are the names of so many classes, or none."""
+    if isinstance(classes, str | bytes):
+        raise OptionError(f"classes: expected a list of names, found {classes!r}")
+    if len(classes) and len(classes) != count:
+        raise OptionError(f"classes: expected {count} names, found {len(classes)}")
+    for name in classes:
+        if not isinstance(name, str):
+            raise OptionError(f"classes: expected text for each name, found {name!r}")
+    if twice := repeated(classes):
+        raise OptionError(f"classes: several are named {next(iter(twice))!r}")
 
 
 def kind_of_name(path: PathLike) -> str:

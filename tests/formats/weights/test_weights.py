@@ -422,6 +422,13 @@ def test_what_is_no_file_of_a_classifier_is_an_error(tmp_path: Path) -> None:
         write_weights(tmp_path / "m.keras", made)
     with pytest.raises(OptionError, match="classes: expected 2 names, found 1"):
         write_weights(tmp_path / "m.safetensors", made, classes=["no"])
+    for names, said in (
+        (["a", 3], "classes: expected text for each name, found 3"),
+        (["a", "a"], "classes: several are named 'a'"),
+        ("ab", "classes: expected a list of names, found 'ab'"),
+    ):
+        with pytest.raises(OptionError, match=said):
+            write_weights(tmp_path / "m.safetensors", made, classes=names)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="the weights of an RNN have none"):
         write_weights(tmp_path / "m.safetensors", made.rnn, classes=["no", "yes"])
     assert not list(tmp_path.iterdir())
