@@ -6,6 +6,7 @@ import re
 from contextlib import ContextDecorator
 from functools import cache
 
+from lodcli.formats.core.errors import places
 from lodcli.formats.core.options import NULLS, SEPARATORS, TEXT_LEVELS
 from lodcli.formats.core.table import TABLE
 from lodcli.kernels.dtypes import ALL_DTYPES
@@ -42,8 +43,12 @@ _ALSO = " (fill_nulls or drop_nulls in Python)", ", or fill_nulls or drop_nulls 
 _REPEATED = re.compile(r" \(\w+=(?:True)?\)(?=;|$)")
 _OPTIONS = "|".join(sorted({*_SWITCHES, *_VALUES, *_BARE}, key=len, reverse=True))
 _OPTION = re.compile(rf"(?<![\w-])--({_OPTIONS})(?![\w-])")
-# A command line, whose options stay: the user runs it in a shell.
-_COMMAND = re.compile(r"\blod [a-z][a-z-]*(?: [^;`]*)?")
+# What stays: a command line, which the user runs in a shell, and quoted names and values of a file.
+_KEPT = re.compile(
+    r"\blod [a-z][a-z-]*(?: [^;`]*)?"
+    r"|(?<!\w)'(?:[^'\\]|\\.)*'(?!\w)"
+    r'|(?<!\w)"(?:[^"\\]|\\.)*"(?!\w)'
+)
 
 
 def in_python(message: str) -> str:
@@ -57,15 +62,15 @@ def in_python(message: str) -> str:
     if "--" not in message:
         return message
     parts, end = list[str](), 0
-    for command in _COMMAND.finditer(message):
-        parts += [_replaced(message[end : command.start()]), command[0]]
-        end = command.end()
+    for kept in _KEPT.finditer(message):
+        parts += [_replaced(message[end : kept.start()]), kept[0]]
+        end = kept.end()
     parts.append(_replaced(message[end:]))
     return _REPEATED.sub("", "".join(parts).replace(*_ALSO))
 
 
 def _replaced(text: str) -> str:
-    """Return a part of a message, without command lines, with arguments for options."""
+    """Return a part of a message, without what stays, with arguments for options."""
     found, end = list[str](), 0
     for option in _OPTION.finditer(text):
         flag, between = option[1], text[end : option.start()]
@@ -98,4 +103,8 @@ class naming_arguments(ContextDecorator):  # lower case: used as `with naming_ar
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, LodError) and error.args and isinstance(error.args[0], str):
-            error.args = (in_python(error.args[0]), *error.args[1:])
+            # Not the name of the file, which may be any text.
+            label = "".join(places(error)[:1])
+            known = label if error.args[0].startswith(label) else ""
+            said = in_python(error.args[0].removeprefix(known))
+            error.args = (known + said, *error.args[1:])

@@ -29,6 +29,15 @@ MESSAGES = {
         "lod convert --text-levels numbers makes numbers"
     ),
     "pack it without --sparse": "pack it without --sparse",
+    "found '--nulls keep' in '--wide'; --nulls keep reads it": (
+        "found '--nulls keep' in '--wide'; nulls='keep' reads it"
+    ),
+    'found "it\'s --wide"; choose others with --field': (
+        'found "it\'s --wide"; choose others with field='
+    ),
+    "the column's lists; choose others' lists with --field": (
+        "the column's lists; choose others' lists with field="
+    ),
 }
 
 
@@ -56,3 +65,16 @@ def test_the_public_functions_name_arguments(tmp_path: Path) -> None:
             with pytest.raises(lodcli.LodError, match=message) as caught:
                 call()
             assert not re.search(r"(?<!\()--", str(caught.value))
+
+
+def test_names_of_files_and_values_stay(tmp_path: Path) -> None:
+    path = tmp_path / "--nulls keep.jsonl"
+    path.write_text('{"a":1}\n{"b":2}\n')
+    with pytest.raises(lodcli.LodError) as caught:
+        lodcli.read_all(path)
+    assert str(caught.value).startswith(f"{path}: line 2")
+    assert "nulls='keep' reads it" in str(caught.value)
+    path = tmp_path / "v.csv"
+    path.write_text("a\n1\n--nulls\n")
+    with pytest.raises(lodcli.LodError, match="found '--nulls'; text_columns= reads"):
+        lodcli.read_all(path)
