@@ -36,6 +36,7 @@ from lodcli.expressions.parsing import (
     LISTS,
     TEXT_ENDS,
     Parsed,
+    choices_of,
     dotted,
     function_name,
     is_none,
@@ -553,6 +554,9 @@ class Evaluation(Operations[V]):
             return self._chosen(
                 node, *(None if is_none(one) else self._digits(one, decimals) for one in sides)
             )
+        if isinstance(node, ast.Call) and choices_of(node) and not isinstance(own, Decimals):
+            self._require_coalesce(node)
+            return self._first_known(node, [self._digits(one, decimals) for one in node.args])
         scale = own.scale if isinstance(own, Decimals) else 0
         values, factor = self.in_own_unit(node), 10 ** (decimals.scale - scale)
         if factor == 1:
@@ -564,11 +568,15 @@ class Evaluation(Operations[V]):
         except LodError:
             self.fail(node, f"a number does not fit {decimals}, whose digits have 64 bits")
 
-    def _coalesce(self, node: ast.Call) -> V:
+    def _require_coalesce(self, node: ast.Call) -> None:
+        """Fail if the arguments of coalesce are too few, or named."""
         if len(node.args) < 2 or node.keywords:
             self.fail(
                 node, f"{COALESCE} takes a tensor and what replaces its nulls, as {COALESCE}(x, 0)"
             )
+
+    def _coalesce(self, node: ast.Call) -> V:
+        self._require_coalesce(node)
         self._refuse_texts(node)
         return self._first_known(node, self._alternatives(node, node.args, ast.Eq()))
 

@@ -217,8 +217,8 @@ class Parsed:
             return unit
         if number is not None:
             return decimals_of_number(number) if abs(number) * 10**scale < 2**63 else None
-        if isinstance(node, ast.IfExp):
-            known = [self._decimals_of(one, scale) for one in choices_of(node)]
+        if choices := choices_of(node):
+            known = [self._decimals_of(one, scale) for one in choices]
             found = [one for one in known if one is not None]
             return joint_decimals(found) if len(found) == len(known) else None
         digits = self._whole.get(self.named(node) or "")

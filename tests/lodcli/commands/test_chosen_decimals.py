@@ -61,6 +61,9 @@ def applied(lod: Lod, text: str) -> pa.ChunkedArray:
         ("coalesce(p, q, 0)", "coalesce(p, q, 0)"),
         ("coalesce(q, p)", "coalesce(q, p)"),
         ("coalesce(p, n)", "coalesce(p, n)"),
+        ("coalesce(p, coalesce(n, 0))", "coalesce(p, coalesce(n, 0))"),
+        ("coalesce(p, coalesce(n, 0.25))", "coalesce(p, coalesce(n, 0.25))"),
+        ("p if n > 2 else coalesce(i, 1)", "case when n > 2 then p else coalesce(i, 1) end"),
         ("p if n > 2 else 0", "case when n > 2 then p else 0 end"),
         ("i if n > 2 else q", "case when n > 2 then i else q end"),
         ("p if n > 2 else None", "case when n > 2 then p end"),
@@ -101,7 +104,8 @@ def test_picked_decimals_stay_decimals(lod: Lod, table: pa.Table, text: str) -> 
 
 
 @pytest.mark.parametrize(
-    "text", ["coalesce(p, 0.125)", "p if n > 2 else 1e300", "p * 2 if n else p"]
+    "text",
+    ["coalesce(p, 0.125)", "p if n > 2 else 1e300", "maximum(p, n + 1)", "p * 2 if n else p"],
 )
 def test_other_numbers_make_floats(lod: Lod, table: pa.Table, text: str) -> None:
     assert applied(lod, text).type == pa.float64()
