@@ -145,10 +145,12 @@ def _dtypes(schema: Schema, texts: Sequence[str]) -> dict[str, np.dtype[Any]]:
         name, mark, dtype_name = text.rpartition("=")
         try:
             dtype = read_options(None, {"dtype": dtype_name}).dtype
-        except OptionError as error:
+        except OptionError:
             bare = dtype_name.partition("[")[0].partition("(")[0]
-            near, known = or_near(bare, [*ALL_DTYPES, *_KINDS]), str(error).partition("; did ")[0]
-            raise OptionError(f"{known}; besides, TENSOR={_OTHERS}{near}") from None
+            raise OptionError(
+                f"dtype: no dtype {dtype_name!r}; there are: {', '.join(sorted(ALL_DTYPES))}; "
+                f"besides, TENSOR={_OTHERS}{or_near(bare, [*ALL_DTYPES, *_KINDS])}"
+            ) from None
         assert dtype is not None
         if mark:
             found[find(schema, name).name] = dtype
