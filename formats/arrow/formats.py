@@ -179,8 +179,8 @@ class Orc(Columns):
     name = "orc"
     dtypes = frozenset({"bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64"})
     row_ranks = 0
-    level_names = nulls = structs = attributes = file_attributes = False
-    kept_marks = frozenset()
+    level_names = attributes = file_attributes = False
+    kept_marks = frozenset({"bytes", "date", "decimal", "text", "timestamp"})
     read_only = "write parquet, which holds the same columns"
     modules = (*Columns.modules, "lodcli.formats.arrow.sizes.orc")
     # For the time zone of the program that wrote timestamps.

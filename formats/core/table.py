@@ -98,7 +98,8 @@ TABLE = {
         detected=True,
         announced=True,
     ),
-    "orc": Entry("lodcli.formats.arrow.formats", "Orc", (".orc",), detected=True, announced=True),
+    # Not announced: it may begin with "ORC" and then text.
+    "orc": Entry("lodcli.formats.arrow.formats", "Orc", (".orc",), detected=True),
     "tfrecord": Entry(
         "lodcli.formats.tfrecord.tfrecord",
         "TfRecord",

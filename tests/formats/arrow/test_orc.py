@@ -226,6 +226,24 @@ def test_the_wait_for_a_file_is_longer_than_it_may_compute() -> None:
     assert sandbox.clock_seconds(Room(1 << 30, 1000)) is None
 
 
+def test_a_crash_of_the_library_is_an_error_of_the_file() -> None:
+    # A file of pyarrow 26 with one altered byte, which makes pyarrow 26 read a null pointer.
+    with pytest.raises(DamagedFileError, match=r"^\S+crashing.orc: (crashed the sandb|is damaged)"):
+        lists(Path(__file__).parent / "crashing.orc")
+
+
+def test_a_table_that_begins_with_text_is_read(tmp_path: Path) -> None:
+    """Without compression and an index, a file begins with its first values."""
+    path = tmp_path / "t.orc"
+    orc.write_table(pa.table({"x": [1, 2]}), path, compression="uncompressed")
+    content = path.read_bytes()
+    # The offset of the only stripe is the last number of this kind in the footer.
+    before, _, after = content[3:].rpartition(b"\x08\x03\x10")
+    text = b"some words " * 7
+    path.write_bytes(b"ORC" + text + before + b"\x08" + bytes([3 + len(text)]) + b"\x10" + after)
+    assert lists(path) == {"x": [1, 2]}
+
+
 @pytest.mark.parametrize("cut", [10, 600, 1312])
 def test_a_truncated_table_is_damaged(cut: int, tmp_path: Path) -> None:
     path = tmp_path / "t.orc"
