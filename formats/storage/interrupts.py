@@ -17,16 +17,11 @@ from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 from typing import TypeVar
 
+from lodcli.kernels.platform.processes import ENDING
+
 T = TypeVar("T")
 
-# SIGHUP comes when the terminal or the connection is gone, SIGXCPU when the processor time is used
-# up that `ulimit -S -t` allows, and then every second; SIGQUIT from the key ^\\, and SIGUSR1 and
-# SIGUSR2 from batch systems before they end a job. Windows has only the first two.
-SIGNALS = tuple(
-    getattr(signal, name)
-    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGXCPU", "SIGQUIT", "SIGUSR1", "SIGUSR2")
-    if hasattr(signal, name)
-)
+SIGNALS = ENDING
 XCPU = getattr(signal, "SIGXCPU", None)
 
 # Cleanup takes far less time; an interrupt that is not finished by then was lost.

@@ -30,6 +30,15 @@ EXACT_USAGE = resource is not None
 # Whether a fork can also have limits on memory, processor time, files and descriptors.
 CAN_ISOLATE = CAN_FORK and resource is not None
 
+# Signals that end a command. SIGHUP comes when the terminal or the connection is gone, SIGXCPU when
+# the processor time is used up that `ulimit -S -t` allows, and then every second; SIGQUIT from the
+# key ^\\, and SIGUSR1 and SIGUSR2 from batch systems before they end a job. Windows has only the
+# first two.
+ENDING: tuple[signal.Signals, ...] = tuple(
+    getattr(signal, name)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGXCPU", "SIGQUIT", "SIGUSR1", "SIGUSR2")
+    if hasattr(signal, name)
+)
 # Ends a process unconditionally. Windows has no SIGKILL; there SIGTERM does the same.
 KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)
 

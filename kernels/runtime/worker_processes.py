@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lodcli.kernels.platform.processes import deaf_to, hear
+from lodcli.kernels.platform.processes import ENDING, deaf_to, hear
 from lodcli.kernels.runtime.child_process import THREADS, do_task
 
 if TYPE_CHECKING:
@@ -30,10 +30,6 @@ R = TypeVar("R")
 TRIES = 3
 # A process that is stopped (SIGSTOP) for this long is killed, and its task restarted.
 STOPPED_SECONDS = 60
-# Signals that end a command.
-_ENDING = [
-    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
-]
 # Interval of checks for stopped processes.
 _TICK_SECONDS = 1.0
 
@@ -146,7 +142,7 @@ class _Processes:
             ensure_tracker()
             # An interrupted start leaves a process that prints a traceback, and so does a new
             # process that is interrupted before it handles signals, as by Ctrl-C.
-            with self._shield(), deaf_to(_ENDING):
+            with self._shield(), deaf_to(ENDING):
                 self._all.append(_Process(self._context, self._settings))
         for one in list(self._all):
             if one.task is None and waiting:
@@ -210,8 +206,8 @@ class _Processes:
 def ensure_tracker() -> None:
     """Start the process of multiprocessing that each start needs.
 
-    Later it would unblock signals that the caller blocks. It ignores all that end a command but
-    SIGHUP.
+    Later it would unblock signals that the caller blocks. It ignores SIGINT and SIGTERM, and the
+    others that end a command are blocked in it.
 
     Raises:
         FileNotFoundError: the current folder was deleted.
@@ -220,7 +216,7 @@ def ensure_tracker() -> None:
         from multiprocessing.resource_tracker import ensure_running
 
         os.getcwd()  # in a deleted folder Python 3.13 cannot start it, and prints a traceback
-        with deaf_to(_ENDING):
+        with deaf_to(ENDING):
             ensure_running()
 
 
@@ -234,7 +230,7 @@ def _places(one: _Process) -> tuple[Connection[Any, Any], int]:
 def _serve(connection: Connection[Any, Any], settings: dict[str, str]) -> None:
     """Run tasks one after another; ignores interrupts, and ends when the parent ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    hear(_ENDING)
+    hear(ENDING)
     os.environ.update(settings)
     try:
         threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -24,9 +24,9 @@ from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 from lodcli.formats.catalogue.packages import Package
-from lodcli.formats.storage.interrupts import shielded
+from lodcli.formats.storage.interrupts import XCPU, shielded
 from lodcli.kernels.errors import LodError
-from lodcli.kernels.platform.processes import deaf_to
+from lodcli.kernels.platform.processes import ENDING, deaf_to
 from lodcli.kernels.runtime.child_process import ChildProcess
 from lodcli.kernels.runtime.threads import thread_count
 from lodcli.kernels.runtime.worker_processes import STOPPED_SECONDS, TRIES, ensure_tracker
@@ -55,8 +55,9 @@ _OF_LOCAL = {
     "distributed.worker.http.routes": [],
 }
 _ASKED_EVERY = 10  # ticks
-# Signals that a terminal sends to all processes of a command, which ends its workers itself.
-_OF_TERMINALS = [getattr(signal, name) for name in ("SIGINT", "SIGHUP") if hasattr(signal, name)]
+# Signals that all processes of a command may get at once. It ends its workers itself, by SIGTERM;
+# SIGXCPU is for the one process that has used up its time.
+_OF_COMMANDS = [one for one in ENDING if one not in (signal.SIGTERM, XCPU)]
 
 
 class _Group(NamedTuple):
@@ -183,7 +184,7 @@ def _local_cluster(count: int) -> Iterator[Any]:
 
     ensure_tracker()  # it would unblock signals
     runner = LoopRunner()
-    with deaf_to(_OF_TERMINALS):  # processes started by its thread inherit this
+    with deaf_to(_OF_COMMANDS):  # processes started by its thread inherit this
         runner.start()
     with ExitStack() as stack:
         stack.callback(runner.stop)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from lodcli.kernels.platform.processes import ENDING
 from lodcli.kernels.runtime.worker_processes import in_processes
 from tests.hanging import HANG_SECONDS, wait_for
 
@@ -66,12 +67,14 @@ def test_a_process_that_starts_is_not_disturbed_by_signals(
 
     def interrupted(path: bytes, args: list[str], keep: list[int]) -> int:
         started.append(start(path, args, keep))
+        masks.append(signal.pthread_sigmask(signal.SIG_BLOCK, []))
         os.kill(started[-1], signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
         return started[-1]
 
     monkeypatch.setattr(util, "spawnv_passfds", interrupted)
     handled: list[int] = []
+    masks: list[set[int]] = []
     shields: list[int] = []
 
     @contextmanager
@@ -86,6 +89,7 @@ def test_a_process_that_starts_is_not_disturbed_by_signals(
     finally:
         signal.signal(signal.SIGINT, before)
     assert (handled, shields, len(started)) == ([1], [1], 1)
+    assert masks == [set(ENDING)]
     assert capfd.readouterr().err == ""
 
 

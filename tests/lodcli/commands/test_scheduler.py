@@ -380,7 +380,7 @@ def test_an_interrupted_command_ends_its_tasks_and_can_be_continued(
 @needs_proc
 @pytest.mark.slow
 @pytest.mark.usefixtures("dataset")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
 def test_a_terminal_interrupts_workers_that_start_without_a_word(number: signal.Signals) -> None:
     pytest.importorskip("distributed")
     with running(["convert", "ds", "out", "--scheduler", "local", "--jobs", "2"]) as process:
