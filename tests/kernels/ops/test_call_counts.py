@@ -47,12 +47,12 @@ KEYS: dict[str, tuple[Any, int]] = {
     "a number": (1, 14),
     "a range": (slice(1, 3), 25),
     "a step": (slice(None, None, 2), 23),
-    "numbers": ([0, 2], 22),
-    "booleans": (np.array([True, False, True]), 21),
+    "numbers": ([0, 2], 23),
+    "booleans": (np.array([True, False, True]), 22),
     "a number in each": ((slice(None), 0), 18),
     "a range in each": ((slice(None), slice(1, None)), 27),
     "a step in each": ((slice(None), slice(None, None, 2)), 27),
-    "numbers in each": ((slice(None), [0, 1]), 21),
+    "numbers in each": ((slice(None), [0, 1]), 22),
     "a row of an item": ((1, 0), 18),
 }
 
