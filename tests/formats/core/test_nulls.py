@@ -19,7 +19,6 @@ from lodcli.formats.core import io
 from lodcli.formats.core import registry as table
 from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.schema import Batch, TensorSpec, schema_of
-from lodcli.formats.core.table import TABLE
 from lodcli.kernels.errors import InvalidDataError, LodError, OptionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -27,8 +26,8 @@ from lodcli.kernels.tensor.nulls import Nulls
 from tests.formats.cases.kinds import KINDS, require
 from tests.growth import lines_of
 
-HOLDS = sorted(name for name in TABLE if table.get(name).nulls and table.get(name).null_items)
-NUMBERS = sorted(name for name in TABLE if table.get(name).nulls and not table.get(name).null_items)
+HOLDS = sorted(name for name in KINDS if table.get(name).nulls and table.get(name).null_items)
+NUMBERS = sorted(name for name in KINDS if table.get(name).nulls and not table.get(name).null_items)
 COLUMNS: dict[str, Any] = {
     "rows": pa.array([1, None, 3, None]),
     "lists": pa.array([[1, None], None, [], [4]]),

@@ -13,15 +13,14 @@ import pytest
 
 from lodcli.formats.core import io
 from lodcli.formats.core import registry as table
-from lodcli.formats.core.table import TABLE
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import BYTES, TEXT
-from tests.formats.cases.kinds import require
+from tests.formats.cases.kinds import KINDS, require
 
-KEEPS = {name for name in TABLE if "text" in table.get(name).kept_marks}
-KEEPS_BYTES = {name for name in TABLE if "bytes" in table.get(name).kept_marks}
+KEEPS = {name for name in KINDS if "text" in table.get(name).kept_marks}
+KEEPS_BYTES = {name for name in KINDS if "bytes" in table.get(name).kept_marks}
 FILES = {
     **{"lod.h5": "x.lod.h5", "lod.stream": "x.lods", "arrow": "x.arrow", "parquet": "x.parquet"},
     **{"arrow-stream": "x.arrows", "npz": "x.npz", "safetensors": "x.safetensors"},

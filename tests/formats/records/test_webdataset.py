@@ -277,7 +277,7 @@ def test_what_cannot_be_held_is_refused(
         ([("a.cls", b"9" * 30)], "expected a whole number"),
         ([("a.json", b"{")], "is not JSON"),
         ([("a.json", b"[" * 10**5)], "is not JSON"),
-        ([("a.json", b'{"a": 1}')], "a number nor a list of numbers; .*with --skip-unsupported"),
+        ([("a.json", b'{"a": 1}')], "a number nor a list of numbers; .*with skip_unsupported=True"),
         ([("a.json", b"[[1], [2]]")], "is neither a number nor a list of numbers"),
         ([("a.npy", b"")], r"a\.npy: is not a \.npy file"),
         ([("a.npy", npy([1])[:-1])], "needs 8 bytes, 7 there"),

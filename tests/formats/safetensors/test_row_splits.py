@@ -56,7 +56,8 @@ def test_splits_that_do_not_fit_are_refused(splits: Any, tmp_path: Path) -> None
 
 def test_an_array_with_one_value_for_each_sequence_says_how_to_add_it(tmp_path: Path) -> None:
     path = saved(tmp_path, values=VALUES, row_splits=[0, 2, 5], label=[0, 1])
-    with pytest.raises(LodError, match=r"label: expected 5 rows, found 2, one for each .* --data"):
+    said = r"label: expected 5 rows, found 2, one for each .* with data="
+    with pytest.raises(LodError, match=said):
         content(path, offsets=("row_splits",))
     assert nested(content(path, data="values", offsets=("row_splits",))["values"])
 
