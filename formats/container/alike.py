@@ -20,8 +20,6 @@ from lodcli.formats.container.parser import Blocks, Link
 from lodcli.formats.container.types import numpy_type
 from lodcli.kernels.platform import files
 
-# Parsing fewer datasets one by one takes less time.
-MANY = 100
 # Parts that are compared at a time, so that memory does not hold all of a large file.
 _AT_ONCE = 1 << 15
 # No file is as large, and sums of two such numbers are no larger than int64 holds.

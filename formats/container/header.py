@@ -103,6 +103,22 @@ def data_path(name: str) -> str:
     return part_path(name, "data")
 
 
+def as_tree(by_path: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what has paths by the names of groups and datasets, nested.
+
+    >>> as_tree({"/a/data": 1, "/order": 2})
+    {'a': {'data': 1}, 'order': 2}
+    """
+    root: dict[str, Any] = {}
+    for path, what in by_path.items():
+        *parents, name = path[1:].split("/")
+        group = root
+        for parent in parents:
+            group = group.setdefault(parent, {})
+        group[name] = what
+    return root
+
+
 def part_path(name: str, part: str) -> str:
     """Return where another part of a tensor is stored: "index/0", "outer/1", "order"."""
     return f"/{part}" if name == DEFAULT_NAME else f"/{component(name, _RESERVED)}/{part}"

@@ -10,7 +10,6 @@ from lodcli.formats.arrays.lazy_lod import LazyLoD
 from lodcli.formats.container import header
 from lodcli.formats.container.checksums import FileState, block_rows
 from lodcli.formats.container.marked_arrays import with_words
-from lodcli.formats.container.parser import Blocks
 from lodcli.formats.container.rows import Rows
 from lodcli.formats.container.stored import ContainerFile
 from lodcli.formats.container.structure import structure_of
@@ -47,7 +46,7 @@ def header_checksum(fd: int) -> int:
 
     The header holds the checksums of all rows, so its checksum identifies the content.
     """
-    return header.checksum(ContainerFile(Blocks(fd, os.fstat(fd).st_size)).header())
+    return header.checksum(ContainerFile(fd, os.fstat(fd).st_size).header())
 
 
 class ContainerSource(IndexedSource):

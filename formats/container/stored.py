@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lodcli.formats.container import alike, parser
+from lodcli.formats.container import parser
 from lodcli.formats.container.chunks import (
     CODECS,
     FILTERS,
@@ -22,13 +22,15 @@ from lodcli.formats.container.chunks import (
     most_expansion,
     most_stored_bytes,
 )
-from lodcli.formats.container.header import LIMIT_BYTES, PATH, DatasetEntry
+from lodcli.formats.container.header import LIMIT_BYTES, PATH, DatasetEntry, as_tree
 from lodcli.formats.container.parser import Blocks, Link, Messages
 from lodcli.formats.container.types import datatype_message, numpy_type, string_message
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.kernels.errors import LodError
 
 MAX_CHUNK_BYTES = 1 << 20
+# From this number on `alike` checks datasets: parsing fewer one by one takes less time.
+MANY = 100
 _CONTIGUOUS, _CHUNKED = 1, 2
 _GROUP = frozenset({parser.GROUP})
 _DATASET = frozenset({parser.DATASPACE, parser.DATATYPE, parser.FILL, parser.LAYOUT})
@@ -84,16 +86,17 @@ class ContainerFile:
     """The structure of a container.
 
     Args:
-        blocks: the bytes of the file.
+        fd: an open descriptor of the file; the caller keeps and closes it.
+        size: bytes of the file.
 
     Raises:
         NotThisFormatError: no HDF5 file, or not one that lod wrote.
         DamagedFileError: one that breaks a rule.
     """
 
-    def __init__(self, blocks: Blocks) -> None:
-        self._blocks = blocks
-        root = parser.root_of(blocks)
+    def __init__(self, fd: int, size: int) -> None:
+        self._blocks = Blocks(fd, size)
+        root = parser.root_of(self._blocks)
         messages = parser.messages_at(self._blocks, root.address or 0, "/")
         if parser.GROUP not in messages.by_kind:
             raise parser.foreign("unlike containers written by lod (its root group differs)")
@@ -104,6 +107,11 @@ class ContainerFile:
             raise DamagedFileError(f"/: {messages.problem}")
         _require_only(messages, _GROUP, "/")
         parser.check_end(self._blocks)
+
+    @property
+    def parts(self) -> list[tuple[int, bytes]]:
+        """The first parts of the file that were read; see `Blocks`."""
+        return self._blocks.parts
 
     def header(self) -> bytes:
         """Return the text of the header."""
@@ -126,14 +134,10 @@ class ContainerFile:
 
     def datasets(self, entries: Mapping[str, DatasetEntry]) -> dict[str, StoredDataset]:
         """Return the datasets that the header names, if the file holds these and no others."""
-        expected: dict[str, Any] = {}
-        for path in entries:
-            group = expected
-            *parents, name = path[1:].split("/")
-            for parent in parents:
-                group = group.setdefault(parent, {})
-            group[name] = path
-        if len(entries) >= alike.MANY:
+        expected = as_tree({path: path for path in entries})
+        if len(entries) >= MANY:
+            from lodcli.formats.container import alike
+
             with suppress(alike.UnlikeError, LodError):
                 places = alike.positions(self._blocks, self._links, expected, entries, self._check)
                 return {path: StoredDataset(places[path]) for path in entries}

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from lodcli.formats.container import alike, header, parser
+from lodcli.formats.container import header, parser, stored
 from lodcli.formats.container.header import Header
-from lodcli.formats.container.stored import ContainerFile, StoredDataset
+from lodcli.formats.container.stored import StoredDataset
 from lodcli.kernels.platform import files
 
 # Number of structures kept, and the most bytes of a part that one was read in.
@@ -61,13 +61,12 @@ def structure_of(fd: int) -> Structure:
     for kept in known:
         if all(files.pread(fd, len(part), at) == part for at, part in kept.parts):
             return kept.structure
-    blocks = parser.Blocks(fd, state.st_size)
-    file = ContainerFile(blocks)
+    file = stored.ContainerFile(fd, state.st_size)
     text = file.header()
     found = header.decode(text)
     structure = Structure(found, header.checksum(text), file.datasets(found.datasets))
-    # `alike` reads bytes that `blocks.parts` lacks.
-    noted = len(found.datasets) < alike.MANY and len(blocks.parts) <= parser.MOST_PARTS
-    if noted and all(len(part) <= MOST_PART_BYTES for _, part in blocks.parts):
-        known[:] = [_Kept(blocks.parts, structure)]
+    # `alike` reads bytes that `file.parts` lacks.
+    noted = len(found.datasets) < stored.MANY and len(file.parts) <= parser.MOST_PARTS
+    if noted and all(len(part) <= MOST_PART_BYTES for _, part in file.parts):
+        known[:] = [_Kept(file.parts, structure)]
     return structure

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lodcli.formats.arrays.byte_blocks import Bytes
 from lodcli.formats.arrays.spool import Spool
-from lodcli.formats.container.header import PATH
+from lodcli.formats.container.header import PATH, as_tree
 from lodcli.formats.container.types import string_message
 from lodcli.formats.container.writing.structures import (
     SUPERBLOCK_BYTES,
@@ -101,13 +101,7 @@ class WrittenFile:
         """
         place = self.place(len(header))
         self.pwrite(header, place)
-        root: dict[str, Any] = {}
-        for path, dataset in datasets.items():
-            *parents, name = path[1:].split("/")
-            group = root
-            for parent in parents:
-                group = group.setdefault(parent, {})
-            group[name] = dataset
+        root = as_tree(datasets)
         root[PATH[1:]] = PlacedDataset(string_message(len(header)), (), place, len(header))
         StructureWriter(self.pwrite, self.place(0)).finish(root)
 

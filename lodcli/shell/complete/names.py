@@ -99,7 +99,6 @@ def _schema(path: str) -> Schema:
 def _schema_of_container(fd: int) -> Schema:
     """Return the schema in the header of a lod.h5; neither index nor rows are read."""
     from lodcli.formats.container import header
-    from lodcli.formats.container.parser import Blocks
     from lodcli.formats.container.stored import ContainerFile
 
-    return header.decode(ContainerFile(Blocks(fd, os.fstat(fd).st_size)).header()).schema
+    return header.decode(ContainerFile(fd, os.fstat(fd).st_size).header()).schema

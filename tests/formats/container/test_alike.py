@@ -11,8 +11,7 @@ import h5py
 import numpy as np
 import pytest
 
-from lodcli.formats.container import alike, header
-from lodcli.formats.container.parser import Blocks
+from lodcli.formats.container import alike, header, stored
 from lodcli.formats.container.stored import ContainerFile, StoredDataset
 from lodcli.formats.core import io
 from lodcli.formats.core.options import WriteOptions
@@ -42,7 +41,7 @@ def parsed(path: Path) -> dict[str, StoredDataset] | str:
     """Return the datasets of a file, or the error."""
     fd = os.open(path, os.O_RDONLY)
     try:
-        file = ContainerFile(Blocks(fd, os.fstat(fd).st_size))
+        file = ContainerFile(fd, os.fstat(fd).st_size)
         return file.datasets(header.decode(file.header()).datasets)
     except LodError as error:
         return f"{type(error).__name__}: {error}"
@@ -52,7 +51,7 @@ def parsed(path: Path) -> dict[str, StoredDataset] | str:
 
 def one_by_one(path: Path) -> dict[str, StoredDataset] | str:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(alike, "MANY", 1 << 60)
+        patch.setattr(stored, "MANY", 1 << 60)
         return parsed(path)
 
 
@@ -60,7 +59,7 @@ def one_by_one(path: Path) -> dict[str, StoredDataset] | str:
 def test_many_are_found_where_they_are(
     count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(alike, "MANY", 1)
+    monkeypatch.setattr(stored, "MANY", 1)
     monkeypatch.setattr(alike, "_AT_ONCE", 7)
     used: list[int] = []
     original = alike.positions
@@ -83,7 +82,7 @@ def test_many_are_found_where_they_are(
 
 
 def test_what_differs_is_parsed_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alike, "MANY", 1)
+    monkeypatch.setattr(stored, "MANY", 1)
     path = tmp_path / "t.lod.h5"
     io.write(path, content(3), options=WriteOptions(compression="deflate"))
     assert len(parsed(path)) > 18
@@ -95,7 +94,7 @@ def test_damage_is_reported_as_if_all_were_parsed_one_by_one(
 ) -> None:
     path = tmp_path / "t.lod.h5"
     io.write(path, content(4))
-    monkeypatch.setattr(alike, "MANY", 1)
+    monkeypatch.setattr(stored, "MANY", 1)
     before = path.read_bytes()
     rng = np.random.default_rng(5)
     # Bytes that are not 0, most of which mean something.
@@ -112,7 +111,7 @@ def test_damage_is_reported_as_if_all_were_parsed_one_by_one(
 
 
 def test_a_wrong_place_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alike, "MANY", 1)
+    monkeypatch.setattr(stored, "MANY", 1)
     path = tmp_path / "t.lod.h5"
     io.write(path, {f"t{number}": LoDTensor(np.arange(4)) for number in range(9)})
     found = one_by_one(path)
@@ -134,7 +133,7 @@ def test_a_wrong_place_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_numbers_of_64_bits_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "t.lod.h5"
     io.write(path, content(2))
-    monkeypatch.setattr(alike, "MANY", 1)
+    monkeypatch.setattr(stored, "MANY", 1)
     before = path.read_bytes()
     rng = np.random.default_rng(6)
     words = np.frombuffer(before[: len(before) // 8 * 8], np.uint64)
@@ -149,7 +148,7 @@ def test_numbers_of_64_bits_are_refused(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_missing_tensor_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alike, "MANY", 1)
+    monkeypatch.setattr(stored, "MANY", 1)
     path = tmp_path / "t.lod.h5"
     io.write(path, content(3))
     with h5py.File(path, "r+") as file:

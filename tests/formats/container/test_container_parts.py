@@ -461,7 +461,7 @@ def test_small_tensors_come_in_one_batch(tmp_path: Path) -> None:
 def test_what_changes_in_a_file_of_many_tensors_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lodcli.formats.container.alike.MANY", 50)
+    monkeypatch.setattr("lodcli.formats.container.stored.MANY", 50)
     content: dict[str, Any] = {f"t{n}": LoDTensor(np.arange(n + 1)) for n in range(60)}
     path = _write(tmp_path / "t.lod.h5", content)
     with h5py.File(path) as file:
