@@ -96,7 +96,7 @@ def test_memory_for_writing_text_is_that_of_its_rows(
 
     def write(count: int) -> None:
         rows = LoDTensor(np.arange(count, dtype=np.int32))
-        lodcli.write(tmp_path / f"{count}.{name}", {"a": rows, "b": rows})
+        lodcli.write(tmp_path / f"{count}.{name}", {"a": rows, "b": rows}, overwrite=True)
 
     write(1)
     few, many = (peak_bytes_of(partial(write, count)) for count in (4_000, 8_000))
@@ -114,7 +114,7 @@ def test_memory_for_writing_nulls_as_json_is_that_of_their_rows(
         tensor = LoDTensor(np.arange(count) * mask, LoD.from_lengths([[2] * (count // 2)]))
         nulls = Nulls.of([None, mask])
         nullable = LoDTensor(tensor.data, tensor.lod, nulls=nulls)
-        lodcli.write(tmp_path / f"{count}.jsonl", nullable)
+        lodcli.write(tmp_path / f"{count}.jsonl", nullable, overwrite=True)
 
     write(2)
     few, many = (peak_bytes_of(partial(write, count)) for count in (4_000, 8_000))

@@ -35,7 +35,8 @@ def test_memory_of_collected_values_is_their_size(monkeypatch: pytest.MonkeyPatc
 
 def test_memory_for_writing_mds_hardly_grows_with_the_number_of_samples(tmp_path: Path) -> None:
     def make(count: int) -> None:
-        write(tmp_path / f"{count}", {"data": LoDTensor(np.arange(count))}, format_name="mds")
+        tensor = LoDTensor(np.arange(count))
+        write(tmp_path / f"{count}", tensor, format_name="mds", overwrite=True)
 
     make(1)
     few, many = (peak_bytes_of(partial(make, count)) for count in (1_000, 2_000))

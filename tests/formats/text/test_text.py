@@ -184,7 +184,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path, levels: tuple[str, .
 
     def converted() -> None:
         with lodcli.open(path, options=options) as source:
-            io.write_batches(copy, source.schema, source.batches())
+            io.write_batches(copy, source.schema, source.batches(), overwrite=True)
 
     peak_bytes = peak_bytes_of(converted)
     assert peak_bytes < 48 << 20  # blocks are 2 MiB, and their offsets eight times that

@@ -20,10 +20,8 @@ writer = pytest.importorskip("lodcli.formats.tfrecord.writer")
 @pytest.mark.slow
 def test_memory_for_writing_short_records_hardly_grows_with_their_number(tmp_path: Path) -> None:
     def write(count: int) -> None:
-        lengths = np.ones(count, np.int64)
-        lodcli.write(
-            tmp_path / f"{count}.tfrecord", LoDTensor.from_lengths(np.arange(count), [lengths])
-        )
+        tensor = LoDTensor.from_lengths(np.arange(count), [np.ones(count, np.int64)])
+        lodcli.write(tmp_path / f"{count}.tfrecord", tensor, overwrite=True)
 
     write(1)
     few, many = (peak_bytes_of(partial(write, count)) for count in (40_000, 80_000))
@@ -59,8 +57,8 @@ def test_memory_for_writing_short_numbers_is_that_of_a_part_of_them(
 
     def write(count: int) -> None:
         rows = np.zeros(count, np.uint8)
-        lengths = np.full(items, count // items)
-        lodcli.write(tmp_path / f"{count}.tfrecord", LoDTensor.from_lengths(rows, [lengths]))
+        tensor = LoDTensor.from_lengths(rows, [np.full(items, count // items)])
+        lodcli.write(tmp_path / f"{count}.tfrecord", tensor, overwrite=True)
 
     write(1000)
     few, many = (peak_bytes_of(partial(write, count)) for count in (100_000, 200_000))
