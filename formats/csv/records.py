@@ -10,7 +10,7 @@ from operator import xor
 import numpy as np
 
 from lodcli.formats.core.options import SEPARATORS
-from lodcli.formats.text.lines import TO_UTF_8, LineReader, shown
+from lodcli.formats.text.lines import TO_UTF_8, LineReader, count_lines, shown
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, lengths_to_offsets
 from lodcli.kernels.ops.slicing.row_ranges import rows_of_ranges
@@ -22,6 +22,11 @@ csv.field_size_limit(MOST_FIELD_BYTES)
 _NAMES = {mark: name for name, mark in SEPARATORS.items()}
 _SWAP = str.maketrans(",.", ".,")
 _SWAPPED = np.frombuffer(bytes(range(256)).translate(bytes.maketrans(b",.", b".,")), np.uint8)
+_PEEK_BYTES = 1 << 16
+# Python's error for a quote that does not close.
+_IS_OPEN = "unexpected end of data"
+# The line on which a record begins, and its fields.
+Record = tuple[int, list[str]]
 # `Texts` needs eight bytes.
 _LEAST = bytes(8)
 
@@ -40,7 +45,7 @@ class Table:
         self._data, self._starts, self._stops = data, starts, stops
 
     @classmethod
-    def of_records(cls, records: Sequence[tuple[int, list[str]]], width: int) -> Table:
+    def of_records(cls, records: Sequence[Record], width: int) -> Table:
         """Return records of this width, each with its line."""
         fields = [field.encode() for _, record in records for field in record]
         stops = np.cumsum([0, *map(len, fields)]).astype(np.int64)
@@ -133,15 +138,31 @@ class Records:
         self._reader.restart()
         self._blank = None
 
-    def first(self) -> list[tuple[int, list[str]]]:
+    def first(self) -> list[Record]:
         """Return the header and about 64 KiB of records, with their lines.
 
         `blocks` yields them again.
         """
-        lines = self._peek(1 << 16)
-        lines += self._peek(self._first_bytes(lines))  # the header may be longer than all others
-        self._head = b"".join(lines)
-        found = self._parsed(self._head, 1)
+        lines, size = self._reader.peek(_PEEK_BYTES), _PEEK_BYTES
+        # The header may be longer than all others.
+        while self._first_bytes(lines) >= size and size < MOST_FIELD_BYTES:
+            more = self._reader.peek(size)
+            lines, size = lines + more, 2 * size
+        lines += self._reader.peek(self._first_bytes(lines))
+        while True:
+            self._head = b"".join(lines)
+            try:
+                found = self._parsed(self._head, 1)
+                break
+            except _OpenQuotesError as error:
+                more = self._reader.peek(size) if size < MOST_FIELD_BYTES else []
+                if not more:
+                    raise
+                found = error.found
+                if len(found) > 1:
+                    self._head = self._head.removesuffix(error.rest)
+                    break
+                lines, size = lines + more, 2 * size
         return found[: _end(found, len(found[0][1]))] if found else found
 
     def columns_in_quotes(self) -> set[int]:
@@ -171,16 +192,6 @@ class Records:
         """Whether the first name in the lines of `first` is in quotes."""
         return self._head.startswith(b'"')
 
-    def _peek(self, size: int) -> list[bytes]:
-        """Return further lines of about `size` bytes, and those that close an open quote."""
-        lines = more = self._reader.peek(size)
-        is_open = self._open(b"".join(more))
-        while more and is_open and size < MOST_FIELD_BYTES:
-            more = self._reader.peek(size)
-            is_open ^= self._open(b"".join(more))
-            lines, size = lines + more, 2 * size
-        return lines
-
     def _first_bytes(self, lines: list[bytes]) -> int:
         """Return the size of the first record, of all lines if it is longer."""
         size = 0
@@ -202,21 +213,28 @@ class Records:
             limit_bytes: approximate size of the lines of a table.
             width: number of fields that each must have.
         """
-        begun = False
+        begun, rest = False, b""
         while True:
-            first = self._reader.line + 1
-            block = self._block(limit_bytes)
+            first = self._reader.line + 1 - count_lines(rest)
+            block = self._block(limit_bytes, rest)
             if not block:
                 return
-            table = self._simple(block, first, width) or self._exact(block, first, width)
+            is_last = len(block) == len(rest)
+            table, rest = self._simple(block, first, width), b""
+            if table is None:
+                table, rest = self._exact(block, first, width, is_last=is_last)
             yield table if begun else table.part(1, len(table))
-            begun = True
+            begun = begun or len(table) > 0
 
-    def _block(self, limit_bytes: int) -> bytes:
-        """Return the next lines, without an open quote at their end if it closes later."""
+    def _block(self, limit_bytes: int, rest: bytes) -> bytes:
+        """Return lines that are left and the next ones; if they end in quotes, up to their end.
+
+        Not if that is far: quotes of inches and the like do not come in pairs. `_exact` knows
+        where a record ends.
+        """
         found = self._reader.block(limit_bytes)
-        parts, size, is_open = [found], len(found), self._open(found)
-        while is_open and size <= limit_bytes + MOST_FIELD_BYTES:
+        parts, size, is_open = [rest, found], len(found), self._open(rest) ^ self._open(found)
+        while is_open and size <= 2 * limit_bytes:
             more = self._reader.block(1)
             if not more:
                 break
@@ -266,9 +284,19 @@ class Records:
         self._refuse_blank(width)
         return Table(lines, data, _in_columns(starts, width), _in_columns(stops, width))
 
-    def _exact(self, block: bytes, first: int, width: int) -> Table:
-        """Return records that are parsed and checked one by one."""
-        found = self._parsed(block, first)
+    def _exact(self, block: bytes, first: int, width: int, *, is_last: bool) -> tuple[Table, bytes]:
+        """Return records that are parsed and checked one by one, and the lines after them.
+
+        Args:
+            is_last: whether no lines follow, which might close a quote.
+        """
+        rest = b""
+        try:
+            found = self._parsed(block, first)
+        except _OpenQuotesError as error:
+            if is_last:
+                raise
+            found, rest = error.found, error.rest
         end = _end(found, width)
         if end:
             self._refuse_blank(width)
@@ -278,14 +306,19 @@ class Records:
         for number, record in found:
             if len(record) != width:
                 raise InvalidDataError(f"line {number}: {wrong_width(record, width)}")
-        return Table.of_records(found, width)
+        return Table.of_records(found, width), rest
 
     def _refuse_blank(self, width: int) -> None:
         """Raise InvalidDataError if there were blank lines, before a record."""
         if self._blank is not None:
             raise InvalidDataError(f"line {self._blank}: {wrong_width([''], width)}")
 
-    def _parsed(self, block: bytes, first: int) -> list[tuple[int, list[str]]]:
+    def _parsed(self, block: bytes, first: int) -> list[Record]:
+        """Return the records of a block, the first of which is on this line.
+
+        Raises:
+            InvalidDataError: not text, or no records; _OpenQuotesError: the last is not complete.
+        """
         if b"\0" in block:
             line = first + block.count(b"\n", 0, block.index(b"\0"))
             raise InvalidDataError(
@@ -313,7 +346,7 @@ class Records:
             delimiter=self._separator,
             strict=True,
         )
-        found: list[tuple[int, list[str]]] = []
+        found: list[Record] = []
         begins = first
         try:
             for row in rows:
@@ -327,8 +360,25 @@ class Records:
                 refuse_other_separators(header, self._separator, after=after, below=below)
             escaped = any('\\"' in line for line in lines[begins - first : begins - first + 1])
             remedy = _UNESCAPED if escaped else _QUOTED
-            raise InvalidDataError(f"line {begins}: is not a record ({error}); {remedy}") from None
+            said = f"line {begins}: is not a record ({error}); {remedy}"
+            if str(error) == _IS_OPEN:
+                rest = "\n".join(lines[begins - first :]).encode()
+                raise _OpenQuotesError(said, found, rest) from None
+            raise InvalidDataError(said) from None
         return found
+
+
+class _OpenQuotesError(InvalidDataError):
+    """Lines end within quotes, which further lines may close.
+
+    Attributes:
+        found: the records before.
+        rest: the lines of the last one.
+    """
+
+    def __init__(self, message: str, found: list[Record], rest: bytes) -> None:
+        super().__init__(message)
+        self.found, self.rest = found, rest
 
 
 _DOUBLED = 'double the quotes in it, as "a ""b"" c"'
@@ -368,7 +418,7 @@ def _without_quotes(
     return data, starts, stops
 
 
-def _end(found: list[tuple[int, list[str]]], width: int) -> int:
+def _end(found: list[Record], width: int) -> int:
     """Return the number of records before the blank lines at the end.
 
     If there is only one column, a blank line is a record.

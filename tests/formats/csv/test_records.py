@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lodcli.formats.core.io import read_all
 from lodcli.formats.csv.records import Records
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.text.lines import LineReader
@@ -70,3 +71,29 @@ def test_records_are_those_that_were_written(
 def test_odd_text_is_read_or_refused_alike(content: str, limit_bytes: int) -> None:
     found, wanted = both(b"k,v\n" + content.encode(), limit_bytes)
     assert found == wanted
+
+
+@given(content=st.text('a1,"\n', max_size=40), limit_bytes=SIZES)
+def test_records_do_not_depend_on_the_size_of_blocks(content: str, limit_bytes: int) -> None:
+    raw = b"k,v\n" + content.encode()
+    (found, error), (wanted, refused) = (both(raw, size)[0] for size in (limit_bytes, 1 << 20))
+    assert bool(error) == bool(refused)
+    assert found == wanted or error
+    if not refused:
+        rows = csv.reader(io.StringIO(raw.decode(), newline=""), strict=True)
+        exact = list(filter(None, rows))[1:]  # without blank lines at the end
+        assert [[one.decode() for one in fields] for _, fields in found] == exact
+
+
+@pytest.mark.parametrize("place", [3, 40_000])
+def test_quotes_of_inches_before_texts_of_several_lines_are_read(
+    tmp_path: Path, place: int
+) -> None:
+    rows = [[str(n), "5 mm", f"first line\nsecond line of {n}"] for n in range(60_000)]
+    lines = [f'{n},{size},"{note}"' for n, size, note in rows]
+    rows[place][1:] = ['5" pipe', "none"]
+    lines[place] = f'{place},5" pipe,none'
+    (tmp_path / "x.csv").write_text("\n".join(["n,size,note", *lines, ""]))
+    found = read_all(tmp_path / "x.csv")
+    assert found["size"].to_list() == [size for _, size, _ in rows]
+    assert found["note"].to_list() == [note for _, _, note in rows]
