@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,9 +17,22 @@ from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.ops.dtypes import working_dtype
 from lodcli.kernels.runtime.argument_types import CheckedFields, types_explained
+from lodcli.kernels.runtime.arrays import is_on_device
+from lodcli.kernels.runtime.dispatch import on
 from lodcli.kernels.runtime.summaries import Summarized
 
 Arrays = Mapping[str, Array]
+
+
+class Factors(NamedTuple):
+    """The numbers of a step: 1 - beta^t is `unbias`."""
+
+    beta1: float
+    beta2: float
+    unbias1: float
+    unbias2: float
+    epsilon: float
+    rate: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +117,7 @@ class Adam:
                     raise InvalidDataError(
                         f"{what}: {name}: expected a floating-point array, found {found}"
                     )
-            for other in (gradients[name], *self._moments.get(name, ())[:1]):
+            for other in (gradients[name], *self._moments.get(name, ())):
                 if other.shape != array.shape:
                     raise ShapeMismatchError(
                         f"{name}: expected a gradient, and weights of earlier steps, of shape "
@@ -112,36 +126,55 @@ class Adam:
         self._steps += 1
         beta1, beta2 = self._betas
         unbias1, unbias2 = 1 - beta1**self._steps, 1 - beta2**self._steps
+        factors = Factors(beta1, beta2, unbias1, unbias2, self._epsilon, rate)
         moved = {}
         for name, array in weights.items():
-            grad = gradients[name]
             wide = working_dtype(array.dtype)  # squares of float16 often underflow to 0
-            if wide != array.dtype:
-                grad = grad.astype(wide)
-            if name not in self._moments:
-                self._moments[name] = tuple(np.zeros_like(array, dtype=wide) for _ in range(2))
-            # In place: allocating memory for a term takes longer than computing it.
-            first, second = self._moments[name]
-            term = (1 - beta1) * grad
-            first *= beta1
-            first += term
-            np.multiply(1 - beta2, grad, out=term)
-            term *= grad
-            second *= beta2
-            second += term
-            divisor = np.divide(second, unbias2, out=term)
-            np.sqrt(divisor, out=divisor)
-            divisor += self._epsilon
-            step = first / unbias1
-            step /= divisor
-            step *= rate
-            moved[name] = np.subtract(array, step, out=step).astype(array.dtype, copy=False)
+            grad = gradients[name].astype(wide, copy=False)
+            moments = self._moments.get(name)
+            if moments is None:
+                moments = tuple(np.zeros_like(array, dtype=wide, order="C") for _ in range(2))
+            elif moments[0].dtype != wide or moments[1].dtype != wide:
+                moments = tuple(one.astype(wide, order="C") for one in moments)
+            self._moments[name] = moments
+            step = step_of
+            if not is_on_device(array):  # there is no twin for a GPU: NumPy calls its functions
+                step = on("auto", step_of, size_bytes=array.nbytes)
+            moved[name] = step(array, grad, factors, out=moments)
         return moved
+
+
+def step_of(array: Array, grad: Array, factors: Factors, *, out: tuple[Array, ...]) -> Array:
+    """Return an array after a step; a new array of its dtype.
+
+    Args:
+        grad: its gradient, float32 or float64.
+        out: the moments m and v, of the dtype of the gradient; they become those after the step.
+    """
+    first, second = out
+    # In place: allocating memory for a term takes longer than computing it.
+    term = (1 - factors.beta1) * grad
+    first *= factors.beta1
+    first += term
+    np.multiply(1 - factors.beta2, grad, out=term)
+    term *= grad
+    second *= factors.beta2
+    second += term
+    divisor = np.divide(second, factors.unbias2, out=term)
+    np.sqrt(divisor, out=divisor)
+    divisor += factors.epsilon
+    step = first / factors.unbias1
+    step /= divisor
+    step *= factors.rate
+    result: Array = np.subtract(array, step, out=step).astype(array.dtype, copy=False)
+    return result
 
 
 @types_explained
 def clipped(gradients: Arrays, limit: float) -> dict[str, Array]:
     """Return the gradients, scaled down if their global L2 norm is more than `limit`.
+
+    Gradients that are not scaled are shared, not copied.
 
     Pascanu et al., On the difficulty of training recurrent neural networks, 2013.
 
@@ -153,5 +186,7 @@ def clipped(gradients: Arrays, limit: float) -> dict[str, Array]:
     total = float(
         np.sqrt(sum(np.square(grad, dtype=np.float64).sum() for grad in gradients.values()))
     )
-    scale = limit / total if total > limit else 1.0
+    if not total > limit:
+        return dict(gradients)
+    scale = limit / total
     return {name: grad * grad.dtype.type(scale) for name, grad in gradients.items()}

@@ -1,0 +1,23 @@
+"""Kernel of the optimizer Adam."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lodcli.kernels.native.declare import FLOATS, Pointer, T, kernel
+
+
+@kernel(types=FLOATS)
+def step(
+    array: Pointer[T], grad: Pointer[T], mean: Pointer[T], square: Pointer[T], out: Pointer[T],
+    value: type[T], count: int, beta1: float, beta2: float, unbias1: float, unbias2: float,
+    epsilon: float, rate: float,
+) -> int:  # fmt: skip
+    """Write an array after a step, and both moments; each value is rounded as in step_of."""
+    keep1, keep2, new1, new2 = value(beta1), value(beta2), value(1 - beta1), value(1 - beta2)
+    by1, by2, least, factor = value(unbias1), value(unbias2), value(epsilon), value(rate)
+    for k in range(count):
+        mean[k] = mean[k] * keep1 + new1 * grad[k]
+        square[k] = square[k] * keep2 + new2 * grad[k] * grad[k]
+        out[k] = array[k] - mean[k] / by1 / (np.sqrt(square[k] / by2) + least) * factor
+    return 0
