@@ -53,14 +53,26 @@ def _of_whole(function: np.ufunc, values: Array, number: Array) -> Array:
     if number.dtype.kind not in "biu" and not np.isfinite(number):
         found: Array = function(values, float(number))
         return found
-    least, most = np.iinfo(values.dtype).min, np.iinfo(values.dtype).max
     # Not np.floor of whole numbers: before NumPy 2.1 it makes them float64.
     below = int(number) if number.dtype.kind in "biu" else int(np.floor(number))
+    return compared_whole(function, values, below, whole=bool(below == number))
+
+
+def compared_whole(function: np.ufunc, values: Array, below: int, *, whole: bool) -> Array:
+    """Return a comparison of whole numbers, on the left, with another number.
+
+    Args:
+        function: of COMPARISONS.
+        values: any shape, of a dtype of whole numbers.
+        below: the number, rounded down.
+        whole: whether it was whole.
+    """
+    least, most = np.iinfo(values.dtype).min, np.iinfo(values.dtype).max
     if below < least:
         return _above_none(function, values)
-    if below > most or below != number:
+    if below > most or not whole:
         return _above(function, values, min(below, most))
-    found = function(values, values.dtype.type(below))
+    found: Array = function(values, values.dtype.type(below))
     return found
 
 

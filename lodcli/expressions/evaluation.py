@@ -13,7 +13,7 @@ from shlex import quote
 import numpy as np
 
 from lodcli.expressions.calendar import clock_of, date_of, floor_to
-from lodcli.expressions.comparisons import compared
+from lodcli.expressions.exact_decimals import ExactDecimals
 from lodcli.expressions.functions import (
     BINARY,
     CLOCK,
@@ -23,7 +23,6 @@ from lodcli.expressions.functions import (
     FLOOR,
     GROWING,
     INDEX,
-    MANY,
     ONE,
     ORDERING,
     SWAPPED,
@@ -31,12 +30,10 @@ from lodcli.expressions.functions import (
     picked,
 )
 from lodcli.expressions.hints import name_hint
-from lodcli.expressions.operations import Operations, V
+from lodcli.expressions.operations import V
 from lodcli.expressions.parsing import (
     LISTS,
     TEXT_ENDS,
-    Parsed,
-    choices_of,
     dotted,
     function_name,
     is_none,
@@ -47,10 +44,8 @@ from lodcli.expressions.texts import Packed, packed, pair_order, texts_among, wo
 from lodcli.expressions.units import (
     MOMENTS,
     as_numbers,
-    digits_of_number,
     is_duration,
     joint_unit,
-    number_of,
     undefined,
 )
 from lodcli.kernels.errors import LodError
@@ -67,16 +62,12 @@ _NULL = "compare with None as in x is None, x is not None"
 _Units = tuple[Unit | None, Unit | None]
 
 
-class Evaluation(Operations[V]):
+class Evaluation(ExactDecimals[V]):
     """The values of the parts of an expression.
 
     Args:
         expression: what is evaluated.
     """
-
-    def __init__(self, expression: Parsed) -> None:
-        self.expression = expression
-        self.fail = expression.fail
 
     def of(self, node: ast.expr) -> V:
         """Return the values of a part: of decimals, floating numbers."""
@@ -182,6 +173,10 @@ class Evaluation(Operations[V]):
         if isinstance(node.op, ast.USub) and type(number) is int:
             # As one number: 2**63 alone is no int64.
             return self._constant(ast.copy_location(ast.Constant(-number), node))
+        if isinstance(decimals := self.expression.marks_of(node)[1].unit, Decimals):
+            values = self.in_own_unit(node.operand)
+            negates = isinstance(node.op, ast.USub)
+            return self.negative(node, values, decimals) if negates else values
         if not is_duration(self.expression.marks_of(node)[1].unit):
             self._require_numbers(node, _UNARY.get(type(node.op), "~"), node.operand)
         values = self.of(node.operand)
@@ -209,6 +204,11 @@ class Evaluation(Operations[V]):
         if function is None:
             write = "; write and, or for & and |, ** for ^"
             self.fail(node, f"only + - * / // % and ** can be used here{write}")
+        decimals = self.expression.marks_of(node)[1].unit
+        if isinstance(decimals, Decimals):
+            return self.exact_operator(node, function, decimals, left)
+        if left is not None:
+            left = self.numbers("this", left, self.expression.marks_of(node.left)[1].unit)
         unit = self.expression.time_of(node)
         one, two = self.expression.sides[node]
         if unit is None:
@@ -254,10 +254,13 @@ class Evaluation(Operations[V]):
         if isinstance(op, ast.In | ast.NotIn) and not isinstance(right, LISTS):
             found = self.contained(left, right)
             return found if isinstance(op, ast.In) else self.mapped(np.logical_not, found)
+        if (exact := self.exact_comparison(left, op, right)) is not None:
+            return exact
         values = self._beside(left, right, op)
         if isinstance(op, ast.In | ast.NotIn):
             assert isinstance(right, LISTS)
-            return self._member(values, left, right, isinstance(op, ast.NotIn))
+            members = [self._member(one, left) for one in right.elts]
+            return self.among(values, members, inverted=isinstance(op, ast.NotIn))
         units = self._require_one_kind(right, left, right)
         if type(op) in SWAPPED:
             self._require_order(right, units)
@@ -462,29 +465,12 @@ class Evaluation(Operations[V]):
             self.fail(node, f"{prefix}{error}")
         return ast.copy_location(ast.Constant(number), node)
 
-    def _member(
-        self, left: V, left_node: ast.expr, node: ast.Tuple | ast.List | ast.Set, inverted: bool
-    ) -> V:
-        members = []
-        for one in node.elts:
-            member = self.data(self._beside(one, left_node, ast.In()))
-            if member.ndim:
-                self.fail(one, "expected a number or a word; compare tensors with ==")
-            members.append(member)
-
-        whole = len(members) > MANY and all(member.dtype.kind in "biu" for member in members)
-
-        def is_in(data: Array) -> Array:
-            if whole and data.dtype.kind in "iu" and isinstance(data, np.ndarray):
-                info = np.iinfo(data.dtype)
-                held = [n for n in map(int, members) if info.min <= n <= info.max]
-                return np.isin(data, np.array(held, data.dtype), invert=inverted)
-            found = np.zeros(data.shape, np.bool_)
-            for member in members:
-                found |= compared(np.equal, data, member)
-            return found ^ inverted
-
-        return self.mapped(is_in, left)
+    def _member(self, node: ast.expr, left: ast.expr) -> Array:
+        """Return a number, or the code of a word, of the list in which values of the left are."""
+        member = self.data(self._beside(node, left, ast.In()))
+        if member.ndim:
+            self.fail(node, "expected a number or a word; compare tensors with ==")
+        return member
 
     def _call(self, node: ast.Call) -> V:
         name = function_name(node)
@@ -511,6 +497,8 @@ class Evaluation(Operations[V]):
             self.fail(node, f"{name} takes {count} argument{'s' * (count > 1)}, as in {example}")
         if count == 1:
             self._require_defined(node, name)
+            if isinstance(decimals := self.expression.marks_of(node)[1].unit, Decimals):
+                return self.exact_function(node, name, decimals)
             return self._function(node, ONE[name], self.of(node.args[0]))
         left, right = self._alternatives(node, node.args, ast.Gt())
         return self.both(node, TWO[name], left, right)
@@ -526,7 +514,7 @@ class Evaluation(Operations[V]):
         marks_of = self.expression.marks_of
         unit = marks_of(node)[1].unit
         if isinstance(unit, Decimals):
-            return [self._digits(part, unit) for part in parts]
+            return [self.digits(part, unit) for part in parts]
         marked = (one for one in parts if isinstance(marks_of(one)[1].unit, Times | Categories))
         given = next(marked, parts[0])
         name, found = marks_of(given)[0], []
@@ -544,30 +532,6 @@ class Evaluation(Operations[V]):
             self._require_order(node, (unit, unit))
         return found
 
-    def _digits(self, node: ast.expr, decimals: Decimals) -> V:
-        """Return a part of a choice of decimals as their digits."""
-        number, own = number_of(node), self.expression.marks_of(node)[1].unit
-        if number is not None:
-            return self.constant(digits_of_number(number, decimals))
-        if isinstance(node, ast.IfExp) and not isinstance(own, Decimals):
-            sides = (node.body, node.orelse)
-            return self._chosen(
-                node, *(None if is_none(one) else self._digits(one, decimals) for one in sides)
-            )
-        if isinstance(node, ast.Call) and choices_of(node) and not isinstance(own, Decimals):
-            self._require_coalesce(node)
-            return self._first_known(node, [self._digits(one, decimals) for one in node.args])
-        scale = own.scale if isinstance(own, Decimals) else 0
-        values, factor = self.in_own_unit(node), 10 ** (decimals.scale - scale)
-        if factor == 1:
-            return values
-        if self.data(values).dtype.kind in "iu":
-            values = self.mapped(lambda data: data.astype(np.int64), values)
-        try:
-            return self.timed(np.multiply, values, self.constant(factor))
-        except LodError:
-            self.fail(node, f"a number does not fit {decimals}, whose digits have 64 bits")
-
     def _require_coalesce(self, node: ast.Call) -> None:
         """Fail if the arguments of coalesce are too few, or named."""
         if len(node.args) < 2 or node.keywords:
@@ -579,6 +543,12 @@ class Evaluation(Operations[V]):
         self._require_coalesce(node)
         self._refuse_texts(node)
         return self._first_known(node, self._alternatives(node, node.args, ast.Eq()))
+
+    def one_of(self, node: ast.IfExp | ast.Call, values: list[V | None]) -> V:
+        if isinstance(node, ast.IfExp):
+            return self._chosen(node, *values)
+        self._require_coalesce(node)
+        return self._first_known(node, [one for one in values if one is not None])
 
     def _first_known(self, node: ast.Call, values: list[V]) -> V:
         """Return the first of the values of coalesce that is not null."""

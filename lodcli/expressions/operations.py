@@ -9,10 +9,15 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.tensor.marks import Decimals
 
 V = TypeVar("V")
+
+
+class OverflowsError(InvalidDataError):
+    """A time, or the digits of a decimal, do not fit 64 bits."""
 
 
 class Operations(ABC, Generic[V]):
@@ -67,7 +72,12 @@ class Operations(ABC, Generic[V]):
         return values
 
     def timed(self, function: np.ufunc, left: V, right: V) -> V:
-        """Return `combined`, for times. Raises LodError also if one does not fit 64 bits."""
+        """Return `combined`, for times and digits.
+
+        Raises:
+            OverflowsError: a result does not fit 64 bits; or it is no int64.
+            LodError: as `combined`.
+        """
         return self.combined(function, left, right)
 
     @abstractmethod

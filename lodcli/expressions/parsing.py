@@ -9,28 +9,32 @@ import ast
 import functools
 import warnings
 from collections.abc import Collection, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from math import isfinite
+from shlex import quote
 from typing import ClassVar, NoReturn
 
 import numpy as np
 
+from lodcli.expressions.digits import (
+    CONDITION,
+    EXACT_FUNCTIONS,
+    EXACT_OPERATORS,
+    WHOLE,
+    decimals_of_function,
+    decimals_of_number,
+    decimals_of_operator,
+    joint_decimals,
+)
 from lodcli.expressions.functions import CLOCK, COALESCE, DATE, FLOOR, INDEX, TWO
 from lodcli.expressions.hints import as_written, function_hint, name_hint, syntax_hint
-from lodcli.expressions.units import (
-    MOMENTS,
-    MOST_SCALE,
-    decimals_of_number,
-    is_duration,
-    joint_decimals,
-    joint_unit,
-    number_of,
-    unit_beside,
-)
+from lodcli.expressions.units import MOMENTS, is_duration, joint_unit, unit_beside
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema
 from lodcli.kernels.errors import LodError, OptionError
 from lodcli.kernels.suggestions import or_near
 from lodcli.kernels.tensor.marks import (
-    DECIMAL_DIGITS,
     NO_MARKS,
     Categories,
     Decimals,
@@ -86,8 +90,8 @@ class Parsed:
     marks: Mapping[str, Marks] = {}
     # By name, the number of levels above the values.
     _depths: Mapping[str, int] = {}
-    # By name, the most digits of whole numbers of up to 64 bits with a sign.
-    _whole: Mapping[str, int] = {}
+    # By name, decimals that hold the whole numbers or booleans of a tensor.
+    _whole: Mapping[str, Decimals] = {}
 
     def __init__(self, text: str, tree: ast.expr | None = None) -> None:
         self.text = " ".join(text.split("\n")).strip()
@@ -114,6 +118,8 @@ class Parsed:
         self._times: dict[ast.BinOp, Times | None] = {}
         self._known_marks: dict[ast.expr, tuple[str, Marks]] = {}
         self._known_texts: dict[ast.expr, list[ast.expr]] = {}
+        self._known_exact: dict[ast.expr, Decimals | None] = {}
+        self._known_numbers: dict[ast.BinOp, Fraction | None] = {}
         # The units of both sides; of a text such as "PT1H", in which it is added.
         self.sides: dict[ast.BinOp, tuple[Unit | None, Unit | None]] = {}
 
@@ -128,28 +134,36 @@ class Parsed:
         self.marks = {spec.name: spec.marks for spec in schema}
         self._depths = {spec.name: spec.depth for spec in schema}
         self._whole = {
-            spec.name: len(str(np.iinfo(spec.dtype).max))
+            spec.name: CONDITION
+            if spec.dtype.kind == "b"
+            else replace(WHOLE, precision=len(str(np.iinfo(spec.dtype).max)))
             for spec in schema
-            if spec.marks.kind is None and spec.dtype.kind in "iu" and spec.dtype != np.uint64
+            if spec.marks.kind is None and spec.dtype.kind in "biu"
         }
-        for known in (self._times, self._known_marks, self._known_texts):
+        for known in (self._times, self._known_marks, self._known_texts, self._known_exact):
             known.clear()
         for node in reversed(list(ast.walk(self.tree))):  # inner ones first: a sum may be long
             if isinstance(node, ast.BinOp | ast.IfExp):
+                self.exact_of(node)
                 self.marks_of(node)
 
     def marks_of(self, node: ast.expr) -> tuple[str, Marks]:
         """Return the name and the marks of the values of a part; "this" and none of a computation.
 
-        It may be a tensor, a column of one, a function that picks values, or arithmetic with times.
+        It may be a tensor, a column of one, a function that picks values, or arithmetic with times
+        or decimals.
         """
         if isinstance(node, ast.Subscript):
             return self.marks_of(node.value)
         if isinstance(node, ast.BinOp):
-            return "this", Marks(unit=self.time_of(node))
+            if node not in self._known_marks:
+                decimals = self.exact_of(node) if self._has_decimals(node) else None
+                self._known_marks[node] = "this", Marks(unit=decimals or self.time_of(node))
+            return self._known_marks[node]
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
             unit = self.marks_of(node.operand)[1].unit
-            return "this", Marks(unit=unit if is_duration(unit) else None)
+            kept = is_duration(unit) or isinstance(unit, Decimals)
+            return "this", Marks(unit=unit if kept else None)
         if parts := self._of_one_unit(node):
             if node not in self._known_marks:
                 self._known_marks[node] = self._marks_of_parts(node, parts)
@@ -172,7 +186,7 @@ class Parsed:
         picks = not function or self.picks(function)
         known = [self.marks_of(one) for one in parts]
         units = [marks.unit for _, marks in known]
-        if len(units) > 1:
+        if len(units) > 1 and any(isinstance(one, Decimals) for one in units):
             if joint := self._joint_decimals(parts):
                 return "this", Marks(unit=joint)
             units = [None if isinstance(one, Decimals) else one for one in units]
@@ -187,42 +201,122 @@ class Parsed:
             steps = isinstance(node, ast.Call) and len(node.args) > 1
             unit = _unit_of_times(function, unit, picks=picks, steps=steps)
         elif not picks:
-            unit = None
+            unit = decimals_of_function(function, unit) if isinstance(unit, Decimals) else None
         # A byte of a text is no text.
         return given, Marks(unit=unit)
 
     def _joint_decimals(self, parts: list[ast.expr]) -> Decimals | None:
-        """Return decimals that hold every value of some parts, of which one or more are decimals.
+        """Return decimals that hold every value of some parts; None if some may be floats."""
+        known = [self.exact_of(one) for one in parts]
+        found = [one for one in known if one is not None]
+        return joint_decimals(found) if len(found) == len(known) else None
 
-        None if there are none, as beside floats; a number has no more digits after the point than
-        the decimals beside it.
+    def exact_of(self, node: ast.expr) -> Decimals | None:
+        """Return decimals that hold the values of a part; None of floats, texts and times.
+
+        It has decimals, whole numbers, conditions, and numbers in digits: one with an exponent,
+        such as 1e0, is a float. Only of decimals it is the unit of the values.
         """
-        units = [self.marks_of(one)[1].unit for one in parts]
-        scale = max((one.scale for one in units if isinstance(one, Decimals)), default=0)
-        if not 0 < scale <= MOST_SCALE:
-            return None
-        known = [self._decimals_of(one, scale) for one in parts]
-        found = [one for one in known if one is not None and one.scale <= scale]
-        return joint_decimals(found) if len(found) == len(parts) else None
+        if node not in self._known_exact:
+            self._known_exact[node] = self._exact_of(node)
+        return self._known_exact[node]
 
-    def _decimals_of(self, node: ast.expr, scale: int) -> Decimals | None:
-        """Return decimals that hold the values of a part; None if it may be anything else.
-
-        Args:
-            node: the part.
-            scale: with which the digits of a number fit 64 bits.
-        """
-        unit, number = self.marks_of(node)[1].unit, number_of(node)
-        if isinstance(unit, Decimals):
-            return unit
+    def _exact_of(self, node: ast.expr) -> Decimals | None:
+        if isinstance(node, ast.BinOp):
+            return self._exact_of_operator(node)
+        unit, number, name = self.marks_of(node)[1].unit, self.number_of(node), self.named(node)
+        if unit is not None:
+            return unit if isinstance(unit, Decimals) else None
         if number is not None:
-            return decimals_of_number(number) if abs(number) * 10**scale < 2**63 else None
+            exponent = any(
+                isinstance(one, ast.Constant)
+                and isinstance(one.value, float)
+                and "e" in self.source_of(one).lower()
+                for one in ast.walk(node)
+            )
+            return None if exponent else decimals_of_number(number)
+        if name is not None:
+            return self._whole.get(name)
         if choices := choices_of(node):
-            known = [self._decimals_of(one, scale) for one in choices]
-            found = [one for one in known if one is not None]
-            return joint_decimals(found) if len(found) == len(known) else None
-        digits = self._whole.get(self.named(node) or "")
-        return None if digits is None else Decimals(digits, 0, min(DECIMAL_DIGITS))
+            return self._joint_decimals(choices)
+        if isinstance(node, ast.Compare | ast.BoolOp):
+            return CONDITION
+        return self._whole_of(node)
+
+    def _whole_of(self, node: ast.expr) -> Decimals | None:
+        """Return decimals that hold the whole numbers of a function or column; None of others."""
+        parts: list[ast.expr] = []
+        if isinstance(node, ast.UnaryOp):
+            if isinstance(node.op, ast.Not):
+                return CONDITION
+            parts = [node.operand]
+        elif isinstance(node, ast.Subscript):
+            parts = [node.value]
+        elif isinstance(node, ast.Call):
+            function = function_name(node)
+            if function in ("length", INDEX):
+                return WHOLE
+            if self.picks(function) or function in EXACT_FUNCTIONS:
+                parts = node.args[: 2 if function in TWO else 1]
+        known = [self.exact_of(one) for one in parts]
+        return WHOLE if known and all(one and not one.scale for one in known) else None
+
+    def _exact_of_operator(self, node: ast.BinOp) -> Decimals | None:
+        one, two = self.exact_of(node.left), self.exact_of(node.right)
+        divides = isinstance(node.op, ast.FloorDiv | ast.Mod)
+        if one is None or two is None or not isinstance(node.op, EXACT_OPERATORS):
+            return None
+        if (number := self.number_of(node)) is not None:
+            return decimals_of_number(number)
+        if divides and not self.number_of(node.right):  # by 0 it may be nan
+            return None
+        if not self._has_decimals(node):
+            return None if one.scale or two.scale else WHOLE
+        found = decimals_of_operator(node.op, one, two)
+        if found is None:
+            self.fail(node, f"the result has too many digits after the point; {self.cast()}")
+        return found
+
+    def _has_decimals(self, node: ast.BinOp) -> bool:
+        sides = self.marks_of(node.left), self.marks_of(node.right)
+        return any(isinstance(marks.unit, Decimals) for _, marks in sides)
+
+    def cast(self) -> str:
+        """Return how a user computes with floats in place of decimals."""
+        decimals = (
+            one for one in self.tensors if isinstance(self.marks.get(one, NO_MARKS).unit, Decimals)
+        )
+        return f"lod cast {quote(next(decimals, 'TENSOR'))}=float64 makes floats"
+
+    def number_of(self, node: ast.expr) -> Fraction | None:
+        """Return the number that a part is, as it was written; None of another part."""
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+            number = self.number_of(node.operand)
+            return -number if number is not None and isinstance(node.op, ast.USub) else number
+        if isinstance(node, ast.BinOp):
+            if node not in self._known_numbers:
+                self._known_numbers[node] = self._computed(node)
+            return self._known_numbers[node]
+        value = node.value if isinstance(node, ast.Constant) else None
+        if not isinstance(value, int | float) or isinstance(value, bool) or not isfinite(value):
+            return None
+        # 1e-999999999 is 0.
+        return (
+            Fraction(self.source_of(node))
+            if isinstance(value, float) and value
+            else Fraction(value)
+        )
+
+    def _computed(self, node: ast.BinOp) -> Fraction | None:
+        """Return the sum, the difference or the product of two numbers."""
+        one, two = self.number_of(node.left), self.number_of(node.right)
+        if one is None or two is None:
+            return None
+        if isinstance(node.op, ast.Mult):
+            return one * two
+        if isinstance(node.op, ast.Add | ast.Sub):
+            return one + two if isinstance(node.op, ast.Add) else one - two
+        return None
 
     def _with_words(self, node: ast.expr, unit: Categories) -> Categories:
         """Return categories with the words in quotes that a choice may be."""

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
-from decimal import Decimal
 from typing import TypeGuard
 
 from lodcli.expressions.functions import BY_ORDER, FLOOR, OF_ANY
 from lodcli.kernels.tensor.exchange.time_texts import NANOSECONDS
-from lodcli.kernels.tensor.marks import DECIMAL_DIGITS, Categories, Decimals, Times, Unit
+from lodcli.kernels.tensor.marks import Categories, Times, Unit
 
-# So many digits after the point, and one before it, fit an int64.
-MOST_SCALE = 18
 # Kinds of times that are compared with each other.
 MOMENTS = {"date", "timestamp"}
 
@@ -51,42 +47,6 @@ def joint_unit(one: Unit | None, other: Unit | None) -> Unit | None:
     if isinstance(one, Categories) and isinstance(other, Categories):
         return one.with_words(other)
     return other if one is None else one
-
-
-def joint_decimals(units: Sequence[Decimals]) -> Decimals | None:
-    """Return decimals that hold the values of all of these; None if there are none so wide.
-
-    >>> str(joint_decimals([Decimals(6, 2), Decimals(5, 0)]))
-    'decimal(7, 2)'
-    """
-    scale = max(one.scale for one in units)
-    precision = max(1, scale + max(one.precision - one.scale for one in units))
-    least = max(one.bits for one in units)
-    fitting = (b for b, digits in DECIMAL_DIGITS.items() if b >= least and digits >= precision)
-    bits = next(fitting, None)
-    return None if bits is None else Decimals(precision, scale, bits)
-
-
-def decimals_of_number(number: int | float) -> Decimals | None:
-    """Return decimals that hold a number as it was written; None of an infinite one."""
-    digits, exponent = Decimal(repr(number)).normalize().as_tuple()[1:]
-    if not isinstance(exponent, int):
-        return None
-    return Decimals(len(digits) + max(exponent, 0), max(-exponent, 0), min(DECIMAL_DIGITS))
-
-
-def digits_of_number(number: int | float, decimals: Decimals) -> int:
-    """Return the digits of a number that the decimals hold."""
-    return int(Decimal(repr(number)).scaleb(decimals.scale))
-
-
-def number_of(node: ast.expr) -> int | float | None:
-    """Return the number that a part is; None of another part."""
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        number = number_of(node.operand)
-        return None if number is None else -number
-    value = node.value if isinstance(node, ast.Constant) else None
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def is_duration(unit: Unit | None) -> TypeGuard[Times]:

@@ -26,8 +26,10 @@ from lodcli.commands.apply.skipping_nulls import SKIPPING, pooled, refusal
 from lodcli.commands.choose.item_values import fits
 from lodcli.expressions.comparisons import MIRRORED, compared
 from lodcli.expressions.decimals import exact_floats
+from lodcli.expressions.digits import EXACT_FUNCTIONS
 from lodcli.expressions.evaluation import Evaluation
 from lodcli.expressions.functions import BINARY, COALESCE, FUNCTIONS, GROWING
+from lodcli.expressions.operations import OverflowsError
 from lodcli.expressions.parsing import Parsed, function_name, is_length, words_of
 from lodcli.expressions.texts import Packed
 from lodcli.expressions.units import as_numbers
@@ -35,7 +37,6 @@ from lodcli.formats.core.errors import naming
 from lodcli.formats.core.schema import Schema
 from lodcli.kernels.dtypes import has_nan, is_float
 from lodcli.kernels.errors import (
-    InvalidDataError,
     LodError,
     NotFloatingError,
     NullError,
@@ -191,6 +192,8 @@ class _Tensors(Evaluation[Values]):
         return LoDTensor(found.values, found.lod, nulls=found.nulls)  # the expression knows marks
 
     def floats(self, name: str, digits: Array, decimals: Decimals) -> Array:
+        if name == "this":  # computed: rounded as every result of floats
+            return digits.astype(np.float64)
         with naming(name):
             return exact_floats(digits, decimals)
 
@@ -381,7 +384,12 @@ class _Tensors(Evaluation[Values]):
                 )
             else:
                 result = _under_null_lists(lambda one: own.function(one, **options), entry, tensor)
-            if entry.name == "diff" and isinstance(unit, Times) and not is_float(tensor.dtype):
+            if isinstance(made, Decimals) and entry.name in EXACT_FUNCTIONS:
+                data = tensor.values.astype(float)
+                if data.size and float(abs(data).max()) * len(data) >= 2.0**63:
+                    floats = LoDTensor(data, tensor.lod)
+                    self.require_digits(node, own.function(floats, **options))
+            elif entry.name == "diff" and isinstance(unit, Times) and not is_float(tensor.dtype):
                 data = tensor.values
                 if not fits(np.subtract, data, data):  # some may not fit
                     floats = LoDTensor(data.astype(float), tensor.lod, nulls=tensor.nulls)
@@ -471,10 +479,10 @@ def _under_null_lists(
 
 
 def _require_near(found: Array, floats: Array) -> None:
-    """Raise InvalidDataError if a time is not near the same computed with floats: it overflowed."""
+    """Raise OverflowsError if a time is not near the same computed with floats: it overflowed."""
     # An overflow is off by a multiple of 2**64; rounding by far less.
     if np.any(np.abs(floats - found) >= 2.0**62):
-        raise InvalidDataError("a time does not fit 64 bits")
+        raise OverflowsError("a time does not fit 64 bits")
 
 
 def _list(known: list[str]) -> str:

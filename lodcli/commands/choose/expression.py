@@ -5,9 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from decimal import Decimal
 from itertools import pairwise
-from math import isfinite
 
 import numpy as np
 
@@ -108,7 +106,9 @@ class Expression(Parsed):
             first: the number of the first item.
         """
         with np.errstate(all="ignore"):
-            found = _Items(self, tensors, nulls or {}, range(first, first + count)).of(self.tree)
+            found = _Items(self, tensors, nulls or {}, range(first, first + count)).in_own_unit(
+                self.tree
+            )
         if found.rows is not None or found.data.ndim > 1:
             several = "row" if found.data.ndim == 1 else "column"
             take = "take one with mean(..), max(..), any(..) or another function"
@@ -137,17 +137,6 @@ class _Items(Evaluation[Values]):
 
     def constant(self, value: bool | int | float) -> Values:
         return Values(np.asarray(value))
-
-    def _constant(self, node: ast.Constant) -> Values:
-        found = super()._constant(node)
-        if not isinstance(node.value, float) or not isfinite(node.value):
-            return found
-        text = ast.get_source_segment(self.expression.text, node)
-        if text is None:
-            return found
-        text = text.replace("_", "")
-        exact = Decimal(text) == Decimal(repr(node.value))
-        return found if exact else Values(np.asarray(np.longdouble(text)))
 
     def floats(self, name: str, digits: Array, decimals: Decimals) -> Array:
         # By the precision of all, and not by the digits: columns and batches must compare alike.
@@ -235,9 +224,11 @@ class _Items(Evaluation[Values]):
         if not values.data.ndim:
             self.fail(node.args[0], f"{name} takes a tensor, this is one number")
         try:
-            return reduced(name, values)
+            found = reduced(name, values)
         except InvalidDataError as error:
             self.fail(node.args[0], str(error))
+        self.require_digits(node, found)
+        return found
 
     def _length(self, node: ast.Call) -> Values:
         if len(node.args) > 1 or node.keywords:

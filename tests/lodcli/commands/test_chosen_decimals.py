@@ -57,6 +57,7 @@ def applied(lod: Lod, text: str) -> pa.ChunkedArray:
     [
         ("coalesce(p, 0)", "coalesce(p, 0)"),
         ("coalesce(p, -12.5)", "coalesce(p, -12.5)"),
+        ("coalesce(p, 0.125)", "coalesce(p, 0.125)"),
         ("coalesce(p, 123456)", "coalesce(p, 123456)"),
         ("coalesce(p, q, 0)", "coalesce(p, q, 0)"),
         ("coalesce(q, p)", "coalesce(q, p)"),
@@ -84,6 +85,10 @@ def test_chosen_decimals_are_those_of_duckdb(
 
 PICKS: dict[str, Callable[[Row], Any]] = {
     "maximum(p, 1)": lambda row: None if row["p"] is None else max(row["p"], Decimal(1)),
+    "maximum(p, n + 1)": lambda row: (
+        None if row["p"] is None else max(row["p"], Decimal(row["n"] + 1))
+    ),
+    "p * 2 if n else p": lambda row: row["p"] and row["p"] * (2 if row["n"] else 1),
     "minimum(n, p)": lambda row: None if row["p"] is None else min(row["p"], Decimal(row["n"])),
     "first(ps)": lambda row: row["ps"][0] if row["ps"] else None,
     "coalesce(last(ps), 7)": lambda row: (row["ps"] or [None])[-1] or Decimal(7),
@@ -105,7 +110,7 @@ def test_picked_decimals_stay_decimals(lod: Lod, table: pa.Table, text: str) -> 
 
 @pytest.mark.parametrize(
     "text",
-    ["coalesce(p, 0.125)", "p if n > 2 else 1e300", "maximum(p, n + 1)", "p * 2 if n else p"],
+    ["coalesce(p, 125e-3)", "p if n > 2 else 1e300", "maximum(p, n * 0.5)", "p / 2 if n else p"],
 )
 def test_other_numbers_make_floats(lod: Lod, table: pa.Table, text: str) -> None:
     assert applied(lod, text).type == pa.float64()
@@ -154,5 +159,6 @@ def test_digits_beyond_64_bits_are_an_error(lod: Lod, table: pa.Table) -> None:
     done = lod("apply", "coalesce(p, i)", "d.parquet", "-qo", "o.parquet")
     assert done.code == 2
     assert done.stderr.endswith(
-        "column 13: a number does not fit decimal(21, 2), whose digits have 64 bits\n"
+        "column 13: i: a number does not fit decimal(21, 2), whose digits have 64 bits; "
+        "lod cast p=float64 makes floats\n"
     )

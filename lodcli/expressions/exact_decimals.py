@@ -1,0 +1,203 @@
+"""Exact arithmetic, comparisons and functions of decimals, for any kind of values.
+
+The values are digits, int64: see Decimals. A result that does not fit 64 bits is an error.
+"""
+
+from __future__ import annotations
+
+import ast
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import NoReturn
+
+import numpy as np
+
+from lodcli.expressions.comparisons import MIRRORED, compared
+from lodcli.expressions.digits import (
+    compared_digits,
+    digits_of_number,
+    order_of_digits,
+    stepped,
+)
+from lodcli.expressions.functions import COMPARISONS, MANY
+from lodcli.expressions.operations import Operations, OverflowsError, V
+from lodcli.expressions.parsing import LISTS, Parsed, choices_of, is_none
+from lodcli.kernels.errors import LodError
+from lodcli.kernels.index.checks import Array
+from lodcli.kernels.tensor.marks import Decimals
+
+_LEAST, _MOST = -(2**63), 2**63 - 1
+
+
+class ExactDecimals(Operations[V]):
+    """The parts of an expression that are decimals, as their digits.
+
+    Args:
+        expression: what is evaluated.
+    """
+
+    def __init__(self, expression: Parsed) -> None:
+        self.expression = expression
+        self.fail = expression.fail
+
+    @abstractmethod
+    def in_own_unit(self, node: ast.expr) -> V:
+        """Return the values of a part, which count its unit: of decimals, the digits."""
+
+    @abstractmethod
+    def both(self, node: ast.expr, function: np.ufunc, left: V, right: V) -> V:
+        """Return a function of two values; if they do not fit, the column of `node` is shown."""
+
+    @abstractmethod
+    def one_of(self, node: ast.IfExp | ast.Call, values: list[V | None]) -> V:
+        """Return values chosen by `if` or `coalesce`; None for nulls."""
+
+    def digits(self, node: ast.expr, decimals: Decimals) -> V:
+        """Return a part whose values these decimals hold, see `Parsed.exact_of`, as digits."""
+        own = self.expression.marks_of(node)[1].unit
+        if not isinstance(own, Decimals):
+            if (number := self.expression.number_of(node)) is not None:
+                digits = digits_of_number(number, decimals.scale)
+                if digits is None or not _LEAST <= digits <= _MOST:
+                    self._refuse(node, decimals)
+                return self.constant(digits)
+            if isinstance(node, ast.IfExp | ast.Call) and choices_of(node):
+                sides = [node.body, node.orelse] if isinstance(node, ast.IfExp) else node.args
+                parts = (None if is_none(one) else self.digits(one, decimals) for one in sides)
+                return self.one_of(node, list(parts))
+        return self._moved(node, self.in_own_unit(node), own, decimals)
+
+    def exact_operator(
+        self, node: ast.BinOp, function: np.ufunc, decimals: Decimals, left: V | None
+    ) -> V:
+        """Return the digits of a result; `left` are the values of the left side, if known."""
+        exact_of, multiplies = self.expression.exact_of, isinstance(node.op, ast.Mult)
+        one, two = exact_of(node.left), exact_of(node.right)
+        assert one is not None
+        assert two is not None
+        if not multiplies:
+            one = two = replace(decimals, scale=max(one.scale, two.scale))
+        if left is None or self.expression.number_of(node.left) is not None:
+            left = self.digits(node.left, one)
+        else:
+            unit = self.expression.marks_of(node.left)[1].unit
+            left = self._moved(node.left, left, unit, one)
+        return self._exactly(node, function, left, self.digits(node.right, two), decimals)
+
+    def negative(self, node: ast.expr, values: V, decimals: Decimals) -> V:
+        """Return digits with the other sign."""
+        return self._exactly(node, np.subtract, self.constant(0), values, decimals)
+
+    def exact_function(self, node: ast.Call, name: str, decimals: Decimals) -> V:
+        """Return the digits of one of EXACT_FUNCTIONS of single values."""
+        (argument,) = node.args
+        values, unit = self.in_own_unit(argument), self.expression.marks_of(argument)[1].unit
+        assert isinstance(unit, Decimals)
+        if name == "abs":
+            return self.both(node, np.maximum, values, self.negative(node, values, decimals))
+        return values if unit.scale <= 0 else self.mapped(stepped(name, unit.scale), values)
+
+    def exact_comparison(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> V | None:
+        """Return a comparison with decimals; None of others, and with floats."""
+        units = [self.expression.marks_of(one)[1].unit for one in (left, right)]
+        if not any(isinstance(unit, Decimals) for unit in units):
+            return None
+        if isinstance(op, ast.In | ast.NotIn):
+            return self._exact_member(left, op, right)
+        function = COMPARISONS[type(op)]
+        number = self.expression.number_of(right)
+        if number is None and (number := self.expression.number_of(left)) is not None:
+            left, function, units = right, MIRRORED[function], units[::-1]
+        unit = units[0]
+        if number is not None:
+            assert isinstance(unit, Decimals)
+            compare = compared_digits(function, number * Fraction(10) ** unit.scale)
+            return self.mapped(compare, self.in_own_unit(left))
+        one, two = self.expression.exact_of(left), self.expression.exact_of(right)
+        if one is None or two is None:
+            return None
+        both, places = (self.digits(left, one), self.digits(right, two)), two.scale - one.scale
+        if not places:
+            return self.both(right, function, *both)
+        try:
+            found = self.paired(order_of_digits(places), *both)
+        except LodError as error:
+            self.fail(right, str(error))
+        return self.mapped(lambda order: function(order, 0), found)
+
+    def _exact_member(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> V | None:
+        """Return which decimals are in a list of numbers; None of a list of others."""
+        unit = self.expression.marks_of(left)[1].unit
+        elements = right.elts if isinstance(right, LISTS) else []
+        numbers = [self.expression.number_of(one) for one in elements]
+        if not isinstance(unit, Decimals) or None in numbers:
+            return None
+        known = [digits_of_number(one, unit.scale) for one in numbers if one is not None]
+        held = [np.asarray(one) for one in known if one is not None and _LEAST <= one <= _MOST]
+        return self.among(self.in_own_unit(left), held, inverted=isinstance(op, ast.NotIn))
+
+    def among(self, values: V, members: Sequence[Array], *, inverted: bool) -> V:
+        """Return which values are one of some numbers (), or which are none of them."""
+        whole = len(members) > MANY and all(member.dtype.kind in "biu" for member in members)
+
+        def is_in(data: Array) -> Array:
+            if whole and data.dtype.kind in "iu" and isinstance(data, np.ndarray):
+                info = np.iinfo(data.dtype)
+                held = [n for n in map(int, members) if info.min <= n <= info.max]
+                return np.isin(data, np.array(held, data.dtype), invert=inverted)
+            found = np.zeros(data.shape, np.bool_)
+            for member in members:
+                found |= compared(np.equal, data, member)
+            return found ^ inverted
+
+        return self.mapped(is_in, values)
+
+    def require_digits(self, node: ast.Call, values: V) -> V:
+        """Return the digits of a sum. Fails if they are no whole numbers of 64 bits."""
+        unit = self.expression.marks_of(node)[1].unit
+        if isinstance(unit, Decimals) and self.data(values).dtype.kind != "i":
+            self._refuse(node, unit)
+        return values
+
+    def _moved(self, node: ast.expr, values: V, own: object, decimals: Decimals) -> V:
+        """Return values of an own unit as digits of decimals with no fewer after the point."""
+        places = decimals.scale - (own.scale if isinstance(own, Decimals) else 0)
+        if not places:
+            return values
+        data = self.data(values)
+        if places >= len(str(_MOST)) and not np.any(data):
+            return values
+        factor = self.constant(min(10**places, _MOST))
+        return self._exactly(node, np.multiply, values, factor, decimals)
+
+    def _exactly(
+        self, node: ast.expr, function: np.ufunc, left: V, right: V, decimals: Decimals
+    ) -> V:
+        """Return digits computed from digits, all of 64 bits."""
+        for one in (left, right):
+            data = self.data(one)
+            if data.dtype.kind == "f" or (data.dtype == np.uint64 and np.any(data > _MOST)):
+                self._refuse(node, decimals)
+        try:
+            found = self.timed(function, self._wide(left), self._wide(right))
+        except OverflowsError:
+            self._refuse(node, decimals)
+        except LodError as error:
+            self.fail(node, str(error))
+        if self.data(found).dtype.kind == "f":
+            self._refuse(node, decimals)
+        return found
+
+    def _wide(self, values: V) -> V:
+        """Return whole numbers as int64; a number as it is."""
+        data = self.data(values)
+        if not data.ndim or data.dtype == np.int64:
+            return values
+        return self.mapped(lambda data: data.astype(np.int64), values)
+
+    def _refuse(self, node: ast.expr, decimals: Decimals) -> NoReturn:
+        source, cast = self.expression.source_of(node), self.expression.cast()
+        what = f"a number does not fit {decimals}, whose digits have 64 bits"
+        self.fail(node, f"{source}: {what}; {cast}")
