@@ -115,6 +115,8 @@ class RecordSource(Source):
                 if self.rereadable and has_dictionary(field.type):
                     worded[field.name] = partial(node_of, field, chosen, {}, called)
         nodes |= self._with_words(worded)
+        # The names of levels by their keys.
+        called_levels: dict[tuple[str, ...], tuple[str | None, ...]] = {}
         for field in schema:
             name, node = name_of(field.name), nodes.get(field.name)
             if node is None:
@@ -124,12 +126,16 @@ class RecordSource(Source):
                 if one in self._places:
                     left_out[one] = InvalidDataError(f"two columns are named {shown(one)}")
                 self._owners[one] = field.name
+                depth = len(place.keys)
                 if place.leaf.marks.tells_records:
-                    self._names[one] = self._names_beside(place)
+                    self._names[one] = called_levels.get(place.keys, (None,) * depth)
                     self._places[one] = place
                     continue
                 self._places[one] = self._attributed(place, field, features.get(field.name))
-                self._names[one] = level_names(field, place.leaf.marks.fields, len(place.keys))
+                names = level_names(field, place.leaf.marks.fields, depth)
+                self._names[one] = names
+                for level in range(1, depth + 1):
+                    called_levels.setdefault(place.keys[:level], names[:level])
             self._columns[field.name] = ColumnReader(
                 name,
                 node,
@@ -147,14 +153,6 @@ class RecordSource(Source):
             raise next(iter(self.left_out.values()))
         if features and self.rereadable:
             self._name_classes(nodes, features)
-
-    def _names_beside(self, place: Place) -> tuple[str | None, ...]:
-        """Return the level names of a tensor with the same levels; None for each without one."""
-        depth = len(place.keys)
-        for name, other in self._places.items():
-            if depth and other.keys[:depth] == place.keys:
-                return self._names[name][:depth]
-        return (None,) * depth
 
     def _with_words(self, columns: Mapping[str, Callable[[Words], Node | None]]) -> dict[str, Node]:
         """Return the layouts of columns whose dictionaries of text are categories."""
@@ -333,18 +331,26 @@ class RecordSource(Source):
         columns = list(dict.fromkeys(self._owners[name] for name in wanted.names))
         for first, batch in joined(self._records.batches(replace(wanted, names=columns))):
             found: Tensors = {}
+            found_at = {name: place for place, name in enumerate(batch.schema.names)}
             for column in columns:
                 if column in self._columns:
-                    found |= self._read(column, batch, first)
+                    values = batch.column(found_at[column]) if column in found_at else None
+                    found |= self._read(column, values, first)
             yield first, {name: found[name] for name in wanted.names if name in self._places}
 
-    def _read(self, column: str, batch: Any, first: int) -> Tensors:
-        """Return the tensors of a column; none if it cannot be held, and may be left out."""
+    def _read(self, column: str, values: Any, first: int) -> Tensors:
+        """Return the tensors of a column; none if it cannot be held, and may be left out.
+
+        Args:
+            column: its name in the file.
+            values: of some records; None if they cannot be read.
+            first: the number of the first record.
+        """
         try:
-            if column not in batch.schema.names:
+            if values is None:
                 raise self._records.refused[column]
             with damage():
-                return self._columns[column].tensors(batch.column(column), first)
+                return self._columns[column].tensors(values, first)
         except (DamagedFileError, TooLargeError):
             raise
         except (InvalidDataError, UnsupportedError) as error:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ pa = pytest.importorskip("pyarrow")
 
 import pyarrow.parquet as pq  # noqa: E402 - after the check that there is pyarrow
 
+from lodcli.formats.arrow import files, source  # noqa: E402
 from lodcli.formats.arrow.layout import leaf_field  # noqa: E402
 
 
@@ -67,6 +69,47 @@ def test_a_struct_of_many_fields_is_opened_in_linear_work(tmp_path: Path) -> Non
     read(10)  # imports what it needs
     few, more, most = map(read, (50, 100, 200))
     assert most - more < 2.05 * (more - few)
+
+
+def test_many_structs_of_which_some_are_null_are_opened_in_linear_work(tmp_path: Path) -> None:
+    def read(count: int) -> int:
+        structs: list[object] = [None, {"a": 1}, {"a": None}]
+        path = written(tmp_path / f"{count}.arrow", count, lambda number: structs)
+        return lines_of(partial(lodcli.read_all, path, nulls="keep"))
+
+    read(10)  # imports what it needs
+    few, more, most = map(read, (50, 100, 200))
+    assert most - more < 2.05 * (more - few)
+
+
+def test_the_names_of_columns_are_looked_up_once_for_a_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = 0
+
+    class Counted:
+        """A batch, which makes all names at every look at its schema."""
+
+        def __init__(self, batch: Any) -> None:
+            self._batch = batch
+
+        @property
+        def schema(self) -> Any:
+            nonlocal asked
+            asked += 1
+            return self._batch.schema
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._batch, name)
+
+    def counted(records: Any) -> Iterator[tuple[int, Counted]]:
+        yield from ((first, Counted(batch)) for first, batch in joined(records))
+
+    joined = files.joined
+    monkeypatch.setattr(source, "joined", counted)
+    path = written(tmp_path / "a.arrow", 40, alike)
+    assert len(lodcli.read_all(path)) == 40
+    assert 0 < asked < 10
 
 
 def test_the_fields_of_a_struct_are_found_in_linear_work() -> None:
