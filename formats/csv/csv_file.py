@@ -297,10 +297,11 @@ class _CsvSource(Source):
         self._decimal_comma = bool(options.decimal_comma)
         self._header = header
         names, groups = list(map(name_of, header)), options.levels or ()
-        self._groups = [self._column(name, names) for name in groups]
+        named = _Names(header, names)
+        self._groups = [named.of(name) for name in groups]
         chosen = [n for n in range(len(header)) if n not in self._groups]
         if options.field is not None:
-            chosen = [self._column(name, names) for name in options.field]
+            chosen = [named.of(name) for name in options.field]
         if set(self._groups) & set(chosen) or not chosen:
             raise SelectionError("no column is left for the numbers: --levels names them all")
         if options.dtype is not None and options.dtype.kind not in "iufb":
@@ -309,7 +310,7 @@ class _CsvSource(Source):
                 f"{options.dtype}"
             )
         levels = tuple(LevelSpec(str(n), name) for n, name in enumerate(groups))
-        texts = {self._column(name, names) for name in options.text_columns or ()}
+        texts = {named.of(name) for name in options.text_columns or ()}
         self._columns, specs, self.left_out = [], [], {}
         commas, notes = list[str](), list[str]()
         reads = separator != ","  # whether --decimal-comma reads the numbers with commas
@@ -379,15 +380,6 @@ class _CsvSource(Source):
         if not all(map(is_number, found)):
             return []
         return found if any(float(one) >= float(next_) for one, next_ in pairwise(found)) else []
-
-    def _column(self, wanted: str, names: list[str]) -> int:
-        """Return the position of a column by its name, or by that of its tensor."""
-        for known in (self._header, names):
-            if known.count(wanted) > 1:
-                raise SelectionError(f"two columns are named {shown(wanted)}")
-            if wanted in known:
-                return known.index(wanted)
-        raise SelectionError(f"no column {shown(wanted)}; {there_are(names, wanted)}")
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         self._records.restart()
@@ -479,6 +471,30 @@ class _CsvSource(Source):
 
 _NAMES_ABOVE = "put a line of names above it"
 _NAMELESS = "; if the header lacks a name, as that of R's write.table(..), put it before the others"
+
+
+class _Names:
+    """Positions of columns by their names.
+
+    Args:
+        header: the names of the columns.
+        names: those of their tensors.
+    """
+
+    def __init__(self, header: Sequence[str], names: Sequence[str]) -> None:
+        self._known = [
+            ({name: place for place, name in enumerate(known)}, repeated(known))
+            for known in (header, names)
+        ]
+
+    def of(self, wanted: str) -> int:
+        """Return the position of a column by its name, or by that of its tensor."""
+        for places, twice in self._known:
+            if wanted in twice:
+                raise SelectionError(f"two columns are named {shown(wanted)}")
+            if wanted in places:
+                return places[wanted]
+        raise SelectionError(f"no column {shown(wanted)}; {there_are(places, wanted)}")
 
 
 def _text(fields: Texts, lod: LoD) -> LoDTensor:

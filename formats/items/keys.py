@@ -11,7 +11,7 @@ from lodcli.formats.core.schema import Schema, find
 from lodcli.formats.items.taking import taken
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.order.ranks import text_numbers, text_ranks
+from lodcli.kernels.order.ranks import sorted_texts, text_changes, text_ranks
 from lodcli.kernels.order.stable import sortable, stable_order
 from lodcli.kernels.order.texts import Texts
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -107,7 +107,16 @@ def ranks(keys: Sequence[Column]) -> Offsets:
 
 def ordered(keys: Sequence[Column]) -> Offsets:
     """Return the items in order of their keys, (K,) int64; the sort is stable."""
-    return stable_order(*_numbers(keys))
+    *others, last = keys
+    order = _order(last)
+    for column in reversed(others):
+        own = column.taken(order) if isinstance(column, Texts) else column[order]
+        order = order[_order(own)]
+    return order
+
+
+def _order(column: Column) -> Offsets:
+    return sorted_texts(column)[0] if isinstance(column, Texts) else stable_order(column)
 
 
 def _numbers(keys: Sequence[Column]) -> list[Array]:
@@ -130,6 +139,7 @@ def starts(tensors: Mapping[str, LoDTensor], names: Sequence[str]) -> Offsets:
 
 def _changes(tensor: LoDTensor) -> Array:
     """Return whether each key but the first differs from the one before, (K - 1,) bool."""
-    texts = tensor.lod.n_levels
-    numbers = text_numbers(_texts(tensor))[0] if texts else sortable(tensor.values)
+    if tensor.lod.n_levels:
+        return text_changes(_texts(tensor))
+    numbers = sortable(tensor.values)
     return np.not_equal(numbers[1:], numbers[:-1])

@@ -15,6 +15,7 @@ import torch
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.io import OpenFile, open_file
 from lodcli.formats.core.limits import Limits
+from lodcli.formats.core.names import listing
 from lodcli.formats.core.options import ReadKeywords, read_options
 from lodcli.formats.core.schema import Schema
 from lodcli.formats.items.indexed_copy import in_place, indexed, options_in_order
@@ -153,7 +154,7 @@ class Dataset(torch.utils.data.Dataset[Any]):
         said = shown(self._path)
         if self._opened is not None:  # a worker opens the file only to read
             items = self._opened.items
-            names = ", ".join(spec.name for spec in items.schema)
+            names = listing(spec.name for spec in items.schema)
             said += f": {counted(items.count, 'item')} of {names}"
         return f"<Dataset {said}>"
 

@@ -13,7 +13,7 @@ from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.io import OpenFile, open_file
 from lodcli.formats.core.limits import Limits
-from lodcli.formats.core.names import split_reference
+from lodcli.formats.core.names import listing, split_reference
 from lodcli.formats.core.options import ReadKeywords, ReadOptions, read_options
 from lodcli.formats.core.schema import ReadItem, by_name, find, find_all, names_of
 from lodcli.formats.core.wrapped import Wrapped
@@ -84,7 +84,7 @@ class File(Wrapped, Mapping[str, StoredTensor]):
         return id(self)
 
     def __repr__(self) -> str:
-        return f"<{'closed ' if self.closed else ''}File {self._label}: {', '.join(self)}>"
+        return f"<{'closed ' if self.closed else ''}File {self._label}: {listing(self)}>"
 
     @property
     def closed(self) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from lodcli.formats.arrays.budget import ITEM_COPIES, require_fits
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source, leaving_out
-from lodcli.formats.core.names import name_of
+from lodcli.formats.core.names import name_of, there_are
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec
 from lodcli.formats.npz.npy_header import NPY_DTYPES, decoded, written_header
@@ -166,7 +166,7 @@ class _TarSource(Source):
         for field in self._fields or ():
             if known and field not in known:
                 raise SelectionError(
-                    f"the first sample has no field {field!r}; it has: {', '.join(known)}"
+                    f"the first sample has no field {field!r}; {there_are(known, field)}"
                 )
         if not self._first:
             self.refuse_left_out()

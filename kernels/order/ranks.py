@@ -1,20 +1,20 @@
-"""Ranks of texts by their bytes."""
+"""Texts sorted by their bytes, and their ranks."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.order.stable import stable_order
-from lodcli.kernels.order.texts import Texts
+from lodcli.kernels.order.texts import Texts, text_order
 from lodcli.kernels.runtime.dispatch import on
 
 # The last byte of a key, which counts the bytes of its text.
 _COUNT = np.uint64(255)
 # A text that goes on after its seven bytes in a key.
 _MORE = 8
-# Bytes that a text takes as an object of Python, with its number.
-_OBJECT_BYTES = 128
+# Bytes that a text takes with NumPy, with its place and its key.
+_TEXT_BYTES = 128
 # So few texts are compared one by one, twice as many after each sixteen bytes that they share: a
 # long text takes more memory than its object, and each round compares only seven bytes.
 _FEW, _DOUBLING_BYTES = 500, 16
@@ -26,36 +26,35 @@ def text_ranks(texts: Texts) -> Offsets:
     >>> text_ranks(Texts.of_words(["b", "a", "bb", "b"])).tolist()
     [1, 0, 2, 1]
     """
-    numbers, firsts = text_numbers(texts)
-    ranks = np.empty(firsts.size, np.int64)
-    ranks[sorted_texts(texts.taken(firsts))] = np.arange(firsts.size)
-    return ranks.take(numbers)
+    order, again = sorted_texts(texts)
+    ranks = np.empty_like(order)
+    ranks[order] = np.cumsum(~again) - 1
+    return ranks
 
 
-def text_numbers(texts: Texts) -> tuple[Offsets, Offsets]:
-    """Return the result of `numbered`, from compiled code where that is faster."""
-    return on("auto", numbered, size_bytes=_OBJECT_BYTES * texts.lengths.size)(texts)
+def sorted_texts(texts: Texts) -> tuple[Offsets, Array]:
+    """Return the result of `in_order`, from compiled code where that is faster."""
+    return on("auto", in_order, size_bytes=_TEXT_BYTES * texts.lengths.size)(texts)
 
 
-def numbered(texts: Texts) -> tuple[Offsets, Offsets]:
-    """Return a number of each text, (K,), and the first text of each number, (D,) int64.
-
-    Equal texts have equal numbers, which are in the order of their first texts.
-    """
-    raw, known = texts.data.tobytes(), dict[bytes, int]()
-    stops = (texts.starts + texts.lengths).tolist()
-    keys = (raw[start:stop] for start, stop in zip(texts.starts.tolist(), stops, strict=True))
-    numbers = np.fromiter((known.setdefault(key, len(known)) for key in keys), np.int64, len(stops))
-    return numbers, np.unique(numbers, return_index=True)[1]
+def text_changes(texts: Texts) -> Array:
+    """Return the result of `changes`, from compiled code where that is faster."""
+    return on("auto", changes, size_bytes=_TEXT_BYTES * texts.lengths.size)(texts)
 
 
-def sorted_texts(texts: Texts) -> Offsets:
-    """Return the numbers of the texts in order of their bytes, (K,) int64; equal ones in any order.
+def in_order(texts: Texts) -> tuple[Offsets, Array]:
+    """Return the places of texts in order of their bytes, and which are equal to the one before.
 
-    >>> sorted_texts(Texts.of_words(["b", "a", "bb"])).tolist()
-    [1, 0, 2]
+    Equal texts stay in their order.
+
+    Returns:
+        (K,) int64, and (K,) bool.
+
+    >>> in_order(Texts.of_words(["b", "a", "b"]))
+    (array([1, 0, 2]), array([False, False,  True]))
     """
     order = np.arange(texts.lengths.size)
+    again = np.zeros(order.size, np.bool_)
     # Places in `order` of texts that are equal to others so far, and the number of their run.
     places, runs = order.copy(), np.zeros_like(order)
     position = 0
@@ -64,11 +63,12 @@ def sorted_texts(texts: Texts) -> Offsets:
         left = texts.taken(order[places])
         keys = left.words(position) & ~_COUNT
         keys |= np.minimum(left.lengths - position, _MORE).view(np.uint64)
-        by_key = np.argsort(keys)
-        by_key = by_key[stable_order(runs[by_key])]
+        by_key = stable_order(runs, keys)
         keys, order[places] = keys[by_key], order[places[by_key]]
         equal = (keys[1:] == keys[:-1]) & (runs[1:] == runs[:-1])
-        equal &= keys[1:] & _COUNT == _MORE
+        more = keys[1:] & _COUNT == _MORE
+        again[places[1:]] = equal & ~more
+        equal &= more
         first = np.append(True, ~equal)
         tied = ~first
         tied[:-1] |= equal
@@ -76,6 +76,20 @@ def sorted_texts(texts: Texts) -> Offsets:
         position += _MORE - 1
     few, own = order[places], runs.tolist()
     left = texts.taken(few).after(position)
-    contents = [left.bytes_of(number) for number in range(few.size)]
-    order[places] = few[sorted(range(few.size), key=lambda n: (own[n], contents[n]))]
-    return order
+    contents = [(run, left.bytes_of(number)) for number, run in enumerate(own)]
+    by_content = sorted(range(few.size), key=contents.__getitem__)
+    order[places] = few[by_content]
+    for place, one, other in zip(places[1:].tolist(), by_content, by_content[1:], strict=False):
+        again[place] = contents[one] == contents[other]
+    return order, again
+
+
+def changes(texts: Texts) -> Array:
+    """Return whether each text but the first differs from the one before, (K - 1,) bool.
+
+    >>> changes(Texts.of_words(["b", "b", "a"]))
+    array([False,  True])
+    """
+    others = texts.taken(slice(1, None)), texts.taken(slice(0, -1))
+    differ: Array = text_order(*others, equality=True) != 0
+    return differ

@@ -1,35 +1,43 @@
-"""See ranks.py. Texts are found in a hash table."""
+"""See ranks.py. Texts are sorted by eight bytes at a time, as numbers."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.native import load
-from lodcli.kernels.order import ranks as reference
+from lodcli.kernels.native.pool import run
 from lodcli.kernels.order.texts import Texts
 
-_number = load.kernel("kernels.order.ranks_numba", "number")
-# Bits of the number of slots of the first table.
-_BITS = 12
-# Slots that are looked at in vain, for each text and for all together, before the texts are taken
-# for ones that were made to collide.
-_PROBES, _ALL_PROBES = 16, 1 << 20
+_MODULE = "kernels.order.ranks_numba"
+_in_order, _changes = (load.kernel(_MODULE, name) for name in ("in_order", "changes"))
+# Counts of the digits of keys: 2**_BUCKET_BITS of the kernels.
+_DIGITS = 1 << 11
+# Texts that a thread compares at a time.
+_PIECE = 1 << 14
 
 
-def numbered(texts: Texts) -> tuple[Offsets, Offsets]:
+def in_order(texts: Texts) -> tuple[Offsets, Array]:
     """See ranks.py."""
     count = texts.lengths.size
     starts, lengths = np.ascontiguousarray(texts.starts), np.ascontiguousarray(texts.lengths)
-    numbers, firsts = np.empty(count, np.int64), np.empty(count, np.int64)
-    state = np.array([0, 0, _PROBES * count + _ALL_PROBES])
-    bits, status = _BITS, 1
-    while status == 1:
-        status = _number[""].call(
-            0, 1, texts.data, starts, lengths, numbers, firsts, state,
-            np.zeros(1 << bits, np.int64), bits, texts.data.size, count,
-        )  # fmt: skip
-        bits += 1
-    if status:
-        return reference.numbered(texts)
-    return numbers, firsts[: state.item(1)].copy()
+    order, again = np.arange(count), np.empty(count, np.bool_)
+    keys, other_keys, other_order = np.empty((3, count), np.int64)
+    _in_order[""].call(
+        0, 1, texts.data, starts, lengths, order, again.view(np.uint8), keys, other_keys,
+        other_order, np.empty(_DIGITS, np.int64), texts.data.size, count,
+    )  # fmt: skip
+    return order, again
+
+
+def changes(texts: Texts) -> Array:
+    """See ranks.py."""
+    count = texts.lengths.size
+    starts, lengths = np.ascontiguousarray(texts.starts), np.ascontiguousarray(texts.lengths)
+    found = np.empty(max(0, count - 1), np.bool_)
+    pieces, size = -(-found.size // _PIECE), texts.data.size
+    run(
+        _changes[""], pieces, size + starts.nbytes + lengths.nbytes, texts.data, starts, lengths,
+        found.view(np.uint8), size, count, _PIECE,
+    )  # fmt: skip
+    return found

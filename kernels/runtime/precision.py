@@ -65,4 +65,4 @@ def current_precision() -> Precision:
 
 def rounds_on_cpu(dtype: np.dtype[Any]) -> bool:
     """Return whether operands of this dtype are rounded in main memory too, not only on a GPU."""
-    return dtype == "float32" and current_precision() == "bfloat16"
+    return current_precision() == "bfloat16" and dtype == "float32"

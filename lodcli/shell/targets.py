@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lodcli.formats.core.errors import naming_os
+from lodcli.formats.core.names import listing
 from lodcli.formats.core.options import WriteOptions
 from lodcli.shell.output import (
     as_json,
@@ -244,5 +245,5 @@ def _line(file: WrittenFile) -> str:
     """Return a line about a written file, for -v."""
     name = "standard output" if file["file"] == "-" else file["file"]
     size = "" if file["bytes"] is None else f", {size_text(file['bytes'])}"
-    held = ", ".join(f"{one['name']} {plural(one['rows'], 'row')}" for one in file["tensors"])
+    held = listing(f"{one['name']} {plural(one['rows'], 'row')}" for one in file["tensors"])
     return f"wrote {name}: {file['format']}{size}: {held}"

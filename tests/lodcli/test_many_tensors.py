@@ -137,6 +137,44 @@ def test_an_error_names_some_of_many_tensors(files: dict[int, Path]) -> None:
     assert str(error.value).endswith("x18, x19 and 130 more")
 
 
+def test_an_open_file_shows_some_of_many_tensors(files: dict[int, Path]) -> None:
+    with lodcli.open(files[150]) as file:
+        assert repr(file).endswith("x18, x19 and 130 more>")
+
+
+def test_a_note_on_a_written_file_names_some_of_many_tensors(
+    files: dict[int, Path], tmp_path: Path, lod: Lod
+) -> None:
+    done = lod("convert", str(files[150]), str(tmp_path / "t.npz"), "-v")
+    reads, wrote = done.stderr.splitlines()[:2]
+    assert reads.endswith("x18, x19 and 130 more")
+    assert wrote.endswith("x18 6 rows, x19 6 rows and 130 more")
+
+
+def test_columns_are_chosen_by_name_in_linear_work(tmp_path: Path) -> None:
+    def read(count: int) -> int:
+        names = [f"x{number}" for number in range(count)]
+        path = tmp_path / f"{count}.csv"
+        path.write_text(f"{','.join(names)}\n{','.join('1' * count)}\n")
+        compared = 0
+
+        class Name(str):
+            """Counts comparisons with the names of columns."""
+
+            def __eq__(self, other: object) -> bool:
+                nonlocal compared
+                compared += 1
+                return str(self) == other
+
+            __hash__ = str.__hash__
+
+        with lodcli.open(path, field=[Name(name) for name in names]) as file:
+            assert list(file) == names
+        return compared
+
+    assert read(100) < 1000
+
+
 def test_words_of_many_files_are_joined_in_linear_work() -> None:
     def join(count: int) -> int:
         marks = [Marks(unit=Categories((f"v{n}", f"w{n}"))) for n in range(count)]

@@ -35,6 +35,10 @@ from lodcli.kernels.runtime.arrays import is_on_device
 from lodcli.kernels.runtime.summaries import Summarized
 
 Shapes = dict[str, tuple[int, ...]]
+# Cached properties that depend only on shapes and options.
+_OF_SHAPES = (
+    "hidden_size", "input_size", "output_size", "state_sizes", "operations", "_expected",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -225,11 +229,11 @@ class LayerWeights(CheckedFields, Summarized, ABC):
         return {name: value for name, value in vars(self).items() if _is_array(value)}
 
     @cached_property
-    def _expected(self) -> tuple[tuple[str, Array, tuple[int, ...]], ...]:
-        """For every array its name in a state dict, itself, and the shape required by the sizes."""
+    def _expected(self) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
+        """For every array its name in a state dict, its field, and the shape that sizes require."""
         shapes = self.weight_shapes(self.sizes())
         return tuple(
-            (name, getattr(self, field), shapes[field])
+            (name, field, shapes[field])
             for name, field in self.names().items()
             if getattr(self, field) is not None
         )
@@ -251,7 +255,8 @@ class LayerWeights(CheckedFields, Summarized, ABC):
         if "_expected" not in vars(self):  # else the sizes have been read before
             self.check_ranks(suffix)
         # Checked in every call: the shape of an array can be set in place.
-        for name, array, shape in self._expected:
+        for name, field, shape in self._expected:
+            array = getattr(self, field)
             if array.shape != shape:
                 raise ShapeMismatchError(
                     f"{name}{suffix}: expected shape {shape}, found {array.shape}"
@@ -282,6 +287,37 @@ class LayerWeights(CheckedFields, Summarized, ABC):
             return self
         return self.moved(lambda array: array.astype(wanted, copy=False))
 
+    def with_arrays(self, arrays: Mapping[str, Array]) -> Self:
+        """Return the weights with other arrays, by field, and the same options; see `check`.
+
+        Sizes that were read before are not read again if all shapes are the same.
+
+        Raises:
+            InvalidDataError: a value is no array.
+        """
+        made, mine = object.__new__(type(self)), vars(self)
+        theirs = vars(made)
+        for field in self._fields():
+            theirs[field] = mine[field]
+        same = True
+        for field, array in arrays.items():
+            if not _is_array(array):
+                raise InvalidDataError(
+                    f"{type(self).__name__}: {field}: expected an array, found "
+                    f"{type(array).__name__}"
+                )
+            same = same and mine[field] is not None and mine[field].shape == array.shape
+            theirs[field] = array
+        for name in _OF_SHAPES if same else ():
+            if name in mine:
+                theirs[name] = mine[name]
+        return made
+
+    @classmethod
+    @cache
+    def _fields(cls) -> tuple[str, ...]:
+        return tuple(field.name for field in dataclasses.fields(cls))
+
     @types_explained
     def moved(self, move: Callable[[Array], Array]) -> Self:
         """Return the weights with `move` applied to each array, such as cupy.asarray.
@@ -289,13 +325,7 @@ class LayerWeights(CheckedFields, Summarized, ABC):
         Raises:
             InvalidDataError: `move` does not return an array.
         """
-        there: dict[str, Any] = {name: move(array) for name, array in self.arrays().items()}
-        for name, value in there.items():
-            if not _is_array(value):
-                raise InvalidDataError(
-                    f"moved: move({name}): expected an array, found {type(value).__name__}"
-                )
-        return dataclasses.replace(self, **there)
+        return self.with_arrays({name: move(array) for name, array in self.arrays().items()})
 
     @types_explained
     def plus(self, other: Self) -> Self:
@@ -311,8 +341,7 @@ class LayerWeights(CheckedFields, Summarized, ABC):
             )
             if mine != added:
                 raise ShapeMismatchError(f"plus: {name}: expected shape {mine}, found {added}")
-        sums: dict[str, Any] = {name: array + theirs[name] for name, array in ours.items()}
-        return dataclasses.replace(self, **sums)
+        return self.with_arrays({name: array + theirs[name] for name, array in ours.items()})
 
     def frozen(self) -> Self:
         """Return read-only copies of the weights.

@@ -9,7 +9,6 @@ A twin has the same two functions; what it saves between them is private to it.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -186,5 +185,4 @@ def _parameter_gradients(
         gradients["weight_ih"] = projected.T @ data
         grad_input = projected @ weights.weight_ih
     # No gradient for a missing bias.
-    present: dict[str, Any] = {name: gradients[name] for name in weights.arrays()}
-    return grad_input, dataclasses.replace(weights, **present)
+    return grad_input, weights.with_arrays({name: gradients[name] for name in weights.arrays()})

@@ -6,7 +6,6 @@ For details see docs/decisions/0021-rnn-on-a-gpu.md.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Hashable, Iterator
 from functools import partial
 from typing import Any
@@ -183,10 +182,10 @@ def layer_backward(
         grad_input = dot(space.gradients, weights.weight_ih)
     if sums is not None:
         gradients["bias_ih"] = sums
-    present: dict[str, Any] = {name: gradients[name] for name in weights.arrays()}
+    present = {name: gradients[name] for name in weights.arrays()}
     return LayerGradients(
         grad_input,
-        dataclasses.replace(weights, **present),
+        weights.with_arrays(present),
         tuple(order.in_batch_order(part) for part in ends),
     )
 
@@ -275,7 +274,6 @@ def _projected(data: Array, weights: CellWeights) -> Array:
 
 def _contiguous(weights: CellWeights) -> CellWeights:
     """Return the weights as kernels read them."""
-    arrays: dict[str, Any] = {
-        name: cupy.ascontiguousarray(array) for name, array in weights.arrays().items()
-    }
-    return dataclasses.replace(weights, **arrays)
+    return weights.with_arrays(
+        {name: cupy.ascontiguousarray(array) for name, array in weights.arrays().items()}
+    )

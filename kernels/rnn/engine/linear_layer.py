@@ -6,7 +6,6 @@ faster than writing them to memory and reading them.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -132,13 +131,13 @@ def layer_backward(
             grad_input[rows] = found.input
         _add(sums, found.weights)
     zeros = weights.zeros_like()
-    present: dict[str, Any] = {
+    present = {
         field: sums[field].astype(zero.dtype) if field in sums else zero
         for field, zero in zeros.arrays().items()
     }
     return LayerGradients(
         grad_input,
-        dataclasses.replace(weights, **present),
+        weights.with_arrays(present),
         _of_first(_as_real(of_begin) if cell.COMPLEX else of_begin, by_sequence, plan, weights),
     )
 

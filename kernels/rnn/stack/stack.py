@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -132,12 +132,9 @@ class RNNWeights(Summarized):
         """The width of a row of outputs: directions times H, or P with a projection."""
         return self.layers[0][0].output_size * self.directions
 
-    def suffixes(self) -> list[tuple[str, ...]]:
+    def suffixes(self) -> tuple[tuple[str, ...], ...]:
         """Return the suffixes of weights' names in a state dict, by layer and direction."""
-        if len(self.layers) == self.directions == 1 and not self.layers[0][0].SUFFIXED:
-            return [("",)]
-        names = ("", "_reverse")[: self.directions]
-        return [tuple(f"_l{layer}{name}" for name in names) for layer in range(len(self.layers))]
+        return _suffixes(len(self.layers), self.directions, self.layers[0][0].SUFFIXED)
 
     @types_explained
     def map(self, function: Callable[[LayerWeights], LayerWeights]) -> RNNWeights:
@@ -181,6 +178,14 @@ class RNNWeights(Summarized):
                 raise UnsupportedError(f"cell {self.cell}: no option {name!r}; it has {has}")
         values: dict[str, Any] = dict(options)
         return self.map(lambda weights: dataclasses.replace(weights, **values))
+
+
+@lru_cache(maxsize=32)
+def _suffixes(layers: int, directions: int, suffixed: bool) -> tuple[tuple[str, ...], ...]:
+    if layers == directions == 1 and not suffixed:
+        return (("",),)
+    names = ("", "_reverse")[:directions]
+    return tuple(tuple(f"_l{layer}{name}" for name in names) for layer in range(layers))
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,10 +318,14 @@ def stack_backward(
     # The loop runs backwards through layers and directions, so these two yield the last part first.
     hidden = reversed(list(_by_direction("grad_last_hidden", grad_last_hidden, weights)))
     cell = reversed(list(_by_direction("grad_last_cell", grad_last_cell, weights)))
-    grad = _checked_grad_outputs(grad_outputs, tape)
+    grad = grad_outputs
+    shape = (len(tape.tapes[0][0].data), weights.output_size)
+    if grad is not None and grad.shape != shape:
+        raise ShapeMismatchError(f"grad outputs: expected shape {shape}, found {grad.shape}")
     found: list[RNNGradients[LayerWeights]] = []
     for tapes in reversed(tape.tapes):
-        shares = [grad] if len(tapes) == 1 else np.split(grad, len(tapes), axis=1)
+        count = len(tapes)
+        shares = [grad] * count if grad is None or count == 1 else np.split(grad, count, axis=1)
         layer = [
             rnn_backward(
                 direction,
@@ -329,6 +338,7 @@ def stack_backward(
         ]
         grad = sum((part.input for part in layer[1:]), start=layer[0].input)
         found.extend(layer)
+    assert grad is not None  # there is a layer
     found.reverse()
     parts = iter(found)
     cells = [part.initial_cell for part in found if part.initial_cell is not None]
@@ -343,16 +353,6 @@ def stack_backward(
 def _stacked(parts: list[Array]) -> Array:
     """Return np.stack of arrays that have no other references; a single one is not copied."""
     return parts[0][np.newaxis] if len(parts) == 1 else np.stack(parts)
-
-
-def _checked_grad_outputs(grad: Array | None, tape: StackTape) -> Array:
-    data = tape.tapes[0][0].data
-    shape = (len(data), tape.weights.output_size)
-    if grad is None:
-        return np.zeros_like(data, shape=shape)
-    if grad.shape != shape:
-        raise ShapeMismatchError(f"grad outputs: expected shape {shape}, found {grad.shape}")
-    return grad
 
 
 def _by_direction(name: str, stacked: Array | None, weights: RNNWeights) -> Iterator[Array | None]:

@@ -33,6 +33,7 @@ def last_of_gradient(weights: RNNWeights, grad: Array) -> Array:
     size = weights.layers[0][0].output_size
     whole = np.zeros_like(grad, shape=(state_count(weights), len(grad), size))
     # One by one: a list of arrays on a GPU cannot be assigned.
-    for direction, part in enumerate(np.split(grad, weights.directions, axis=1)):
-        whole[direction - weights.directions] = part
+    for direction in range(weights.directions):
+        columns = slice(direction * size, (direction + 1) * size)
+        whole[direction - weights.directions] = grad[:, columns]
     return whole

@@ -166,8 +166,9 @@ class Classifier(Summarized):
         def filled(one: LayerWeights) -> LayerWeights:
             place = next(places)
             names = one.names()
-            new: dict[str, Any] = {names[name]: arrays[place.format(name)] for name in one.named()}
-            return dataclasses.replace(one, **new)
+            return one.with_arrays(
+                {names[name]: arrays[place.format(name)] for name in one.named()}
+            )
 
         scales = {
             role: Standardization(*(arrays[name] for name in scale.arrays(role)))

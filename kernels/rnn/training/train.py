@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -226,6 +226,7 @@ def _epochs(
     backend: Backend,
 ) -> Iterator[Epoch]:
     count = len(examples.labels)
+    arrays: Mapping[str, Array] = model.arrays()
     adam = Adam(state=_moved(after.adam, recipe.device) if after else None)
     first = after.number + 1 if after else 1
     steps = recipe.epochs * math.ceil(count / recipe.batch)
@@ -253,9 +254,8 @@ def _epochs(
                     raise _diverged(number, f"the loss is {loss.value}")
                 grad = moved(loss.grad, recipe.device)
                 gradients = classifier_gradients(model, scored, grad, threads=recipe.threads)
-                model = model.with_arrays(
-                    adam.moved(model.arrays(), clipped(gradients, recipe.clip), rate=rate)
-                )
+                arrays = adam.moved(arrays, clipped(gradients, recipe.clip), rate=rate)
+                model = model.with_arrays(arrays)
             total += loss.value * len(part.labels)
             right += loss.right
             done += 1

@@ -20,8 +20,8 @@ from lodcli.kernels.order.texts import Texts
 from lodcli.kernels.tensor.nulls import Mask
 from lodcli.shell.references import Reference
 
-# Of a text, without its characters: its place, its rank, and its share of a hash table.
-_TEXT_BYTES = 100
+# Of a text, without its characters: its place, its rank, and scratch memory of the sort.
+_TEXT_BYTES = 64
 
 
 def item_values(expression: Expression, items: Items, source: Reference) -> Values:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -183,15 +182,13 @@ class Collector:
         if weights.weight_ih is not None:
             wide = sums.weight_ih.reshape(-1, sums.input_room)
             found["weight_ih"] = wide[:blocks, : weights.input_size]
-        present: dict[str, Any] = {
-            name: np.ascontiguousarray(found[name]) for name in weights.arrays()
-        }
+        present = {name: np.ascontiguousarray(found[name]) for name in weights.arrays()}
         first_h, other = self.run.carry_h, self.run.carry_other
         if weights.KIND == "gru":
             first_h += other
         first = (first_h, other) if len(weights.state_sizes) == 2 else (first_h,)
         of_input = sums.of_input.reshape(-1, weights.input_size)
-        return LayerGradients(of_input, dataclasses.replace(weights, **present), first)
+        return LayerGradients(of_input, weights.with_arrays(present), first)
 
 
 def _new_space(dtype: np.dtype[Any], count: int, room: BackwardRoom) -> BackwardSpace:

@@ -1,0 +1,52 @@
+"""Weights with other arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.rnn.cells.registry import CELLS
+from lodcli.kernels.rnn.cells.weights import LayerWeights
+from lodcli.kernels.rnn.stack.stack import seeded_weights
+
+
+def drawn(cell: str, hidden: int = 4) -> LayerWeights:
+    made = seeded_weights(cell, 3, hidden, rng=np.random.default_rng(0))
+    return made.layers[0][0]
+
+
+def sizes(one: LayerWeights) -> tuple[object, ...]:
+    one.check()
+    return one.hidden_size, one.input_size, one.output_size, one.state_sizes, one.operations
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_weights_with_other_arrays_have_the_sizes_of_these(cell: str) -> None:
+    narrow, wide = drawn(cell), drawn(cell, hidden=6)
+    expected = sizes(drawn(cell)), sizes(wide)
+    assert sizes(narrow.with_arrays(narrow.zeros_like().arrays())) == expected[0]
+    assert sizes(narrow) == expected[0]
+    again = narrow.with_arrays(narrow.zeros_like().arrays())
+    assert sizes(again) == expected[0]
+    assert not any(array.any() for array in again.arrays().values())
+    assert sizes(narrow.with_arrays(wide.arrays())) == expected[1]
+
+
+def test_options_are_those_of_the_other_weights() -> None:
+    one = drawn("elman")
+    relu = seeded_weights("elman", 3, 4, rng=np.random.default_rng(0)).with_options(
+        nonlinearity="relu"
+    )
+    found = relu.layers[0][0].with_arrays(one.arrays())
+    assert vars(found)["nonlinearity"] == "relu"
+
+
+def test_what_is_no_array_or_does_not_fit_is_refused() -> None:
+    one = drawn("gru")
+    sizes(one)
+    with pytest.raises(InvalidDataError, match="GRUWeights: bias_ih: expected an array, found li"):
+        one.with_arrays({"bias_ih": [1.0]})  # type: ignore[dict-item]
+    short = one.with_arrays({"bias_ih": np.zeros(2)})
+    with pytest.raises(ShapeMismatchError, match=r"bias_ih: expected shape \(12,\), found \(2,\)"):
+        short.check()
