@@ -19,6 +19,8 @@ MAX_EXPANSION, _MAX_EXPANSION_OF_ZSTD = 1100, 1 << 15
 _MANDATORY, _OPTIONAL = 0, 1  # flags of filters: whether a chunk may lack one
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _DEFLATE_LEVEL, _ZSTD_LEVEL = 4, 3
+# Of the blocks of a chunk, as in HDF5's filter; LZ4 compresses less than 2 GiB at once.
+LZ4_BLOCK_BYTES = 1 << 30
 
 
 def most_stored_bytes(size: int) -> int:
@@ -73,13 +75,17 @@ def _to_zstd(data: bytes) -> bytes:
 
 
 def _to_lz4(data: bytes) -> bytes:
-    """Return one block of LZ4, as HDF5's filter 32004 stores it; see `_of_lz4`."""
+    """Return blocks of LZ4, as HDF5's filter 32004 stores them; see `_of_lz4`."""
     from lodcli.formats.arrow.sizes.codecs import compress
 
-    packed = compress("lz4_raw", data)
-    block = packed if len(packed) < len(data) else data
-    size = len(data)
-    return struct.pack(">QII", size, size, len(block)) + block
+    block_bytes = min(len(data), LZ4_BLOCK_BYTES)
+    parts = [struct.pack(">QI", len(data), block_bytes)]
+    for start in range(0, len(data), max(1, block_bytes)):
+        block = data[start : start + block_bytes]
+        packed = compress("lz4_raw", block)
+        stored = packed if len(packed) < len(block) else block
+        parts += [struct.pack(">I", len(stored)), stored]
+    return b"".join(parts)
 
 
 _ENCODERS = {"deflate": _deflated, "lz4": _to_lz4, "zstd": _to_zstd}

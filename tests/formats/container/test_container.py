@@ -333,6 +333,24 @@ def test_filters_have_names() -> None:
         assert message[32:] == code + b"\x08\0\0\0\0\0" + codec.encode().ljust(8, b"\0")
 
 
+@pytest.mark.parametrize("block_bytes", [1000, 4096, 1 << 30])
+def test_lz4_divides_a_chunk_into_blocks(
+    block_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row of more than 2 GiB is a chunk that LZ4 cannot compress at once."""
+    pytest.importorskip("hdf5plugin")
+    monkeypatch.setattr(chunks, "LZ4_BLOCK_BYTES", block_bytes)
+    rows = np.random.default_rng(0).integers(0, 256, (3, 9000)).astype(np.uint8)
+    rows[1, 1000:] = 0  # compressible, beside blocks that are not
+    path = write(tmp_path / "t.lod.h5", LoDTensor(rows), "lz4")
+    with h5py.File(path) as file:
+        _, raw = file["data"].id.read_direct_chunk((0, 0))
+        total, found = int.from_bytes(raw[:8], "big"), int.from_bytes(raw[8:12], "big")
+        assert found == min(block_bytes, total)
+        np.testing.assert_array_equal(file["data"], rows)
+    np.testing.assert_array_equal(read(path).data, rows)
+
+
 @pytest.mark.parametrize("codec", ["deflate", "lz4", "zstd"])
 def test_h5repack_keeps_and_removes_filters(
     codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
