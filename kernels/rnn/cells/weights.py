@@ -308,9 +308,11 @@ class LayerWeights(CheckedFields, Summarized, ABC):
                 )
             same = same and mine[field] is not None and mine[field].shape == array.shape
             theirs[field] = array
-        for name in _OF_SHAPES if same else ():
-            if name in mine:
-                theirs[name] = mine[name]
+        if same:
+            theirs["_arrays"] = self._arrays | arrays  # in the order of the fields
+            for name in _OF_SHAPES:
+                if name in mine:
+                    theirs[name] = mine[name]
         return made
 
     @classmethod

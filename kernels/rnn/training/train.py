@@ -99,7 +99,9 @@ class Labelled(Summarized):
 
     def part(self, items: Offsets) -> Labelled:
         """Return some of the sequences, in this order."""
-        return Labelled(take_items(self.sequences, items), self.labels[items])
+        made = object.__new__(Labelled)  # without checks, which these have passed
+        vars(made).update(sequences=take_items(self.sequences, items), labels=self.labels[items])
+        return made
 
 
 @construction_explained
