@@ -8,7 +8,7 @@ from concurrent.futures import Future
 
 import numpy as np
 
-from lodcli.formats.core.schema import Schema
+from lodcli.formats.core.schema import Schema, TensorSpec
 from lodcli.formats.text.records_native import is_repaid
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.platform.pools import thread_pool
@@ -39,15 +39,21 @@ class FastLines:
         self._seen += sum(tensor.values.size for tensor in tensors)
         return is_repaid(max(self._values, self._seen))
 
-    def holds(self, tensor: LoDTensor) -> bool:
-        """Return whether compiled code writes values of a dtype, and can be compiled here."""
-        kind, width = tensor.dtype.kind, tensor.dtype.itemsize
-        # float16 and bfloat16 have few different values, of which texts are made once.
-        if not (kind in "biu" or (kind == "f" and width in (4, 8))):
-            return False
+    @staticmethod
+    def holds(spec: TensorSpec) -> bool:
+        """Return whether compiled code writes the lists of a tensor: it writes no nulls or times.
+
+        Nor float16 and bfloat16, which have few different values, of which texts are made once.
+        """
+        plain = not (spec.nullable or spec.marks.unit)
+        return plain and (spec.dtype.kind in "biu" or spec.dtype in (np.float32, np.float64))
+
+    @staticmethod
+    def is_available(spec: TensorSpec) -> bool:
+        """Return whether compiled code for values that it `holds` can be compiled here."""
         from lodcli.formats.json.put_native import is_available
 
-        return is_available(tensor.dtype, text=tensor.marks.is_text)
+        return is_available(spec.dtype, text=spec.marks.is_text)
 
     def pieces(self, tensor: LoDTensor) -> Iterator[memoryview]:
         """Yield pieces of text with the outermost items of a tensor, one per line.

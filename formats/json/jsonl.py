@@ -102,8 +102,8 @@ class JsonLines(Format):
         items, rows = ({spec.name: 0 for spec in schema} for _ in range(2))
         fast = FastLines(schema)
         bare = len(columns) == 1 and columns[0].spec is not None
-        # The compiled writer divides a batch itself; it writes no nulls and no times in lists.
-        whole = bare and not (schema[0].nullable or schema[0].marks.unit)
+        # The compiled writer of lists divides a batch itself.
+        whole = bare and fast.holds(schema[0])
         objects = FastObjects(columns, bare=bare)
         limit_bytes = max(WRITTEN_BYTES, WRITTEN_TENSOR_BYTES * len(schema))
         for batch in batches if whole else aligned(schema, batches, limit_bytes, output):
@@ -116,7 +116,7 @@ class JsonLines(Format):
                 continue
             first, repays = tensors[schema[0].name], fast.repays(tensors.values())
             pieces: Iterable[bytes | memoryview]
-            if whole and repays and fast.holds(first):
+            if whole and repays and fast.is_available(schema[0]):
                 pieces = fast.pieces(first)
             elif repays and is_available():
                 pieces = objects.pieces(tensors)

@@ -63,7 +63,8 @@ def texts(values: Array) -> list[str]:
     if values.dtype == np.float64:
         return list(map(repr, values.tolist()))
     if values.dtype.itemsize == 2:
-        return _short(values)
+        words, places = short_texts(values)
+        return list(map(words.__getitem__, places.tolist()))
     # Not as float64: the shortest text of a float32 would be twice as long as needed.
     return list(map(str, values))
 
@@ -76,19 +77,28 @@ def large_from(dtype: np.dtype[Any]) -> float:
     return next(10.0**n for n in range(18) if "e" in str(dtype.type(10.0**n)))
 
 
-def _short(values: Array) -> list[str]:
-    """Return float16 or bfloat16 values as text, each different one formatted once."""
-    distinct, places = np.unique(values.view(np.uint16), return_inverse=True)
-    known = list(map(_short_text, distinct.view(values.dtype)))
-    return list(map(known.__getitem__, places.tolist()))
+def short_texts(values: Array) -> tuple[list[str], Array]:
+    """Return the different texts of float16 or bfloat16 values, and the place of each one's text.
+
+    >>> words, places = short_texts(np.array([1.5, 0.1, 1.5], np.float16))
+    >>> [words[place] for place in places]
+    ['1.5', '0.1', '1.5']
+    """
+    bits = values.view(np.uint16)
+    there = np.zeros(1 << 16, np.bool_)
+    there[bits] = True
+    words = [_short_text(each, values.dtype) for each in np.flatnonzero(there).tolist()]
+    return words, (np.cumsum(there) - 1)[bits]
 
 
-def _short_text(value: Any) -> str:
+@functools.cache
+def _short_text(bits: int, dtype: np.dtype[Any]) -> str:
     """Return a float16 or bfloat16 as text: 1104.0, not 1100.0, which bfloat16 rounds to it."""
+    value = np.array(bits, np.uint16).view(dtype)[()]
     exact = float(value)
     if exact.is_integer() and abs(exact) < _MOST_EXACT_SHORT:
         return repr(exact)
-    return str(value) if value.dtype == np.float16 else _shortest(value)
+    return str(value) if dtype == np.float16 else _shortest(value)
 
 
 def _shortest(value: Any) -> str:

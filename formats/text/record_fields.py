@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lodcli.formats.text.numerals import large_from, texts
-from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.formats.text.numerals import large_from, short_texts
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.ops.slicing.row_ranges import rows_of_ranges
+from lodcli.kernels.order.texts import Texts
 from lodcli.kernels.tensor.exchange.units import texts as texts_of_unit
 from lodcli.kernels.tensor.marks import Decimals, Times, Unit
 from lodcli.kernels.tensor.nulls import Mask
@@ -55,11 +57,14 @@ class Field(NamedTuple):
             wide = np.dtype(np.uint64 if dtype == np.uint64 else np.int64)
             found = np.ascontiguousarray(values, wide)
             return cls(UINT64 if wide.kind == "u" else INT64, found, None, valid)
-        if dtype in (np.float32, np.float64):
-            found = np.ascontiguousarray(values, dtype.newbyteorder("="))
-            floats = FLOAT32 if dtype.itemsize == 4 else FLOAT64
-            return cls(floats, found, None, valid, large=large_from(found.dtype))
-        return cls.of_words(texts(values), valid)
+        if dtype.itemsize == 2:
+            words, places = short_texts(values)
+            known = Texts.of_words(words).taken(places)
+            ends = lengths_to_offsets(known.lengths, level=0)
+            return cls(TEXT, rows_of_ranges(known.data, known.starts, ends), ends, valid)
+        floats = FLOAT32 if dtype.itemsize == 4 else FLOAT64
+        found = np.ascontiguousarray(values)
+        return cls(floats, found, None, valid, large=large_from(dtype))
 
     @classmethod
     def of_units(
@@ -111,11 +116,10 @@ class Field(NamedTuple):
 
 
 def _are_near(values: Array, unit: Times) -> bool:
-    """Return whether times are of the years 1 to 9999, times of day within a day, dates whole."""
+    """Return whether times are of the years 1 to 9999, dates whole days."""
     if not values.size:
         return True
     per_day = 1 if unit.unit == "D" else _DAY * 10 ** _DIGITS[unit.unit]
     if unit.kind == "date" and (values % per_day).any():
         return False
-    low, high = (0, 1) if unit.kind == "time" else (_FIRST_DAY, _END_DAY)
-    return low * per_day <= int(values.min()) and int(values.max()) < high * per_day
+    return _FIRST_DAY * per_day <= int(values.min()) and int(values.max()) < _END_DAY * per_day

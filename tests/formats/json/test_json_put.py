@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from lodcli.formats.text import records_native
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Decimals, Marks, Times
+from lodcli.kernels.tensor.nulls import Nulls
 from tests.sampling import many
 from tests.strategies import DTYPES, tensors
 
@@ -120,9 +122,28 @@ def test_the_compiled_writer_begins_when_there_is_enough(monkeypatch: pytest.Mon
     assert [lines.repays([part]) for _ in range(3)] == [False, True, True]
     lines = json_fast_lines.FastLines(schema_of({"x": LoDTensor(np.arange(5))}))
     assert lines.repays([part])
-    assert lines.holds(part)
-    assert not lines.holds(LoDTensor(np.zeros(9, np.float16)))
-    assert not lines.holds(LoDTensor(np.zeros(9, ml_dtypes.bfloat16)))
+    halves = (np.zeros(9, dtype) for dtype in (np.float16, ml_dtypes.bfloat16))
+    nulls = LoDTensor(np.zeros(9), nulls=Nulls.of([np.arange(9) > 3]))
+    times = LoDTensor(np.zeros(9, np.int64), marks=Marks(unit=Times("date", "D")))
+    held = {"x": part, "t": LoDTensor.from_lists(["a"]), "y": LoDTensor(np.zeros(9, np.float32))}
+    others = {"n": nulls, "s": times, **{one.dtype.name: LoDTensor(one) for one in halves}}
+    found = {spec.name for spec in schema_of(held | others) if lines.holds(spec)}
+    assert found == set(held)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_many_short_floats_are_written_in_little_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: Any
+) -> None:
+    monkeypatch.setattr(records_native, "REPAID_VALUES", 0)
+    values = (np.arange(1 << 20) % 1000).astype(dtype)
+    tensor = LoDTensor(values, LoD.from_lengths([[1 << 10] * (1 << 10)]))
+    io.write(tmp_path / "few.jsonl", LoDTensor(values[:1]))  # compiles, and imports
+    tracemalloc.start()
+    io.write(tmp_path / "x.jsonl", tensor)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 24 * values.size  # a Python object for each would take 50 bytes
 
 
 def test_many_tensors_are_written_in_few_parts_and_without_threads(

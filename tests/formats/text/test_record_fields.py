@@ -13,7 +13,7 @@ import pytest
 from lodcli.formats.core import io
 from lodcli.formats.text import records_native
 from lodcli.formats.text.numerals import texts
-from lodcli.formats.text.record_fields import CSV_TEXT, JSON_TEXT, TIME, Field
+from lodcli.formats.text.record_fields import CSV_TEXT, DECIMAL, JSON_TEXT, LIST, TEXT, TIME, Field
 from lodcli.formats.text.records_native import RecordWriter
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.lod import LoD
@@ -86,7 +86,9 @@ def test_decimals_are_written_with_all_digits(scale: int) -> None:
     values = rng.integers(-(2**63), 2**63 - 1, COUNT) >> rng.integers(0, 63, COUNT)
     values[:3] = -(2**63), 2**63 - 1, 0
     unit = Decimals(38, scale)
-    assert lines_of(Field.of_units(values, unit)) == texts_of_unit(values, unit)
+    field = Field.of_units(values, unit)
+    assert field.kind == DECIMAL
+    assert lines_of(field) == texts_of_unit(values, unit)
 
 
 def test_nulls_and_texts_stand_between_fixed_bytes() -> None:
@@ -102,6 +104,34 @@ def test_nulls_and_texts_stand_between_fixed_bytes() -> None:
     lines = [b'<"a,b";0;"a,b">\n', b'<"";-;->\n', b'<"""c";2;"\\"c">\n']
     assert text.tobytes() == b"".join(lines)
     assert np.diff(offsets).tolist() == list(map(len, lines))
+
+
+def test_no_field_is_longer_than_its_bound() -> None:
+    far, day = np.array([-(2**63), 2**63 - 1]), 86400 * 10**9
+    data = np.frombuffer(b'\x01\x02""', np.uint8)
+    ends = np.array([0, 0, 2, 4])
+    zone = Times("timestamp", "ns", "UTC")
+    fields = [
+        Field.of_numbers(np.array([False, True])),
+        Field.of_numbers(far),
+        Field.of_numbers(np.array([0, 2**64 - 1], np.uint64)),
+        Field.of_numbers(np.array([-2.2250738585072014e-308, -1.2345678901234567e-5])),
+        Field.of_numbers(np.array([-1.17549435e-38, -9.999999e15], np.float32)),
+        Field.of_numbers(np.array([-1.19e-07, -65504], np.float16)),
+        Field.of_units(far, Decimals(38, 18)),
+        Field.of_units(far, Decimals(38, 25)),
+        Field.of_units(np.array([-1, 100 * day]), zone, in_quotes=True),
+        Field.of_units(far, zone, in_quotes=True),
+        *(Field.of_texts(kind, data, ends) for kind in (CSV_TEXT, JSON_TEXT)),
+        *(Field.of_texts(kind, data, ends, detail=1) for kind in (TEXT, LIST)),
+    ]
+    for field in fields:
+        rows = range(field.size)
+        assert all(
+            len(line) <= field.most_bytes(row, row + 1)
+            for row, line in zip(rows, lines_of(field), strict=True)
+        )
+    assert sum(field.kind == TEXT for field in fields) == 3
 
 
 @pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16])
