@@ -8,6 +8,7 @@ import numpy as np
 
 from lodcli.formats.core.errors import TooLargeError
 from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.options import option
 from lodcli.kernels.runtime.memory_budget import at_most, memory_budget
 
 # Copies in memory: a batch read ahead, the current one, results, and data being written.
@@ -42,11 +43,11 @@ def require_fits(what: str, size_bytes: int, copies: int, *, whole: bool = True)
     """
     budget = memory_budget()
     if budget is not None and not fits(size_bytes, copies):
-        enough = f"--memory {_megabytes(size_bytes * copies)} is enough"
+        enough = f"{option('memory', _megabytes(size_bytes * copies))} is enough"
         raise TooLargeError(
             f"{what}: {'' if whole else 'at least '}{size_bytes} bytes, of which memory holds up "
             f"to {copies} copies; the budget is {_megabytes(budget)}, "
-            f"{enough if whole else 'set a larger one with --memory'}"
+            + (enough if whole else f"set a larger one with {option('memory')}")
         )
 
 

@@ -41,6 +41,7 @@ from lodcli.kernels.index.checks import (
     lengths_to_offsets,
 )
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.options import option, option_name
 from lodcli.kernels.tensor.marks import TEXT, Marks
 
 # The options of all formats of flat arrays.
@@ -189,7 +190,9 @@ def _chosen(names: Collection[str], options: ReadOptions) -> dict[str, Parts]:
         if name not in known:
             raise SelectionError(f"no array named {name!r}; {there_are(names, name)}")
     if not data:
-        raise SelectionError("holds offsets and no rows; name an array of rows with --data")
+        raise SelectionError(
+            f"holds offsets and no rows; name an array of rows with {option('data')}"
+        )
     return {name_of(name): Parts(name, index) for name in data}
 
 
@@ -233,11 +236,12 @@ def offer_others(left_out: LeftOut, found: Mapping[str, object]) -> None:
     if left_out and not found:
         raise next(iter(left_out.values()))
     for name, error in left_out.items():
-        left_out[name] = type(error)(f"{error}; {_OTHERS}")
+        rest = option("skip-unsupported", True)
+        others = f"choose another tensor with FILE::NAME, or the rest with {rest}"
+        left_out[name] = type(error)(f"{error}; {others}")
 
 
 _PADDED = "of a padded array, LoDTensor.from_padded of Python takes the rows; else "
-_OTHERS = "choose another tensor with FILE::NAME, or the rest with --skip-unsupported"
 
 
 def described(
@@ -275,7 +279,7 @@ def described(
                 raise InvalidDataError(
                     f"expected {int(lod.levels[-1][-1])} rows, found {info.shape[0]}, one for "
                     f"each item of level 0; {padded}name only arrays of rows with "
-                    f"--data, and add this one with lod merge OUT FILE::{name}"
+                    f"{option('data')}, and add this one with lod merge OUT FILE::{name}"
                 )
             check_rows(lod.levels, info.shape[0])
         spec, lod = unlevelled(name, info, lod)
@@ -377,7 +381,8 @@ def require_index_fits(largest: int, level: int, dtype: np.dtype[Any]) -> None:
     """Raise UnsupportedError unless an offset fits the dtype it is stored in."""
     if largest > np.iinfo(dtype).max:
         raise UnsupportedError(
-            f"level {level}: offset {largest} does not fit {dtype}; use --index-dtype int64"
+            f"level {level}: offset {largest} does not fit {dtype}; use "
+            f"{option('index-dtype', 'int64')}"
         )
 
 
@@ -393,20 +398,18 @@ def array_names(schema: Schema, options: WriteOptions) -> Callable[[str, int], s
         return lambda name, level: (
             lone_array_name(name) if name in lone else array_name(name, level)
         )
+    place = option_name("cu-seqlens")
     shared = {tuple(level.key for level in spec.levels) for spec in schema}
     if len(shared) > 1:
         names = listing(spec.name for spec in schema)
-        raise UnsupportedError(
-            f"--cu-seqlens: one index for all, but {names} do not share their levels"
-        )
+        raise UnsupportedError(f"{place}: one index for all, but {names} do not share their levels")
     depth = len(schema[0].levels)
     if len(set(chosen)) != len(chosen) or len(chosen) != depth:
         raise SelectionError(
-            f"--cu-seqlens: expected {depth} different names, one per level, "
-            f"found {', '.join(chosen)}"
+            f"{place}: expected {depth} different names, one per level, found {', '.join(chosen)}"
         )
     for name in chosen:
         check_name(name)
         if name in {spec.name for spec in schema}:
-            raise SelectionError(f"--cu-seqlens: {name} is the name of a tensor already")
+            raise SelectionError(f"{place}: {name} is the name of a tensor already")
     return lambda tensor, level: tensor if level < 0 else chosen[level]

@@ -26,14 +26,10 @@ from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets, as_int64
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.places import branch_below
+from lodcli.kernels.options import option
 from lodcli.kernels.tensor.exchange.arrow_units import integers_of
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Mask, Nulls, zeros_at_nulls
-
-_NO_PLACE = (
-    "a value inside a row is null, but only whole rows can be; choose other columns with "
-    "--field, or fill it"
-)
 
 _BOOL = np.dtype(np.bool_)
 
@@ -165,8 +161,8 @@ class ColumnReader:
                 what = "null" if is_null else "nothing but nulls"
                 raise InvalidDataError(
                     f"{where}: a record of {shown(node.name)} is {what}, but no earlier one is; "
-                    "--nulls keep distinguishes null records from records of nulls only, zero or "
-                    "drop replaces both"
+                    f"{option('nulls', 'keep')} distinguishes null records from records of nulls "
+                    "only, zero or drop replaces both"
                 )
 
     def _all_null(self, array: Any, node: Record) -> Mask | None:
@@ -265,7 +261,9 @@ class ColumnReader:
         place, *path = branch_below(levels, place)
         where = f"item <{','.join(map(str, path))}>: " if path else ""
         raise InvalidDataError(
-            f"column {shown(self._name)}, record {self._first + place}: {where}{_NO_PLACE}"
+            f"column {shown(self._name)}, record {self._first + place}: {where}a value "
+            f"inside a row is null, but only whole rows can be; choose other columns with "
+            f"{option('field')}, or fill it"
         )
 
 

@@ -23,6 +23,7 @@ from lodcli.formats.storage.pread import read_into
 from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.options import option
 from lodcli.kernels.platform.pools import NO_THREAD
 from lodcli.kernels.runtime import buffers as memory
 
@@ -289,7 +290,7 @@ def validate(batch: pa.RecordBatch) -> None:
         if said.startswith("Invalid UTF8"):  # ClickHouse writes any bytes as text
             raise DamagedFileError(
                 f"column {shown(name)}: holds text that is not UTF-8; if these are bytes, write "
-                "them as binary, or choose other columns with --field"
+                f"them as binary, or choose other columns with {option('field')}"
             ) from None
         raise pa.ArrowInvalid(f"column {shown(name)}: {said}") from None
 

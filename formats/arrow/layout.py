@@ -22,6 +22,7 @@ from lodcli.formats.core.names import (
     there_are,
     undotted,
 )
+from lodcli.formats.core.options import choose_others
 from lodcli.formats.core.schema import MOST_LEVELS
 from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
@@ -34,7 +35,6 @@ from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Categories, Field
 _BYTES, _BOOL = np.dtype(np.uint8), np.dtype(np.bool_)
 # Returns the words of a tensor of dictionary-encoded text by its name; None: it is read as text.
 Words = Callable[[str], Categories | None]
-OTHERS = "choose other columns with --field, or the rest with --skip-unsupported"
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,8 @@ class _Reading:
             marks = replace(TEXT if is_unicode(plain_type(kind)) else BYTES, fields=own)
             return Level(f"{name}/{depth}", Leaf(name, _BYTES, marks=marks, nullable=nullable))
         raise UnsupportedError(
-            f"column {shown(name)}: no tensor holds the Arrow type {kind}; {OTHERS}"
+            f"column {shown(name)}: no tensor holds the Arrow type {kind}; "
+            f"{choose_others('other columns')}"
         )
 
     def _record(self, kind: Any, part: _Part) -> Node | None:
@@ -213,7 +214,8 @@ class _Reading:
                 fields.append((number, below))
         if kind.num_fields == 0 and self._is_chosen(name):
             raise UnsupportedError(
-                f"column {shown(name)}: a struct without fields has no values; {OTHERS}"
+                f"column {shown(name)}: a struct without fields has no values; "
+                f"{choose_others('other columns')}"
             )
         required = path[-1].required
         own = presence_name(one.removeprefix(f"{name}.") for one in seen)
@@ -395,7 +397,9 @@ def level_names(field: pa.Field, path: Sequence[Field], depth: int) -> tuple[str
 def doubled(schema: pa.Schema) -> LeftOut:
     """Return an error for each duplicate column name."""
     return {
-        name: InvalidDataError(f"two columns are named {shown(name)}; {OTHERS}")
+        name: InvalidDataError(
+            f"two columns are named {shown(name)}; {choose_others('other columns')}"
+        )
         for name in repeated(map(name_of, schema.names))
     }
 

@@ -10,6 +10,7 @@ from lodcli.formats.core.schema import Schema
 from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.options import option
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 Tensors = dict[str, LoDTensor]
@@ -72,7 +73,7 @@ def shared(tensors: Tensors, schema: Schema, first: int) -> Tensors:
                 raise InvalidDataError(
                     f"{shown(names[id(owner)])} and {shown(spec.name)} have lists of the same "
                     f"lengths before record {record}, but not in it; read them one at a time "
-                    f"(--field {spec.name})"
+                    f"({option('field', spec.name)})"
                 )
         if keys and owners[keys].lod.names == tensor.lod.names:
             tensor = LoDTensor(tensor.values, owners[keys].lod, tensor.marks, tensor.nulls)

@@ -16,6 +16,7 @@ from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.options import option
 
 
 class AwkwardHdf5(Format):
@@ -66,7 +67,9 @@ def _only_group(hdf5: Any, file: Any) -> str:
     if not found:
         raise NotThisFormatError("no group has the attribute form; not an Awkward file, or damaged")
     if len(found) > 1:
-        raise SelectionError(f"{len(found)} groups have a form; name one with --data /group")
+        raise SelectionError(
+            f"{len(found)} groups have a form; name one with {option('data', '/group')}"
+        )
     return found[0]
 
 

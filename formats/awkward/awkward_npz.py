@@ -27,7 +27,7 @@ from lodcli.kernels.errors import NullError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import VALUES
-from lodcli.kernels.tensor.nulls import REMEDY
+from lodcli.kernels.tensor.nulls import without_nulls
 
 FORM, LENGTH = "form.npy", "length.npy"
 
@@ -88,7 +88,9 @@ def _without_null_records(batches: Iterable[Batch], told: AbstractSet[str]) -> I
             tensor = batch[name]
             assert isinstance(tensor, LoDTensor), "records have no TensorArrays"
             if not tensor.data.all():
-                raise NullError(f"{name}: a record is null; awkward has no nulls: {REMEDY}")
+                raise NullError(
+                    f"{name}: a record is null; awkward has no nulls: {without_nulls()}"
+                )
         yield {name: item for name, item in batch.items() if name not in told}
 
 

@@ -17,6 +17,7 @@ from lodcli.kernels import plugins
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key
+from lodcli.kernels.options import by_reader
 from lodcli.kernels.plugins import Plugin
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -80,7 +81,7 @@ def of_ending(name: str) -> str | None:
     if len(found) > 1:
         raise UnsupportedError(
             f"the plug-ins {' and '.join(found)} both have files {longest}; choose one with "
-            "--from or --to"
+            f"{by_reader(shell='--from or --to', python='format_name=')}"
         )
     return found[0]
 

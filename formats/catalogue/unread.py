@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 from lodcli.formats.core.errors import NotThisFormatError
 from lodcli.formats.storage.compression import codec_of, codec_suffix
+from lodcli.kernels.options import by_reader, option, together
 
 
 class Unread(NamedTuple):
-    """A kind of file, with its article, and what to do with it; "" if that is unknown."""
+    """A kind of file, with its article, and what to do with it; "" if that is unknown.
+
+    A function tells what to do where that names options.
+    """
 
     what: str
-    remedy: str = ""
+    remedy: str | Callable[[], str] = ""
+
+    @property
+    def advice(self) -> str:
+        """What to do with it, for a message."""
+        return self.remedy if isinstance(self.remedy, str) else self.remedy()
 
 
 _CODECS = {b"BZh": "bzip2", b"\xfd7zXZ\0": "xz"}
@@ -93,14 +103,35 @@ _BEGINNINGS = {
     (4, b"ftyp"): Unread("an MP4 or QuickTime file", _VIDEO),
     (0, b"\x1a\x45\xdf\xa3"): Unread("a Matroska or WebM file", _VIDEO),
 }
-_SPARSE = (
-    "; save data, indices and indptr of its CSR matrix with numpy.savez, and read them with --data "
-    "data,indices --offsets indptr"
-)
-_CONLL = Unread(
-    "CoNLL files",
-    "; make a tsv of it, with the number of the sentence as a column, and give --levels sentence",
-)
+
+
+def of_csr() -> str:
+    """Return the options that read the arrays of a CSR matrix, for a message."""
+    return together(option("data", "data,indices"), option("offsets", "indptr"))
+
+
+def _sparse() -> str:
+    return (
+        "; save data, indices and indptr of its CSR matrix with numpy.savez, and read them with "
+        f"{of_csr()}"
+    )
+
+
+def _conll() -> str:
+    return (
+        "; make a tsv of it, with the number of the sentence as a column, and give "
+        f"{option('levels', 'sentence')}"
+    )
+
+
+def _kaldi() -> str:
+    return (
+        "; kaldiio.load_ark returns their matrices: save them one after another and their lengths "
+        f"with numpy.savez, for {option('data')} and {option('lengths')}"
+    )
+
+
+_CONLL = Unread("CoNLL files", _conll)
 _OF_R = Unread(
     "files of R", "; in R, arrow::write_parquet writes a data frame, also with columns of lists"
 )
@@ -114,8 +145,8 @@ _ENDINGS = {
     ".arff": Unread(
         "ARFF", "; aeon's load_from_arff_file reads it, save_to_ts_file writes a .ts file"
     ),
-    **dict.fromkeys((".svm", ".libsvm", ".svmlight"), Unread("LIBSVM files", _SPARSE)),
-    ".mtx": Unread("Matrix Market files", _SPARSE),
+    **dict.fromkeys((".svm", ".libsvm", ".svmlight"), Unread("LIBSVM files", _sparse)),
+    ".mtx": Unread("Matrix Market files", _sparse),
     **dict.fromkeys((".conll", ".conllu"), _CONLL),
     **dict.fromkeys((".xlsx", ".xls"), _SHEETS),
     ".ods": Unread("spreadsheets", "; save the sheet as CSV"),
@@ -134,11 +165,7 @@ _ENDINGS = {
     ),
     ".bson": Unread("BSON", "; bsondump writes JSON, one value per line"),
     ".shp": Unread("shapefiles", _SHAPES),
-    ".ark": Unread(
-        "archives of Kaldi",
-        "; kaldiio.load_ark returns their matrices: save them one after another and their lengths "
-        "with numpy.savez, for --data and --lengths",
-    ),
+    ".ark": Unread("archives of Kaldi", _kaldi),
     ".array_record": Unread("ArrayRecord files", "; write their records with tf.io.TFRecordWriter"),
     ".beton": Unread("files of FFCV", "; write the samples as webdataset or Parquet"),
     **dict.fromkeys((".mp3", ".au", ".caf", ".w64", ".rf64"), Unread("audio", _AUDIO)),
@@ -169,7 +196,9 @@ def refuse_other(head: bytes) -> None:
     if found is None and len(head) >= _TEXT_BYTES and set(head) <= _PRINTABLE:
         found = "text"
     if found is not None:
-        raise NotThisFormatError(f"begins like {found}; if it holds tokens, use --from tokens")
+        raise NotThisFormatError(
+            f"begins like {found}; if it holds tokens, use {option('from', 'tokens')}"
+        )
 
 
 def packed(head: bytes) -> str | None:
@@ -197,11 +226,12 @@ def advice(head: bytes, ending: str) -> str:
     """
     kind = of_beginning(head)
     if kind is not None:
-        return f"it begins like {kind.what}, which lod does not read{kind.remedy}"
+        return f"it begins like {kind.what}, which lod does not read{kind.advice}"
     if ending in _ENDINGS:
-        return "lod does not read " + "".join(_ENDINGS[ending])
+        return f"lod does not read {_ENDINGS[ending].what}{_ENDINGS[ending].advice}"
     if head.lstrip()[:1] in (b"[", b"{"):
-        return "if it is JSON, --from json reads a document, --from jsonl one value per line"
+        json, jsonl = option("from", "json"), option("from", "jsonl")
+        return f"if it is JSON, {json} reads a document, {jsonl} one value per line"
     if codec_of(head) is not None:
         return f"it is {packed(head)}"
     archive = _archive(head)
@@ -210,9 +240,10 @@ def advice(head: bytes, ending: str) -> str:
     text = head[: _TEXT_BYTES * 16]
     if b"\0" in text or any(byte < 32 and byte not in _PRINTABLE for byte in text):
         return (
-            "it is binary data of no format that lod knows; --from FORMAT says which it is, such "
-            "as --from tokens for token numbers without a header"
+            "it is binary data of no format that lod knows; "
+            f"{by_reader(shell='--from FORMAT', python='format_name=')} says which it is, such as "
+            f"{option('from', 'tokens')} for token numbers without a header"
         )
     first = head.partition(b"\n")[0]
     guess = next((name for mark, name in ((b"\t", "tsv"), (b",", "csv")) if mark in first), "text")
-    return f"it looks like {guess}: --from {guess}"
+    return f"it looks like {guess}: {option('from', guess)}"

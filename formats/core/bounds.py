@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lodcli.formats.core.errors import TooLargeError
+from lodcli.kernels.options import option
 
 # A small file may legitimately expand to this size.
 DEFAULT_BYTES = 1 << 30
@@ -43,7 +44,7 @@ class Bounds:
         if self.max_bytes is not None and size_bytes > self.max_bytes:
             raise TooLargeError(
                 f"{what} {size_bytes} bytes, at most {self.max_bytes} are allowed; if you trust "
-                "the file, allow more with --max-bytes"
+                f"the file, allow more with {option('max-bytes')}"
             )
 
     def growth(self, stored: int) -> int:
@@ -65,5 +66,5 @@ class Bounds:
         if size_bytes > self.line_bytes:
             raise TooLargeError(
                 f"line {number}: is longer than {self.line_bytes} bytes; if you trust the file, "
-                "allow more with --max-bytes"
+                f"allow more with {option('max-bytes')}"
             )

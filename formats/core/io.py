@@ -57,6 +57,7 @@ from lodcli.formats.values.relabelled import (
     with_marks,
 )
 from lodcli.kernels.errors import LodError, OptionError, SelectionError, UnsupportedError
+from lodcli.kernels.options import option
 from lodcli.kernels.platform.files import PathLike
 from lodcli.kernels.runtime.devices import gpu_number, require_gpu
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -150,7 +151,9 @@ def open_file(
                     }
                 if dtypes:
                     rounded = bool(options.dtype_unsafe)
-                    opened = Cast(opened, dtypes, rounded=rounded, flag="--dtype-unsafe")
+                    opened = Cast(
+                        opened, dtypes, rounded=rounded, flag=option("dtype-unsafe", True)
+                    )
             opening.close()
             yield OpenFile(opened, kind, source)
         finally:
@@ -160,7 +163,8 @@ def open_file(
 def _say_how_to_import(error: NotThisFormatError, source: Input, limits: Limits) -> None:
     """Add to the error for an HDF5 file that is no container which datasets it has."""
     if source.remote:  # all of it would be fetched
-        error.args = (f"{error}; name its datasets with --data and --offsets", *error.args[1:])
+        names = f"name its datasets with {option('data')} and {option('offsets')}"
+        error.args = (f"{error}; {names}", *error.args[1:])
         return
     try:
         open_within(limits, registry.get("hdf5"), source, ReadOptions()).close()

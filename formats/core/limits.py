@@ -32,6 +32,7 @@ from lodcli.kernels.errors import OptionError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key, select
+from lodcli.kernels.options import option
 from lodcli.kernels.platform import processes
 from lodcli.kernels.runtime.memory_budget import memory_budget
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -79,7 +80,9 @@ def open_within(limits: Limits, kind: Format, source: Input, options: ReadOption
     bounds = limits.bounds(stored)
     source.allow(bounds)
     if limits.isolate and not processes.CAN_ISOLATE:
-        raise UnsupportedError("this system cannot limit processes, which --isolate needs")
+        raise UnsupportedError(
+            f"this system cannot limit processes, which {option('isolate')} needs"
+        )
     if limits.isolate or (kind.isolated and processes.CAN_FORK):
         from lodcli.formats.sandbox.source import IsolatedSource
 

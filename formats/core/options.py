@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 from lodcli.formats.core.names import repeated
 from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.errors import OptionError, SelectionError, UnsupportedError
+from lodcli.kernels.options import ARGUMENTS, by_reader, option, option_name
 from lodcli.kernels.suggestions import did_you_mean, or_near
 
 # Imported where a dtype is given: --help can do without.
@@ -88,7 +89,9 @@ class ReadOptions:
 
     def __post_init__(self) -> None:
         if self.dtype_unsafe and self.dtype is None:
-            raise OptionError("dtype_unsafe rounds to a dtype; give --dtype as well")
+            raise OptionError(
+                f"{option('dtype-unsafe', True)} rounds to a dtype; give {option('dtype')} as well"
+            )
         names = self.levels or ()
         if names:
             from lodcli.kernels.index.lod import is_level_name
@@ -101,7 +104,7 @@ class ReadOptions:
                     )
         for double in repeated(names):
             raise SelectionError(
-                f"--levels: two levels are called {double!r}; name each differently"
+                f"{option_name('levels')}: two levels are called {double!r}; name each differently"
             )
 
 
@@ -210,18 +213,17 @@ GENERAL = frozenset(
 )
 TEXT_LEVELS = ("text", "bytes", "numbers")
 NULLS = ("keep", "empty", "zero", "nan", "drop", "error", "fill=X")
-# Flags of the command line that differ from the field, and the formats of options that few take.
-_FLAGS = {"compression": "--compress", "shard_bytes": "--shard-size", "vocabulary": "--vocab"}
-_PYTHON_ONLY = ("mmap", "part")
 # Other arguments of the functions in Python, and options of the shell that are called differently.
 _ARGUMENTS = {
     ReadOptions: ("format_name", "limits"),
     WriteOptions: ("format_name", "overwrite", "strict"),
 }
 _IN_SHELL = {
-    **{"force": "overwrite", "isolate": "limits", "max_bytes": "limits", "to": "format_name"},
+    **{name.replace("-", "_"): argument for name, argument in ARGUMENTS.items()},
     "name": "columns",  # of read_all, which has no name
 }
+_FLAGS = {argument: name for name, argument in ARGUMENTS.items()}
+# The formats of options that few take.
 _ONLY = {
     "compression": "lod.h5, lod.dataset and parquet",
     "cu_seqlens": "npz and safetensors",
@@ -243,10 +245,10 @@ _ONLY = {
     "vocabulary": "text",
     "wide": "csv and tsv",
 }
-# Advice for fields with an alternative that every format takes.
+# Fields with an alternative that every format takes, and what that does.
 _INSTEAD = {
-    "field": "--columns chooses tensors of every format",
-    "names": "--rename gives other names in every format",
+    "field": ("columns", "chooses tensors of every format"),
+    "names": ("rename", "gives other names in every format"),
 }
 
 NO_OPTIONS = ReadOptions()
@@ -429,10 +431,20 @@ def refuse_unknown_options(
         if field.name in ("skip_unsupported", "attributes"):
             continue
         if getattr(given, field.name) is not None and field.name not in known:
-            flag = _FLAGS.get(field.name, f"--{field.name.replace('_', '-')}")
-            flag = "" if field.name in _PYTHON_ONLY else f" ({flag})"
-            only = f"it is for {_ONLY[field.name]}" if field.name in _ONLY else ""
-            advice = _INSTEAD.get(field.name, only)
-            raise UnsupportedError(
-                f"{name} has no option {field.name!r}{flag}" + (f"; {advice}" if advice else "")
-            )
+            advice = f"; it is for {_ONLY[field.name]}" if field.name in _ONLY else ""
+            if field.name in _INSTEAD:
+                other, what = _INSTEAD[field.name]
+                advice = f"; {option(other)} {what}"
+            flag = f"--{_FLAGS.get(field.name, field.name.replace('_', '-'))}"
+            shown = by_reader(shell=flag, python=repr(field.name))
+            raise UnsupportedError(f"{name} has no option {shown}{advice}")
+
+
+def choose_others(what: str = "others") -> str:
+    """Return advice about content that no tensor can hold, for a message.
+
+    >>> choose_others("other columns")
+    'choose other columns with field=, or the rest with skip_unsupported=True'
+    """
+    rest = option("skip-unsupported", True)
+    return f"choose {what} with {option('field')}, or the rest with {rest}"

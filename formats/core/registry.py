@@ -14,6 +14,7 @@ from lodcli.formats.core.table import FOLDERS, PAIRS, SUFFIXES, TABLE, UNFINISHE
 from lodcli.formats.storage.compression import without_suffix
 from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import OptionError, UnsupportedError
+from lodcli.kernels.options import option
 from lodcli.kernels.suggestions import or_near
 
 
@@ -120,7 +121,7 @@ def _refuse_other(by_name: str, head: bytes) -> None:
     tokens = ", such as tokens for token numbers without a header" if by_name == "npy" else ""
     raise NotThisFormatError(
         f"has the extension of {by_name} but does not begin like it; it is damaged, or has "
-        f"another format; choose it with --from{tokens}"
+        f"another format; choose it with {option('from')}{tokens}"
     )
 
 

@@ -31,6 +31,7 @@ from lodcli.formats.storage.outputs import Output, refuse_existing, refuse_url
 from lodcli.formats.structs.tree import broken_columns, flattened, record_columns
 from lodcli.formats.values.in_words import batches_in_words, in_words, writes_words
 from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
+from lodcli.kernels.options import option
 from lodcli.kernels.platform.files import PathLike
 from lodcli.kernels.tensor.marks import NO_MARKS
 
@@ -78,7 +79,9 @@ class Writing:
             self.lost = (*self.lost, Loss(self._kind.name, "marks of time steps", of_steps))
         if self._strict and self.lost:
             other = "" if of_steps else "write lod.h5, which keeps everything, or "
-            raise UnsupportedError(f"{'; '.join(map(str, self.lost))}; {other}do without --strict")
+            raise UnsupportedError(
+                f"{'; '.join(map(str, self.lost))}; {other}do without {option('strict', True)}"
+            )
 
     def refusals(self, schema: Schema) -> list[str]:
         """Return the messages of `check`; those for each tensor, if the first is about one."""
@@ -180,7 +183,7 @@ def codec_of_name(path: PathLike, kind: Format) -> str | None:
         raise UnsupportedError(
             f"{kind.name} is not compressed as a whole, so that parts can be read; name it "
             f"{os.path.basename(without_suffix(os.fspath(path)))}"
-            + (", and give --compress" if "compression" in kind.write_options else "")
+            + (f", and give {option('compress')}" if "compression" in kind.write_options else "")
         )
     if codec == "zstd":
         require_zstandard()
@@ -236,7 +239,8 @@ def output_format(path: PathLike, format_name: str | None) -> str:
         from lodcli.formats.catalogue import plugins
 
         raise SelectionError(
-            f"{os.fspath(path)}: unknown file extension{_near(path)}; choose a format with --to "
+            f"{os.fspath(path)}: unknown file extension{_near(path)}; choose a format with "
+            f"{option('to')} "
             f"(lod convert --formats lists all){plugins.advice()}"
         )
     return "lod.h5" if found == "hdf5" else found

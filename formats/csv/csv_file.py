@@ -14,10 +14,9 @@ from lodcli.formats.core.batching import aligned
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source, leaving_out
 from lodcli.formats.core.losses import MOST_SHOWN
 from lodcli.formats.core.names import listing, name_of, repeated, there_are
-from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.options import ReadOptions, WriteOptions, choose_others
 from lodcli.formats.core.schema import Batch, LevelSpec, Schema, TensorSpec
 from lodcli.formats.csv.number_columns import (
-    OTHERS,
     WITHOUT_COMMAS,
     WITHOUT_POINTS,
     NumberReader,
@@ -44,6 +43,7 @@ from lodcli.kernels.errors import InvalidDataError, OptionError, SelectionError,
 from lodcli.kernels.index.checks import Array, lengths_to_offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.slicing.row_ranges import rows_of_ranges
+from lodcli.kernels.options import by_reader, option, option_name
 from lodcli.kernels.order.texts import Texts, text_order
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import TEXT
@@ -104,7 +104,7 @@ class Csv(Format):
         if options.decimal_comma and found == ",":
             raise OptionError(
                 f"{self.name}: a comma is both the separator and the decimal comma; give another "
-                "--separator, such as semicolon"
+                f"{option('separator')}, such as semicolon"
             )
         return found
 
@@ -127,9 +127,10 @@ class Csv(Format):
         header = _header(schema)
         if len(set(header)) < len(header):
             double = next(iter(repeated(header)))
+            renames = by_reader(shell="--levels and --name rename them", python="rename one")
             raise UnsupportedError(
                 f"{self.name} holds columns of different names, two are called {double}: levels, "
-                "and tensors; --levels and --name rename them"
+                f"and tensors; {renames}"
             )
         alike: dict[tuple[str | None, ...], list[str]] = {}
         for spec in schema:
@@ -303,11 +304,13 @@ class _CsvSource(Source):
         if options.field is not None:
             chosen = [named.of(name) for name in options.field]
         if set(self._groups) & set(chosen) or not chosen:
-            raise SelectionError("no column is left for the numbers: --levels names them all")
+            raise SelectionError(
+                f"no column is left for the numbers: {option('levels')} names them all"
+            )
         if options.dtype is not None and options.dtype.kind not in "iufb":
             raise UnsupportedError(
-                "--dtype: expected whole numbers, floats or bool for columns, found "
-                f"{options.dtype}"
+                f"{option_name('dtype')}: expected whole numbers, floats or "
+                f"bool for columns, found {options.dtype}"
             )
         levels = tuple(LevelSpec(str(n), name) for n, name in enumerate(groups))
         texts = {named.of(name) for name in options.text_columns or ()}
@@ -323,7 +326,11 @@ class _CsvSource(Source):
             with leaving_out(self.left_out, names[column]):
                 if names[column] in twice:
                     is_record = numbers or is_number(names[column])
-                    remedy = f"if it is a record, {_NAMES_ABOVE}" if is_record else OTHERS
+                    remedy = (
+                        f"if it is a record, {_NAMES_ABOVE}"
+                        if is_record
+                        else choose_others("other columns")
+                    )
                     raise InvalidDataError(
                         f"line 1: two columns are named {shown(names[column])}; {remedy}"
                     )
@@ -353,7 +360,7 @@ class _CsvSource(Source):
         if commas:
             said = listing(map(shown, commas), MOST_SHOWN)
             marks = "points" if self._decimal_comma else "commas"
-            without = WITHOUT_COMMAS + ", or give --decimal-comma" * reads
+            without = WITHOUT_COMMAS + f", or give {option('decimal-comma', True)}" * reads
             without = WITHOUT_POINTS if self._decimal_comma else without
             notes.append(f"numbers with {marks} are read as text: {said}; {without}")
         numbered = header if numbers else self._numbered(specs)

@@ -11,15 +11,17 @@ from typing import Any
 
 import numpy as np
 
+from lodcli.formats.core.options import choose_others
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.csv.records import swapped, words_of
 from lodcli.formats.text import digits, parsing_native
 from lodcli.formats.text.lines import WITHOUT_MARK, shown
-from lodcli.formats.text.numerals import BEYOND, exceeds_float64, holding, narrowed
+from lodcli.formats.text.numerals import BEYOND, exceeds_float64, holding, narrowed, rounding
 from lodcli.formats.text.records_native import is_repaid
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.options import option
 from lodcli.kernels.order.texts import Texts
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import NO_NULLS, Mask, Nulls
@@ -31,8 +33,6 @@ _COMMAS = re.compile(
     r"\s*[+-]?((\d{1,3}(\.\d{3})+|\d*),\d+|\d{1,3}(,\d{3})+(\.\d+)?)(e[+-]?\d+)?\s*", re.IGNORECASE
 )
 WITHOUT_COMMAS, WITHOUT_POINTS = "write numbers as 1234.5", "write numbers as 1234,5"
-_AS_TEXT = "--text-columns reads the column as text"
-OTHERS = "choose other columns with --field, or the rest with --skip-unsupported"
 _WANTED = {"f": "a number", "b": "true or false"}
 _BOOLEANS = {
     "true": True,
@@ -144,27 +144,31 @@ class NumberReader:
         """Return a hint for a field that is not a number of the dtype."""
         if text.startswith("\ufeff"):
             return WITHOUT_MARK
+        as_text = f"{option('text-columns')} reads the column as text"
+        others = choose_others("other columns")
         if not text and self._single:
-            return f"--nulls keep reads it as a null, {_AS_TEXT}"
+            return f"{option('nulls', 'keep')} reads it as a null, {as_text}"
         if not text:
-            return "the first records have all values: --nulls keep reads it as a null"
+            return (
+                f"the first records have all values: {option('nulls', 'keep')} reads it as a null"
+            )
         if _word(text) in _MISSING:
-            return f"--nulls keep reads it as a null, or {OTHERS}"
+            return f"{option('nulls', 'keep')} reads it as a null, or {others}"
         if _COMMAS.fullmatch(text):
-            return f"{WITHOUT_POINTS if self._decimal_comma else WITHOUT_COMMAS}, or {OTHERS}"
+            return f"{WITHOUT_POINTS if self._decimal_comma else WITHOUT_COMMAS}, or {others}"
         if dtype == np.bool_:
-            return f"{_AS_TEXT}, or {OTHERS}"
+            return f"{as_text}, or {others}"
         if _is_whole(text):
             if dtype.kind == "f" and abs(float(text)) < 2**64:
                 held = holding(int(text))
-                return f"it is not exact there: {held}, --dtype {dtype} --dtype-unsafe rounds it"
+                return f"it is not exact there: {held}, {rounding(dtype)} rounds it"
             return holding(int(text)) if len(text) < MOST_DIGITS else holding(10**MOST_DIGITS)
         try:
             if "_" in text:
-                return f"{_AS_TEXT}, or {OTHERS}"
+                return f"{as_text}, or {others}"
             return f"it {BEYOND}" if exceeds_float64(text) else holding(float(text))
         except ValueError:
-            return f"{_AS_TEXT}, or {OTHERS}"
+            return f"{as_text}, or {others}"
 
 
 def _word(field: str) -> str:

@@ -10,10 +10,11 @@ from operator import xor
 import numpy as np
 
 from lodcli.formats.core.options import SEPARATORS
-from lodcli.formats.text.lines import TO_UTF_8, LineReader, count_lines, shown
+from lodcli.formats.text.lines import LineReader, count_lines, shown, to_utf_8
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, lengths_to_offsets
 from lodcli.kernels.ops.slicing.row_ranges import rows_of_ranges
+from lodcli.kernels.options import option
 from lodcli.kernels.order.texts import Texts
 
 # Maximum size of a field: an unclosed quote would otherwise make the rest of the file one field.
@@ -323,14 +324,14 @@ class Records:
             line = first + block.count(b"\n", 0, block.index(b"\0"))
             raise InvalidDataError(
                 f"line {line}: holds NUL: this is binary data, not text, or UTF-16: then give "
-                "--encoding utf-16"
+                f"{option('encoding', 'utf-16')}"
             )
         try:
             text = block.decode()
         except UnicodeDecodeError as error:
             line = first + block.count(b"\n", 0, error.start)
             raise InvalidDataError(
-                f"line {line}: is not UTF-8 (byte {block[error.start]:#04x}); {TO_UTF_8}"
+                f"line {line}: is not UTF-8 (byte {block[error.start]:#04x}); {to_utf_8()}"
             ) from None
         if '"' not in text:
             # "\r" alone is no line end; splitlines would split at other characters as well.
@@ -444,7 +445,8 @@ def refuse_other_separators(
     if other is not None and (below is None or other in below):
         raise InvalidDataError(
             f"line 1: has no {_NAMES.get(separator, separator)} but "
-            f"{_NAMES[other]}s: {shown(header)}; give --separator {_NAMES[other]}"
+            f"{_NAMES[other]}s: {shown(header)}; give "
+            f"{option('separator', _NAMES[other])}"
         )
 
 

@@ -11,9 +11,11 @@ import numpy as np
 from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.schema import DEFAULT_NAME, Batch, Item, Schema, TensorSpec
 from lodcli.formats.core.wrapped import Wrapped
+from lodcli.formats.text.numerals import rounding
 from lodcli.formats.values.casting import Cast
 from lodcli.formats.values.without_nulls import WithoutNulls, refusing_nulls
 from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.options import option
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 _NUMBERED = re.compile(r"(.+)_([0-9]{1,9})", re.DOTALL)
@@ -58,15 +60,14 @@ class WideSource(Wrapped):
         numbers = [spec for spec in inner.schema if not spec.marks]
         if not numbers:
             raise InvalidDataError(
-                "line 1: expected columns of numbers for --wide, found only text"
+                f"line 1: expected columns of numbers for {option('wide', True)}, found only text"
             )
         others = tuple(spec for spec in inner.schema if spec.marks)
         self._names = [spec.name for spec in numbers]
         self._name = _common(self._names, {spec.name for spec in others})
         dtype = np.result_type(*(spec.dtype for spec in numbers))
         dtypes = dict.fromkeys(self._names, dtype)
-        flag = f"--dtype {dtype} --dtype-unsafe"
-        cast = Cast(inner, dtypes, rounded=rounded, flag=flag)
+        cast = Cast(inner, dtypes, rounded=rounded, flag=rounding(dtype))
         filled = nulls not in (None, "keep")
         super().__init__(WithoutNulls(cast, str(nulls), records=True) if filled else cast)
         shape = (len(numbers),)
@@ -74,7 +75,9 @@ class WideSource(Wrapped):
         self.schema = (wide, *others)
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        for batch in refusing_nulls(self._inner.batches(limit_bytes), "a row of --wide"):
+        for batch in refusing_nulls(
+            self._inner.batches(limit_bytes), f"a row of {option('wide', True)}"
+        ):
             found = {name: item for name, item in batch.items() if name not in self._names}
             parts = [item for name in self._names if isinstance(item := batch[name], LoDTensor)]
             rows = np.stack([part.data for part in parts], axis=1)

@@ -28,6 +28,7 @@ from lodcli.formats.storage.outputs import (
 )
 from lodcli.formats.storage.partials import PARTIAL_NAME, is_partial_of
 from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.options import option
 from lodcli.kernels.platform import files
 
 # The file that describes the job of the shards in a folder, until the manifest is written.
@@ -174,7 +175,7 @@ def _locked(folder: Path, label: str, job: Job, *, overwrite: bool) -> int:
                 return fd
             finished = (folder / manifests.NAME).exists()
             if finished or not overwrite:
-                force = "" if finished else ", or --force discards them"
+                force = "" if finished else f", or {option('force', True)} discards them"
                 raise TargetExistsError(
                     f"{label}: holds shards of another job (other: {', '.join(differing)}); name "
                     f"another folder{force}"

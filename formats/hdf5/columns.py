@@ -11,6 +11,7 @@ import numpy as np
 from h5py import h5d, h5t
 
 from lodcli.kernels.errors import SelectionError, UnsupportedError
+from lodcli.kernels.options import option
 
 NUMBERS = (h5t.INTEGER, h5t.FLOAT, h5t.ENUM)
 # By size in bytes. HDF5 converts bit fields only to these types, and not to integers.
@@ -151,7 +152,8 @@ def _text(kind: Any, path: str) -> _Kind:
 
 def _variable(path: str) -> UnsupportedError:
     return UnsupportedError(
-        f"{path}: holds data of variable length, not numbers; read it with --from hdf5-vlen"
+        f"{path}: holds data of variable length, not numbers; read it with "
+        f"{option('from', 'hdf5-vlen')}"
     )
 
 
@@ -195,6 +197,6 @@ def _names(kind: Any) -> list[str]:
 
 
 def _choices(kind: Any, path: str) -> str:
-    names = [ascii(name)[1:-1][:MOST_NAME_CHARS] for name in _names(kind)]
+    names = [name[:MOST_NAME_CHARS] for name in _names(kind)]
     more = [f"and {len(names) - MOST_FIELDS} more"] if len(names) > MOST_FIELDS else []
-    return ", ".join([*(f"--data {path}/{name}" for name in names[:MOST_FIELDS]), *more])
+    return ", ".join([*(option("data", f"{path}/{name}") for name in names[:MOST_FIELDS]), *more])

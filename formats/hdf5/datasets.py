@@ -12,10 +12,11 @@ from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.schema import LevelKeys, TensorSpec
 from lodcli.formats.storage.inputs import Input
-from lodcli.formats.values.file_attributes import NO_LENGTHS
+from lodcli.formats.values.file_attributes import no_lengths
 from lodcli.kernels.errors import InvalidLoDError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets, as_int64, check_rows, lengths_to_offsets
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.options import option
 
 if TYPE_CHECKING:
     from lodcli.formats.hdf5.columns import Column
@@ -38,8 +39,8 @@ def asking_for_data(source: Input) -> SelectionError:
     fd = source.make_seekable().fileno()
     there = listed(StrictFile(fd, os.fstat(fd).st_size))
     return SelectionError(
-        "name the dataset of the rows with --data, and those of the index with --offsets or "
-        f"--lengths; there are: {there or 'none'}"
+        f"name the dataset of the rows with {option('data')}, and those of the index with "
+        f"{option('offsets')} or {option('lengths')}; there are: {there or 'none'}"
     )
 
 
@@ -102,7 +103,7 @@ class Datasets:
         """
         column = self._column(path)
         if self.strict.is_instance_index(column):
-            raise UnsupportedError(f"{path}: {NO_LENGTHS}")
+            raise no_lengths(path)
         long = sum(size != 1 for size in column.shape)
         if len(column.shape) != 1 and not (matrix and long <= 1):
             raise InvalidLoDError(

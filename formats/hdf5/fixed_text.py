@@ -19,6 +19,7 @@ from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, check_rows
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key
+from lodcli.kernels.options import option
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import TEXT
 
@@ -59,7 +60,7 @@ class FixedText(Source):
         try:
             yield from marked(self.schema, texts)
         except InvalidDataError as error:
-            raise InvalidDataError(f"{error}; give its --encoding") from None
+            raise InvalidDataError(f"{error}; give its {option('encoding')}") from None
 
     def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
         lod = self._padded.lods[find(self.schema, name).name]
@@ -94,7 +95,7 @@ class FixedText(Source):
             ]
         except UnicodeError:
             raise InvalidDataError(
-                f"{self._path}: a text is not {encoding}; give its --encoding"
+                f"{self._path}: a text is not {encoding}; give its {option('encoding')}"
             ) from None
         found = np.frombuffer(b"".join(texts), np.uint8)
         return found, np.array([len(text) for text in texts], np.int64)

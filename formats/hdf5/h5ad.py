@@ -20,6 +20,7 @@ from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array, as_int64, check_offsets, check_rows
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key, select
+from lodcli.kernels.options import option, together
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import TEXT
 
@@ -145,14 +146,14 @@ class _H5adSource(Source):
         stored = hdf5.node(self._file, path)
         if not hasattr(stored, "keys") and (stored is not None or not chosen):
             sparse = ", ".join(self._sparse())
-            others = f"choose a sparse one with --data: {sparse}; or " if sparse else ""
+            others = f"choose a sparse one with {option('data')}: {sparse}; or " if sparse else ""
             if stored is None:
                 raise UnsupportedError(
                     f"{path}: is missing, and h5ad reads only the sparse matrix; {others}"
-                    "read what else there is with --from hdf5 --data /obs/NAME"
+                    f"read what else there is with {_as_hdf5('/obs/NAME')}"
                 )
             raise UnsupportedError(
-                f"{path}: is a dense matrix; {others}read it with --from hdf5 --data {path}"
+                f"{path}: is a dense matrix; {others}read it with {_as_hdf5(path)}"
             )
         group = hdf5.group(self._file, path, chosen=chosen)
         kind = self._kind(path)
@@ -280,3 +281,8 @@ def _frames(path: str) -> tuple[str, ...]:
         "/obsp": ("/obs", "/obs"),
         "/varp": ("/var", "/var"),
     }.get(folder, ())
+
+
+def _as_hdf5(path: str) -> str:
+    """Return the options that read any dataset, for a message."""
+    return together(option("from", "hdf5"), option("data", path))

@@ -10,6 +10,7 @@ from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.options import option, option_name
 
 INDEX = "_index"
 MOST_LEVELS = 16
@@ -34,13 +35,15 @@ class Nwb(Format):
 
     def open(self, source: Input, options: ReadOptions) -> Source:
         if options.data is None:
-            raise SelectionError("nwb: name a column with --data, such as /units/spike_times")
+            raise SelectionError(
+                f"nwb: name a column with {option('data')}, such as /units/spike_times"
+            )
         datasets = Datasets(source, chosen=True)
         tensors = {}
         for path in (part.strip() for part in options.data.split(",")):
             name = name_of(path.rpartition("/")[2])
             if name in tensors:
-                raise SelectionError(f"--data: two columns are named {name}")
+                raise SelectionError(f"{option_name('data')}: two columns are named {name}")
             tensors[name] = (path, _lod(datasets, path, options.levels))
         return DatasetsSource(datasets, tensors)
 

@@ -29,6 +29,7 @@ from lodcli.kernels.index.checks import (
     lengths_to_offsets,
 )
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.options import option
 
 if TYPE_CHECKING:
     from lodcli.formats.hdf5.columns import Column
@@ -65,7 +66,9 @@ class PlainHdf5(Format):
             names, encoding = options.levels, options.encoding
             return _told(FixedText(datasets, column, LoD(levels), names, encoding), datasets)
         if options.encoding is not None:
-            raise UnsupportedError(f"{options.data}: holds numbers; --encoding is for text")
+            raise UnsupportedError(
+                f"{options.data}: holds numbers; {option('encoding')} is for text"
+            )
         lod = LoD(levels, options.levels)
         return _told(DatasetsSource(datasets, {DEFAULT_NAME: (options.data, lod)}), datasets)
 

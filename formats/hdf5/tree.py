@@ -10,6 +10,7 @@ from h5py import h5d, h5g, h5l, h5o, h5t
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.hdf5.strict import StrictFile
 from lodcli.kernels.errors import LodError, UnsupportedError
+from lodcli.kernels.options import option
 
 MOST_NAMES = 100_000
 MOST_DEPTH = 64
@@ -52,7 +53,7 @@ def _described(file: StrictFile, path: str, dataset: h5d.DatasetID) -> str:
                 return f"{path} (a compound)"
             text = isinstance(kind, h5t.TypeStringID) and kind.is_variable_str()
             variable = text or kind.get_class() == h5t.VLEN
-            return f"{path} ({'--from hdf5-vlen' if variable else 'not supported'})"
+            return f"{path} ({option('from', 'hdf5-vlen') if variable else 'not supported'})"
 
 
 def _walk(file: StrictFile) -> Iterator[tuple[str, h5d.DatasetID | None]]:

@@ -18,6 +18,7 @@ from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key, select
+from lodcli.kernels.options import option
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT
 
@@ -63,7 +64,9 @@ class _VlenSource(Source):
         if dtype is None:
             kind = self._dataset.dtype
             kind = kind if self._field is None else kind[self._field]
-            raise UnsupportedError(f"{path}: is {kind}, not variable-length data; --from hdf5")
+            raise UnsupportedError(
+                f"{path}: is {kind}, not variable-length data; {option('from', 'hdf5')} reads it"
+            )
         dtype, row_shape = dtype.subdtype or (dtype, ())
         self._swapped = not dtype.isnative and hdf5.keeps_big_endian()
         if dtype.kind not in "biufc" or dtype.itemsize > 16:

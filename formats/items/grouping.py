@@ -24,6 +24,7 @@ from lodcli.formats.structs.tree import broken_columns, flattened
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import is_level_name
+from lodcli.kernels.options import option
 from lodcli.kernels.tensor.exchange.time_texts import number_of
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Categories, Decimals, Times
@@ -100,7 +101,7 @@ class Gap:
                 where = f"row <{first + int(np.argmin(mask))}>"
                 raise InvalidDataError(
                     f"{self.name}: {where} is null, so it has no distance to others; "
-                    "--nulls drop leaves such items out"
+                    f"{option('nulls', 'drop')} leaves such items out"
                 )
             first += len(tensor)
             yield batch

@@ -11,10 +11,11 @@ import numpy as np
 
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.json.objects.reading import Inside, kind_of
-from lodcli.formats.text.numerals import MOST_EXACT_FLOAT64, holding, narrowed
+from lodcli.formats.text.numerals import MOST_EXACT_FLOAT64, holding, narrowed, rounding
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.options import option
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Mask, Nulls
 
@@ -137,7 +138,8 @@ class Column:
         if value is None and level > len(self.spec.levels):
             return (
                 f"{where}found null, and a row of shape {self.spec.row_shape} has no nulls; name "
-                f"all {self.depth} levels in --levels, and replace it with --nulls"
+                f"all {self.depth} levels in {option('levels')}, and replace it with "
+                f"{option('nulls')}"
             )
         if level == self.depth or (self.text and level == self.depth - 1):
             wrong = (
@@ -165,10 +167,12 @@ class Column:
             return _ONE_KIND
         if type(value) is float and kind in "iu":
             if not self.chosen:
-                return "; read the file with --dtype float64"
+                return f"; read the file with {option('dtype', 'float64')}"
             limits = np.iinfo(self.spec.dtype)
             within = limits.min <= value <= limits.max
-            return f"; {_ROUNDS if within else holding(value)}"
+            return (
+                f"; {option('dtype-unsafe', True)} rounds it" if within else f"; {holding(value)}"
+            )
         if type(value) in NUMBERS and kind not in "b":
             assert isinstance(value, int | float)
             return "" if value in (math.inf, -math.inf) else f"; {self._holding(value)}"
@@ -180,7 +184,7 @@ class Column:
         if dtype.kind in "iu" or _rows([value], dtype, rounded=True) is None:
             return held
         # Other values may be fractions, which no integers hold.
-        return f"{held.partition(';')[0]}, --dtype {dtype} {_ROUNDS}"
+        return f"{held.partition(';')[0]}, {rounding(dtype)} rounds it"
 
     def _wrong_extent(self, value: Any, where: str, level: int) -> str | None:
         """Return the message for a list with a wrong length in the row shape."""
@@ -193,7 +197,7 @@ class Column:
             return None
         return (
             f"{where}expected {expected} values in a row, found {length}; "
-            "with one more name in --levels their number may differ"
+            f"with one more name in {option('levels')} their number may differ"
         )
 
 
@@ -240,14 +244,13 @@ def _bad_number(value: object, dtype: np.dtype[Any], *, rounded: bool) -> str | 
     return f"{kind_of(value)} cannot be represented exactly in {dtype}"
 
 
-_ROUNDS = "--dtype-unsafe rounds it"
 _ONE_KIND = "; all values must be of one kind"
 
 
 def _other_kind(value: object) -> str:
     """Return a hint for a value of another type than the values before it."""
     if value is None:
-        return "; the first lines have none: --nulls keep reads it as it is"
+        return f"; the first lines have none: {option('nulls', 'keep')} reads it as it is"
     if type(value) in (list, int, float):
         return "; all lines must be nested equally deep"
     if type(value) in (str, bool):

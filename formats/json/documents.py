@@ -22,6 +22,7 @@ from lodcli.formats.text.derived import Derived
 from lodcli.formats.text.lines import BYTE_ORDER_MARK
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.options import option
 
 _BLANKS = b" \t\r\n" + RECORD_SEPARATOR
 _BETWEEN = np.frombuffer(_BLANKS, np.uint8)
@@ -102,7 +103,7 @@ class _Values(Derived):
             self._separated |= RECORD_SEPARATOR in block.removesuffix(found)
             block, self._first = found, found[:1]
             if self._separated and self._first not in (b"", b"{"):
-                raise InvalidDataError(f"{WITHOUT_SEPARATORS}, and give --from jsonl")
+                raise InvalidDataError(f"{WITHOUT_SEPARATORS}, and give {option('from', 'jsonl')}")
         if not block or self._first not in (b"[", b"{"):
             return block
         text = np.frombuffer(block, np.uint8).copy()
@@ -137,7 +138,8 @@ class _Values(Derived):
         if behind.strip(b" \t\n"):
             place = self._place - len(behind.lstrip(b" \t"))
             raise InvalidDataError(
-                f"byte {place}: the array ends here; for one value per line use --from jsonl"
+                f"byte {place}: the array ends here; for one value per line use "
+                f"{option('from', 'jsonl')}"
             )
         return found
 

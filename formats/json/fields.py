@@ -11,13 +11,14 @@ import numpy as np
 
 from lodcli.formats.core.format import LeftOut, leaving_out
 from lodcli.formats.core.names import name_of, repeated, there_are, undotted
-from lodcli.formats.core.options import ReadOptions
+from lodcli.formats.core.options import ReadOptions, choose_others
 from lodcli.formats.core.schema import DEFAULT_NAME, MOST_LEVELS, LevelSpec, TensorSpec
 from lodcli.formats.json.columns import NUMBERS, Column
 from lodcli.formats.json.objects.reading import Leaf, NullObjects, kind_of, leaves
 from lodcli.formats.text.lines import shown
 from lodcli.formats.text.numerals import FLOATS
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError, counted
+from lodcli.kernels.options import option
 from lodcli.kernels.tensor.marks import NO_MARKS, TEXT, Field
 
 _OF_PANDAS = (
@@ -227,11 +228,12 @@ def check_fields(
             first_lines = (
                 "the first lines; choose"
                 if lacking
-                else "line 1; --nulls keep reads fields that lines lack as nulls; or choose"
+                else f"line 1; {option('nulls', 'keep')} reads fields that lines lack as nulls; or "
+                "choose"
             )
             raise InvalidDataError(
                 f"line {number}: field {shown(unknown)} is not in {first_lines} the fields to read "
-                "with --field"
+                f"with {option('field')}"
             )
 
 
@@ -258,8 +260,8 @@ def field_values(values: list[Any], field: str, first: int, *, lacking: bool) ->
 
 def _missing(line: int, field: str) -> InvalidDataError:
     return InvalidDataError(
-        f"line {line}: field {shown(field)} is missing; --nulls keep reads it as a null; or choose "
-        "others with --field, or the rest with --skip-unsupported"
+        f"line {line}: field {shown(field)} is missing; {option('nulls', 'keep')} reads it as a "
+        f"null; or {choose_others()}"
     )
 
 
@@ -268,8 +270,8 @@ def _column(leaf: Leaf, field: str | None, options: ReadOptions) -> Column:
     seen = _survey(leaf.values)
     if field is None and dict in seen.leaves:
         raise UnsupportedError(
-            'a list of objects needs a name: write {"NAME": [{..}, ..]} for each; --from json '
-            "reads one array of objects"
+            'a list of objects needs a name: write {"NAME": [{..}, ..]} for each; '
+            f"{option('from', 'json')} reads one array of objects"
         )
     nullable = seen.nulls or options.nulls is not None
     names = options.levels
@@ -287,7 +289,9 @@ def _column(leaf: Leaf, field: str | None, options: ReadOptions) -> Column:
             f"the lines have {counted(depth, 'level')}, found {counted(len(names), 'name')}"
         )
     if leaf.fields and levels < leaf.fields[-1].level:
-        raise UnsupportedError(f"{name}: --levels must name all levels above the fields of records")
+        raise UnsupportedError(
+            f"{name}: {option('levels')} must name all levels above the fields of records"
+        )
     level_names = (None,) * levels if names is None else names[:levels]
     spec = TensorSpec(
         name,

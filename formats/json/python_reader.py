@@ -10,12 +10,13 @@ from typing import Any, NoReturn
 
 from lodcli.formats.text.lines import (
     BYTE_ORDER_MARK,
-    TO_UTF_8,
     WITHOUT_MARK,
     WITHOUT_RETURNS,
     shown,
+    to_utf_8,
 )
 from lodcli.kernels.errors import InvalidDataError, LodError
+from lodcli.kernels.options import option
 
 
 class _RefusedError(ValueError):
@@ -38,8 +39,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_unique)
-# Advice for a value that continues in the next line.
-ONE_LINE = "jsonl has one value per line; --from json reads values over several lines"
 _BLANKS = b" \t\r\n"
 # Begins each value in a sequence of RFC 7464, as `jq --seq` and GDAL write it.
 RECORD_SEPARATOR = b"\x1e"
@@ -101,9 +100,10 @@ def _remedy(error: Exception, line: bytes) -> str:
         return f"; {WITHOUT_SEPARATORS}"
     if not isinstance(error, json.JSONDecodeError) or error.msg != "Extra data":
         return ""
+    as_json = option("from", "json")
     if line.rstrip().endswith(b","):
-        return "; for elements of an array, put them in [ and ], and read them with --from json"
-    return "; jsonl has one value per line; --from json reads values one after another"
+        return f"; for elements of an array, put them in [ and ], and read them with {as_json}"
+    return f"; jsonl has one value per line; {as_json} reads values one after another"
 
 
 def _told(error: ValueError | RecursionError, line: bytes) -> str:
@@ -112,7 +112,7 @@ def _told(error: ValueError | RecursionError, line: bytes) -> str:
     if isinstance(error, RecursionError):
         return "is nested too deeply"
     if isinstance(error, UnicodeDecodeError):
-        return f"byte {error.start} is not UTF-8; {TO_UTF_8}"
+        return f"byte {error.start} is not UTF-8; {to_utf_8()}"
     if not line.strip(_BLANKS):
         return "is blank; expected one JSON value; take it out"
     if isinstance(error, json.JSONDecodeError):
@@ -125,7 +125,10 @@ def _told(error: ValueError | RecursionError, line: bytes) -> str:
         end = len(line.decode().rstrip())
         if error.pos >= end:
             if not remedy and line.endswith(b"\n"):
-                remedy = f"; {ONE_LINE}"
+                as_json = option("from", "json")
+                remedy = (
+                    f"; jsonl has one value per line; {as_json} reads values over several lines"
+                )
             return f"column {end + 1}: ends before its value does ({error.msg}){remedy}"
         return f"column {error.pos + 1}: is not JSON ({error.msg}){remedy}"
     return "holds a number of too many digits"

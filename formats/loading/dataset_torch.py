@@ -39,7 +39,7 @@ from lodcli.kernels.platform.files import PathLike
 from lodcli.kernels.suggestions import or_near
 from lodcli.kernels.tensor.exchange.torch import jagged, rows_from_torch, rows_to_torch
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.nulls import REMEDY
+from lodcli.kernels.tensor.nulls import without_nulls
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,7 +264,7 @@ def _in_order(file: OpenFile) -> UnsupportedError:
 
 def _value(item: Any) -> Any:
     if item is None:
-        raise NullError(f"an item is null; a tensor of torch has no nulls: {REMEDY}")
+        raise NullError(f"an item is null; a tensor of torch has no nulls: {without_nulls()}")
     if isinstance(item, LoDTensor):
         return item if item.lod.n_levels else rows_to_torch(item.data)
     return rows_to_torch(np.asarray(item))

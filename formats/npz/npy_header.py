@@ -20,6 +20,7 @@ from lodcli.formats.storage.zip_archive import brief
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.options import option
 from lodcli.kernels.runtime.arrays import in_native_order
 
 MAGIC = b"\x93NUMPY"
@@ -141,7 +142,8 @@ def _checked_dtype(descr: object) -> np.dtype[Any]:
     if _has_objects(descr):
         raise UnsupportedError(
             "holds Python objects, which are never unpickled; save an array of numbers; of arrays "
-            "of different lengths, numpy.concatenate(x) and their lengths, for --data and --lengths"
+            "of different lengths, numpy.concatenate(x) and their lengths, for "
+            f"{option('data')} and {option('lengths')}"
         )
     if not isinstance(descr, str) or not (
         descr in _DTYPES | NPY_DTYPES or (descr[:1] in _ORDERS and descr[1:] in _DTYPES)

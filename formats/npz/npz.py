@@ -28,6 +28,7 @@ from lodcli.formats.arrays.flat_arrays import (
 )
 from lodcli.formats.arrays.masks import MaskWriter
 from lodcli.formats.arrays.spool import Spool, SpooledArray
+from lodcli.formats.catalogue.unread import of_csr
 from lodcli.formats.core.batching import cuts, gathered, groups
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import BATCH_BYTES, Format, LeftOut, Source
@@ -47,6 +48,7 @@ from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key
+from lodcli.kernels.options import option
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import ALL_MARKS
 from lodcli.kernels.tensor.nulls import Nulls, item_ranges
@@ -91,7 +93,7 @@ class Npz(Format):
         names = array_names(schema, options)
         if options.cu_seqlens:
             # If the name of the index is chosen, nothing says which tensor a mask belongs to.
-            batches = refusing_nulls(batches, "npz with --cu-seqlens")
+            batches = refusing_nulls(batches, f"npz with {option('cu-seqlens')}")
         with Spool(output) as spool:
             masks = None if options.cu_seqlens else spooled_masks(spool, schema, mask_array_name)
             _, arrays = spool_arrays(spool, schema, batches, names, index_dtype(options), masks)
@@ -192,8 +194,8 @@ class _NpzSource(ArraySource[Member]):
         if options.data is None and self._holds_matrix(infos):
             del infos["format"]
             self.left_out["format"] = UnsupportedError(
-                "format: is that of a sparse matrix of scipy; --data data,indices --offsets indptr "
-                "reads the rows of a CSR matrix, the columns of a CSC matrix"
+                f"format: is that of a sparse matrix of scipy; {of_csr()} reads the rows of a CSR "
+                "matrix, the columns of a CSC matrix"
                 if {"indices", "indptr"} <= infos.keys()
                 else "format: is that of a sparse matrix of scipy in another form than CSR; save "
                 "matrix.tocsr()"

@@ -42,6 +42,7 @@ from lodcli.kernels.errors import InvalidLoDError, LodError, SelectionError, Uns
 from lodcli.kernels.index.checks import Array, check_rows
 from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.options import option_name
 
 TYPES = {
     **{0: "bool", 1: "int16", 2: "int32", 3: "int64", 4: "float16", 5: "float32"},
@@ -176,7 +177,8 @@ def _names(count: int, names: tuple[str, ...] | None) -> tuple[str, ...]:
         return (DEFAULT_NAME,) if count == 1 else tuple(str(n) for n in range(count))
     if len(names) != count or len(set(names)) != count:
         raise SelectionError(
-            f"--names: expected {count} different names, one a tensor, found {len(set(names))}"
+            f"{option_name('names')}: expected {count} different names, one a tensor, "
+            f"found {len(set(names))}"
         )
     for name in names:
         check_name(name)

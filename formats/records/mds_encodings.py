@@ -9,6 +9,7 @@ from math import prod
 import numpy as np
 
 from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.options import choose_others
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array
@@ -66,8 +67,7 @@ class Encoding:
         if found is None or (found["dtype"] or "int8") not in DTYPES:
             why = "which is never unpickled" if name == "pkl" else "which no tensor has"
             raise UnsupportedError(
-                f"column {column}: is encoded as {name[:60]!r}, {why}; choose others with --field, "
-                "or the rest with --skip-unsupported"
+                f"column {column}: is encoded as {name[:60]!r}, {why}; {choose_others()}"
             )
         shape = tuple(map(int, found["shape"].split(","))) if found["shape"] else None
         return cls(np.dtype(found["dtype"]) if found["dtype"] else None, shape)

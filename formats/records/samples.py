@@ -19,6 +19,7 @@ from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.options import option
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import NO_MARKS, TEXT
 
@@ -49,16 +50,21 @@ def spec_of(
 MOST_VALUES = 1 << 13
 
 
+def choose_fields() -> str:
+    """Return advice about a field that some samples lack, or that holds something else."""
+    return f"choose other fields with {option('field')}"
+
+
 class Collector:
     """Makes batches of samples that are added one by one.
 
     Args:
         schema: of the samples.
-        lacking: what to do if a sample lacks a field, for messages.
+        lacking: what to do if a sample lacks a field, for messages; None: to choose others.
     """
 
-    def __init__(self, schema: Schema, lacking: str = "choose other fields with --field") -> None:
-        self._schema, self._lacking = schema, lacking
+    def __init__(self, schema: Schema, lacking: str | None = None) -> None:
+        self._schema, self._lacking = schema, lacking or choose_fields()
         self._values: dict[str, list[Array]] = {spec.name: [] for spec in schema}
         self._joined: dict[str, list[tuple[Array, Offsets]]] = {spec.name: [] for spec in schema}
         # Several even of many fields: a part takes memory too.
@@ -83,7 +89,7 @@ class Collector:
                 raise InvalidDataError(
                     f"{spec.name}: expected {spec.dtype} of shape {_shown(shape)} as in the "
                     f"first sample, found {value.dtype} of shape {_shown(value.shape)}; make "
-                    "them alike, or choose other fields with --field"
+                    f"them alike, or {choose_fields()}"
                 )
             self._values[spec.name].append(value)
             self.size_bytes += value.nbytes + 8

@@ -15,10 +15,18 @@ from lodcli.formats.arrays.budget import ITEM_COPIES, require_fits
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source, leaving_out
 from lodcli.formats.core.names import name_of, there_are
-from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.options import ReadOptions, WriteOptions, choose_others
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec
 from lodcli.formats.npz.npy_header import NPY_DTYPES, decoded, written_header
-from lodcli.formats.records.samples import LEVEL, Collector, Sample, Values, blocks, spec_of
+from lodcli.formats.records.samples import (
+    LEVEL,
+    Collector,
+    Sample,
+    Values,
+    blocks,
+    choose_fields,
+    spec_of,
+)
 from lodcli.formats.records.tar_headers import Headers
 from lodcli.formats.records.tar_stream import BLOCK, COPY_BYTES, Content, members
 from lodcli.formats.storage.compression import Unpacked
@@ -27,14 +35,11 @@ from lodcli.formats.storage.outputs import Output
 from lodcli.formats.text.numerals import MOST_EXACT_FLOAT64
 from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.options import option
 
 WHOLE_NUMBERS = ("cls", "cls2", "index", "inx", "id", "count")
 TEXTS = ("txt", "text", "transcript")
 JSON = ("json", "jsn")
-_LACKING = (
-    "choose other fields with --field, or, if the files of a sample are not next to each other, "
-    "sort them, as tar --sort=name does"
-)
 
 
 class WebDataset(Format):
@@ -182,7 +187,7 @@ class _TarSource(Source):
         if self._again:
             self._file.seek(0)
             samples = self._samples()
-        collector = Collector(self.schema, _LACKING)
+        collector = Collector(self.schema, _lacking())
         for number, sample in enumerate(samples):
             try:
                 collector.add(sample)
@@ -190,7 +195,7 @@ class _TarSource(Source):
                     unknown = min(sample.keys() - {spec.name for spec in self.schema})
                     raise InvalidDataError(
                         f"has the field {unknown}, which the first sample does not have; "
-                        "choose fields with --field"
+                        f"choose fields with {option('field')}"
                     )
             except LodError:
                 with naming(f"sample {number}"):
@@ -282,8 +287,16 @@ def _decoded(ending: str, read: Callable[[], bytes]) -> Array:
     if ending in JSON:
         return _from_json(read())
     raise UnsupportedError(
-        f".{ending[:20]} files hold no numbers, or are unsafe to decode; choose other fields with "
-        "--field, or the rest with --skip-unsupported"
+        f".{ending[:20]} files hold no numbers, or are unsafe to decode; "
+        f"{choose_others('other fields')}"
+    )
+
+
+def _lacking() -> str:
+    """Return what to do if a sample lacks a field, for messages."""
+    return (
+        f"{choose_fields()}, or, if the files of a sample are not next to each other, sort them, "
+        "as tar --sort=name does"
     )
 
 
@@ -291,12 +304,11 @@ def _from_json(text: bytes) -> Array:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        raise DamagedFileError("is not JSON; choose other fields with --field") from None
+        raise DamagedFileError(f"is not JSON; {choose_fields()}") from None
     numbers = value if isinstance(value, list) else [value]
     if not all(type(one) in (int, float) for one in numbers):
         raise UnsupportedError(
-            "is neither a number nor a list of numbers; choose other fields with --field, or the "
-            "rest with --skip-unsupported"
+            f"is neither a number nor a list of numbers; {choose_others('other fields')}"
         )
     whole = bool(numbers) and all(type(one) is int for one in numbers)
     dtype = np.dtype(np.int64 if whole else np.float64)
@@ -306,6 +318,6 @@ def _from_json(text: bytes) -> Array:
         if type(one) is int and abs(one) > largest:
             raise InvalidDataError(
                 f"{one if abs(one) < 2**200 else 'a whole number'} cannot be represented exactly "
-                f"in {dtype}; store it as .npy, or choose other fields with --field"
+                f"in {dtype}; store it as .npy, or {choose_fields()}"
             )
     return np.array(value, dtype)

@@ -47,6 +47,7 @@ from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.values.file_attributes import fitting, parsed, texts_and_others
 from lodcli.formats.values.without_nulls import refusing_nulls
+from lodcli.kernels.options import option
 from lodcli.kernels.tensor.marks import ALL_MARKS
 
 
@@ -128,5 +129,5 @@ class Safetensors(Format):
         masks = not options.cu_seqlens
         if not masks:
             # If the name of the index is chosen, nothing says which tensor a mask belongs to.
-            batches = refusing_nulls(batches, "safetensors with --cu-seqlens")
+            batches = refusing_nulls(batches, f"safetensors with {option('cu-seqlens')}")
         write_placed(output, schema, batches, Layout(names, plan, np.dtype(kind), masks))

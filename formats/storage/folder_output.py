@@ -17,6 +17,7 @@ from lodcli.formats.storage.interrupts import shielded
 from lodcli.formats.storage.journal import opened, remove_unused
 from lodcli.formats.storage.outputs import Output, TargetExistsError
 from lodcli.formats.storage.partials import SUFFIX, partial_prefix
+from lodcli.kernels.options import option
 from lodcli.kernels.platform import files
 from lodcli.kernels.platform.files import PathLike
 
@@ -195,7 +196,9 @@ def refuse_existing_folder(target: PathLike, *, overwrite: bool, may_hold: str) 
     if not stat.S_ISDIR(mode):
         raise TargetExistsError(f"{label}: is not a folder and is left unchanged")
     if not overwrite:
-        raise TargetExistsError(f"{label}: exists already; use overwrite=True to replace it")
+        raise TargetExistsError(
+            f"{label}: exists already; use {option('force', True)} to replace it"
+        )
     refuse_strangers(Path(label), may_hold, label)
 
 
@@ -204,7 +207,7 @@ def refuse_strangers(folder: Path, may_hold: str, label: str) -> None:
     for name in _strangers(folder, may_hold):
         raise TargetExistsError(
             f"{label}: holds {name!r}, which is not part of the new output; "
-            "overwrite=True does not replace such a folder"
+            f"{option('force', True)} does not replace such a folder"
         )
 
 

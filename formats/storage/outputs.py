@@ -25,6 +25,7 @@ from lodcli.formats.storage.journal import Journal, opened, remove_stale, stem
 from lodcli.formats.storage.partials import SUFFIX, partial_prefix, remove
 from lodcli.formats.storage.set_commit import commit
 from lodcli.kernels.errors import LodError, UnsupportedError
+from lodcli.kernels.options import option
 from lodcli.kernels.platform import files
 from lodcli.kernels.platform.files import PathLike
 
@@ -323,7 +324,8 @@ class Output:
             appeared = (error.filename, error.filename2)
             label = next((one.label for one in self._parts if one.path in appeared), self.label)
             raise TargetExistsError(
-                f"{label}: was created while it was being written; use overwrite=True to replace it"
+                f"{label}: was created while it was being written; use {option('force', True)} to "
+                "replace it"
             ) from None
 
     def _commit_set(self) -> None:
@@ -428,4 +430,6 @@ def refuse_existing(target: PathLike, *, overwrite: bool) -> None:
             + (f"; to write the result there, redirect it: -o - > {label}" if redirected else "")
         )
     if not overwrite:
-        raise TargetExistsError(f"{label}: exists already; use overwrite=True to replace it")
+        raise TargetExistsError(
+            f"{label}: exists already; use {option('force', True)} to replace it"
+        )

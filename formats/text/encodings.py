@@ -7,6 +7,7 @@ from typing import BinaryIO
 
 from lodcli.formats.text.derived import Derived
 from lodcli.kernels.errors import InvalidDataError, OptionError
+from lodcli.kernels.options import option
 
 
 def encoding_named(name: str) -> str:
@@ -56,10 +57,12 @@ class Recoded(Derived):
         try:
             return self._decoder.decode(block, final=not block).encode()
         except UnicodeError as error:
-            found, remedy = "a surrogate", "give its --encoding"
+            found, remedy = "a surrogate", f"give its {option('encoding')}"
             if "BOM" in str(error):  # a UnicodeDecodeError from Python 3.14 on
                 found = "no byte order mark"
-                remedy = f"give --encoding {self._encoding}-le or {self._encoding}-be"
+                remedy = (
+                    f"give {option('encoding', f'{self._encoding}-le', f'{self._encoding}-be')}"
+                )
             elif isinstance(error, UnicodeDecodeError):
                 place += error.start
                 found = f"0x{error.object[error.start : error.end][:8].hex()}"

@@ -15,13 +15,13 @@ from lodcli.formats.storage.inputs import Input
 from lodcli.formats.text.derived import Derived
 from lodcli.formats.text.encodings import Recoded
 from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.options import option
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _XZ_MAGIC = b"\xfd7z"
 _PART_BYTES = 1 << 20
 # Advice in messages about invalid lines.
-TO_UTF_8 = "give its --encoding, such as latin1 or cp1252"
 WITHOUT_MARK = "a byte order mark stands at its beginning, as after joining files; remove it there"
 WITHOUT_RETURNS = r"a line ends with \n, not with \r alone; convert it, as with tr '\r' '\n'"
 
@@ -63,10 +63,11 @@ class LineReader:
         self.line = 0
         start = self._file.read(len(BYTE_ORDER_MARK))
         if utf_8 and start.startswith(_UTF_16_MARKS):
-            raise NotThisFormatError("begins like UTF-16; give --encoding utf-16")
+            raise NotThisFormatError(f"begins like UTF-16; give {option('encoding', 'utf-16')}")
         if utf_8 and start[:2].count(0) == 1:
             order = "be" if start[0] == 0 else "le"
-            raise NotThisFormatError(f"begins like UTF-16; give --encoding utf-16-{order}")
+            encoding = f"utf-16-{order}"
+            raise NotThisFormatError(f"begins like UTF-16; give {option('encoding', encoding)}")
         packed = _packed(start)
         if utf_8 and packed is not None and encoding is None:
             raise NotThisFormatError(f"begins like a file packed with {packed}")
@@ -177,6 +178,11 @@ class LineReader:
         while done < len(room) and (got := self._file.readinto(room[done:])):  # type: ignore[attr-defined]
             done += got
         return done
+
+
+def to_utf_8() -> str:
+    """Return advice about text that is not UTF-8, for a message."""
+    return f"give its {option('encoding')}, such as latin1 or cp1252"
 
 
 def shown(text: bytes | str) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.options import option, together
 from lodcli.kernels.tensor.nulls import Mask
 
 # Above this, not every whole number is a float64.
@@ -29,13 +30,22 @@ def tells_dtype(spec: TensorSpec) -> bool:
 def holding(value: int | float) -> str:
     """Return a hint for a number that a dtype cannot represent exactly."""
     if isinstance(value, float):
-        return "--dtype float64 may hold it"
+        return _may_hold("float64")
     for name in ("int64", "uint64"):
         if np.iinfo(name).min <= value <= np.iinfo(name).max:
-            return f"--dtype {name} may hold it"
+            return _may_hold(name)
     if abs(value) < 2**1023 and int(float(value)) == value:
-        return "--dtype float64 may hold it"
+        return _may_hold("float64")
     return "no dtype holds it; round it before"
+
+
+def _may_hold(dtype: str) -> str:
+    return f"{option('dtype', dtype)} may hold it"
+
+
+def rounding(dtype: object) -> str:
+    """Return the options that round numbers to a dtype, for a message."""
+    return together(option("dtype", str(dtype)), option("dtype-unsafe", True))
 
 
 # Message for a number that `exceeds_float64`.

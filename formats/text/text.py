@@ -21,6 +21,7 @@ from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.options import option
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 NAMES = ("article", "sentence", "word")
@@ -80,7 +81,7 @@ class Text(Format):
             if options.vocabulary is None and numbers:
                 raise UnsupportedError(
                     f"text holds bytes (uint8), {spec.name} is {spec.dtype}; "
-                    "give --vocab to write token numbers as words"
+                    f"give {option('vocab')} to write token numbers as words"
                 )
             if options.vocabulary is not None and len(spec.levels) >= len(NAMES):
                 raise UnsupportedError(
@@ -400,5 +401,5 @@ def _refuse_nul(block: bytes, place: int) -> None:
     if found >= 0:
         raise NotThisFormatError(
             f"byte {place + found} is NUL: this is binary data, not text, or UTF-16: then give "
-            "--encoding utf-16"
+            f"{option('encoding', 'utf-16')}"
         )

@@ -15,11 +15,12 @@ from lodcli.formats.arrow.files import Found, Records, Wanted
 from lodcli.formats.arrow.writer import arrow_schema
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import BATCH_BYTES
+from lodcli.formats.core.options import choose_others
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.storage.compression import Unpacked, codec_of
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.tfrecord.description import Inference, described, inner, kind_of
-from lodcli.formats.tfrecord.features import KINDS, LISTS, OTHERS, Parsed, Values, parse, values_of
+from lodcli.formats.tfrecord.features import KINDS, LISTS, Parsed, Values, parse, values_of
 from lodcli.formats.tfrecord.frames import begins_record, records_of
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
@@ -226,7 +227,8 @@ def _data(spec: TensorSpec, values: Values) -> Array:
     expected = kind_of(spec)
     if values.kind not in (0, expected):
         raise InvalidDataError(
-            f"{spec.name!r}: expected {KINDS[expected]}, found {KINDS[values.kind]}; {OTHERS}"
+            f"{spec.name!r}: expected {KINDS[expected]}, found {KINDS[values.kind]}; "
+            f"{choose_others('other features')}"
         )
     data: Any = values.data
     if data.dtype == spec.dtype:

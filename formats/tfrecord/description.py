@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lodcli.formats.core.errors import DamagedFileError, naming
+from lodcli.formats.core.options import choose_others
 from lodcli.formats.core.schema import LevelSpec, Schema, TensorSpec
 from lodcli.formats.stream.header import decode, encode, plan
 from lodcli.formats.tfrecord.features import (
     BYTES_LIST,
     FLOAT_LIST,
     INT64_LIST,
-    OTHERS,
     Parsed,
     Values,
     of_two_kinds,
@@ -115,7 +115,8 @@ class Inference:
     def _compare(self, name: str, seen: _Seen, found: Values, *, lists: bool) -> None:
         if seen.lists != lists:
             raise UnsupportedError(
-                f"{name!r} is both a feature of the context and a feature list; {OTHERS}"
+                f"{name!r} is both a feature of the context and a feature list; "
+                f"{choose_others('other features')}"
             )
         if seen.kind and found.kind and seen.kind != found.kind:
             raise of_two_kinds(name, seen.kind, found.kind)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.options import choose_others
 from lodcli.formats.tfrecord.messages import BYTES, FIXED32, VARINT, Spans, fields, packed_varints
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
@@ -19,7 +20,6 @@ from lodcli.kernels.index.checks import Array, Offsets
 BYTES_LIST, FLOAT_LIST, INT64_LIST = 1, 2, 3
 KINDS = {0: "nothing", BYTES_LIST: "bytes", FLOAT_LIST: "float", INT64_LIST: "int64"}
 CONTEXT, LISTS = 1, 2
-OTHERS = "choose other features with --field, or the rest with --skip-unsupported"
 # The field of the first record that holds the description of the tensors; TensorFlow skips it.
 SCHEMA_FIELD = 10_000
 MOST_FEATURES = 10_000
@@ -159,7 +159,7 @@ def of_two_kinds(name: str, one: int, other: int) -> InvalidDataError:
     """Return the error about a feature with values of two kinds."""
     return InvalidDataError(
         f"feature {name!r} holds {KINDS[one]} in some records and {KINDS[other]} in others; "
-        f"{OTHERS}"
+        f"{choose_others('other features')}"
     )
 
 

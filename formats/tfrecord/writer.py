@@ -22,7 +22,7 @@ from lodcli.kernels.errors import NullError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.exchange.arrow import from_arrow
-from lodcli.kernels.tensor.nulls import REMEDY, Nulls
+from lodcli.kernels.tensor.nulls import Nulls, without_nulls
 
 # Records are encoded so many, or about so many bytes, at a time: as Python objects, short ones take
 # far more memory than as rows, and the places of integers take up to forty times as much.
@@ -79,7 +79,7 @@ def _entries(spec: TensorSpec, rows: Array, lod: LoD, nulls: Nulls) -> list[byte
     if any(one is not None for one in nulls.masks[1:]):
         raise NullError(
             f"tfrecord holds no nulls but missing features; of {spec.name} {nulls.first(lod)}; "
-            f"choose {REMEDY}"
+            f"choose {without_nulls()}"
         )
     key = _part(1, spec.name.encode())
     levels = [offsets.tolist() for offsets in lod.levels]

@@ -10,6 +10,7 @@ import numpy as np
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.options import option
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Mark:
             SelectionError: both are given, or a number that no token has.
         """
         if options.end_token is not None and options.start_token is not None:
-            raise SelectionError("give --end-token or --start-token, not both")
+            raise SelectionError(f"give {option('end-token')} or {option('start-token')}, not both")
         ends = options.end_token is not None
         token = options.end_token if ends else options.start_token
         if token is None:
@@ -39,7 +40,7 @@ class Mark:
 
     @property
     def option(self) -> str:
-        """The option that set it."""
+        """The name of the option that set it."""
         return "end-token" if self.ends else "start-token"
 
     def places(self, tokens: Array) -> Offsets:
@@ -86,6 +87,6 @@ class MarkChecker:
 
     def _refuse(self, item: int, what: str) -> None:
         raise UnsupportedError(
-            f"{self._name}: item {item} {what}: --{self._mark.option} {self._mark.token} would not "
-            "restore this item"
+            f"{self._name}: item {item} {what}: "
+            f"{option(self._mark.option, self._mark.token)} would not restore this item"
         )

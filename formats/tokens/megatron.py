@@ -29,6 +29,7 @@ from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key, select
+from lodcli.kernels.options import option
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 LEVELS = ("document", "sequence")
@@ -104,7 +105,7 @@ class _MegatronSource(Source):
             if len(names) == 2 and not self._index.has_documents:
                 raise UnsupportedError(
                     "is a dataset of fairseq, which has 1 level, found 2 names; give one name to "
-                    "--levels"
+                    f"{option('levels')}"
                 )
         self._names = names
         self._bin = files[".bin"].label

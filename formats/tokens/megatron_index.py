@@ -12,6 +12,7 @@ from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.pread import read_array
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.options import option
 
 MAGIC = b"MMIDIDX\0\0"
 # Those of other kinds of fairseq's datasets.
@@ -137,7 +138,7 @@ class Index:
         if last != self.sequences:
             raise DamagedFileError(
                 f"document index ends at {last}, but there are {self.sequences} sequences; "
-                "to read them without documents name one level: --levels sequence"
+                f"to read them without documents name one level: {option('levels', 'sequence')}"
             )
 
     def _checked_tokens(self, bin_bytes: int) -> int:

@@ -18,6 +18,7 @@ from lodcli.formats.tokens.marks import Mark, MarkChecker
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.options import option, option_name
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 LEVEL = "document"
@@ -48,7 +49,9 @@ class Tokens(Format):
 
     def open(self, source: Input, options: ReadOptions) -> Source:
         if _magic(source.head()) in (*HEADERS, EVALUATION):
-            raise UnsupportedError("begins like a file of llm.c; read it with --from llmc")
+            raise UnsupportedError(
+                f"begins like a file of llm.c; read it with {option('from', 'llmc')}"
+            )
         if _is_litdata(source.head(), source.size_bytes):
             raise UnsupportedError(
                 "begins like a chunk of LitData, which lod does not read; write its samples to "
@@ -60,7 +63,8 @@ class Tokens(Format):
         found = _TokensSource(source, options, dtype, count=None)
         if options.dtype is None:
             found.notes = (
-                "raw token files have no magic number: reading as uint16; --dtype changes it",
+                "raw token files have no magic number: reading as uint16; "
+                f"{option('dtype')} changes it",
             )
         return found
 
@@ -147,10 +151,10 @@ def _write(output: Output, schema: Schema, batches: Iterable[Batch], options: Wr
     if spec.levels and mark is None:
         raise UnsupportedError(
             f"holds no levels, {spec.name} has 1, unless a token ends or begins each of its "
-            "items; name it with --end-token or --start-token"
+            f"items; name it with {option('end-token')} or {option('start-token')}"
         )
     if mark is not None and not spec.levels:
-        raise SelectionError(f"--{mark.option}: {spec.name} has no level to split")
+        raise SelectionError(f"{option_name(mark.option)}: {spec.name} has no level to split")
     checker = MarkChecker(spec.name, mark) if mark else None
     count = 0
     for batch in batches:
@@ -178,7 +182,7 @@ class _TokensSource(Source):
         if len(levels) != (self._mark is not None):
             raise UnsupportedError(
                 f"has {int(self._mark is not None)} levels, found {len(levels)} names; "
-                "--end-token and --start-token make one"
+                f"{option('end-token')} and {option('start-token')} make one"
             )
         self._start = self._file.tell() if source.seekable else None
         if self._start is not None:
@@ -198,7 +202,7 @@ class _TokensSource(Source):
         if rest:
             raise DamagedFileError(
                 f"has {size} bytes of tokens, not a multiple of {self._dtype} (another "
-                "--dtype, or it is truncated)"
+                f"{option('dtype')}, or it is truncated)"
             )
         if self._count not in (None, count):
             raise DamagedFileError(f"announces {self._count} tokens, has {count}; it is truncated")

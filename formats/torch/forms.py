@@ -21,6 +21,7 @@ from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, Item, Schema, StoredArray
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.options import option
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
 
@@ -72,8 +73,8 @@ def refuse_unheld(schema: Schema, options: WriteOptions) -> None:
         if form in (None, "flat") or (form == "list" and depth) or depth == 1:
             continue
         raise UnsupportedError(
-            f"{form} holds 1 level, {spec.name} has {depth}; choose --form "
-            f"{'list or flat' if depth else 'flat'}"
+            f"{form} holds 1 level, {spec.name} has {depth}; choose "
+            f"{option('form', *['list'][:depth], 'flat')}"
         )
 
 
@@ -115,11 +116,12 @@ def _packed(name: str, item: StoredArray) -> dict[str, torch.Tensor | None]:
     if np.any(lengths < 1):
         raise UnsupportedError(
             f"packed holds no empty sequence, {name} has {int(np.sum(lengths < 1))}; "
-            "choose another --form"
+            f"choose another {option('form')}"
         )
     if np.any(lengths[1:] > lengths[:-1]):
         raise UnsupportedError(
-            f"packed holds the longest sequences first; unpack {name} with --sort-by-length"
+            f"packed holds the longest sequences first; unpack {name} with "
+            f"{option('sort-by-length', True)}"
         )
     if not lengths.size:
         raise UnsupportedError(f"packed holds at least one sequence, {name} has none")

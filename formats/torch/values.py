@@ -26,6 +26,7 @@ from lodcli.kernels.index.checks import (
 )
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.options import option
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from lodcli.kernels.tensor.time_steps import IndexMap
@@ -50,7 +51,10 @@ def items_of(
     room = Room(most_bytes, pickle_bytes)
     if not isinstance(value, dict) or set(value) in (PADDED_KEYS, PACKED_KEYS):
         if options.data or options.offsets or options.lengths:
-            raise SelectionError("--data, --offsets and --lengths choose from a dict of tensors")
+            raise SelectionError(
+                f"{option('data')}, {option('offsets')} and {option('lengths')} choose from "
+                "a dict of tensors"
+            )
         return {DEFAULT_NAME: _item(value, room)}
     flat: dict[str, _Plain] = {}
     items: dict[str, Item] = {}

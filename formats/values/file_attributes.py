@@ -7,19 +7,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lodcli.formats.core.errors import DamagedFileError
-from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
+from lodcli.kernels.options import option
 from lodcli.kernels.tensor.marks import attributes_text
 
 # In formats that keep only text: the entry for all other attributes, as a JSON object.
 OTHERS = "lod.attributes"
 # Attributes of arrays in netCDF: readers compute with the first two; the others are missing values.
 CONVENTIONS = ("scale_factor", "add_offset", "_FillValue", "missing_value")
-# Attribute of the index of an indexed ragged array of netCDF (CF), and what an error says of it.
+# Attribute of the index of an indexed ragged array of netCDF (CF).
 INSTANCES = "instance_dimension"
-NO_LENGTHS = (
-    "has the sequence of each row (an indexed ragged array of CF), not lengths or offsets; read it "
-    "and the rows with --data, lod merge them, and lod group by it"
-)
+
+
+def no_lengths(path: str) -> UnsupportedError:
+    """Return the error about the index of an indexed ragged array."""
+    return UnsupportedError(
+        f"{path}: has the sequence of each row (an indexed ragged array of CF), not lengths or "
+        f"offsets; read it and the rows with {option('data')}, lod merge them, and lod group by it"
+    )
 
 
 def parsed(text: str | None) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from lodcli.formats.core.schema import Batch, Item, TensorSpec
 from lodcli.formats.core.wrapped import Wrapped
 from lodcli.kernels.errors import InvalidDataError, counted
 from lodcli.kernels.index.places import branch_of
+from lodcli.kernels.options import option
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Nulls
 
@@ -106,7 +107,8 @@ class InnerAxes(Wrapped):
                 where = self._where(item, level, int(np.argmin(mask)), before)
                 raise InvalidDataError(
                     f"{where} is null, and a row of shape {shape} has no nulls; name all "
-                    f"{lod.n_levels} levels, or replace it, as with --nulls nan or drop"
+                    f"{lod.n_levels} levels, or replace it, as with "
+                    f"{option('nulls', 'nan', 'drop')}"
                 )
         for level, length in enumerate(shape, kept):
             lengths = lod.lengths(level)

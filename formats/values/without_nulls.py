@@ -16,6 +16,7 @@ from lodcli.formats.core.schema import Batch, Item, Schema, StoredArray, TensorS
 from lodcli.formats.core.wrapped import Wrapped
 from lodcli.formats.items.taking import taken
 from lodcli.kernels.errors import NullError, OptionError
+from lodcli.kernels.options import option
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Mask, Nulls
 
@@ -103,7 +104,7 @@ class WithoutNulls(Wrapped):
         wanted = set(names)
         schema = tuple(spec for spec in self._inner.schema if spec.name in wanted)
         if self._how == "error":
-            yield from refusing_nulls(batches, "--nulls error")
+            yield from refusing_nulls(batches, option("nulls", "error"))
         elif self._how == "drop":
             for batch, before in _counted(batches):
                 yield _dropped(schema, batch, before, self._records)
@@ -123,8 +124,8 @@ class WithoutNulls(Wrapped):
             if item.nulls.rows is not None:
                 only = Nulls((*(None for _ in item.lod.levels), item.nulls.rows))
                 raise NullError(
-                    f"{only.first(item.lod, before)}, and no row is empty; use --nulls zero, nan, "
-                    "drop or fill=X"
+                    f"{only.first(item.lod, before)}, and no row is empty; use "
+                    f"{option('nulls', 'zero', 'nan', 'drop', 'fill=X')}"
                 )
             return LoDTensor(item.values, item.lod, item.marks)
 

@@ -18,6 +18,7 @@ from lodcli.formats.storage.outputs import Output
 from lodcli.formats.weights.common import SAVE_ARRAYS
 from lodcli.formats.weights.model_file import write_model
 from lodcli.kernels.errors import OptionError, SelectionError, UnsupportedError
+from lodcli.kernels.options import by_reader
 from lodcli.kernels.platform.files import PathLike
 from lodcli.kernels.rnn.stack.stack import RNNWeights
 from lodcli.kernels.rnn.stack.state_dict import StateDict, is_weight_name
@@ -140,7 +141,7 @@ def kind_of_name(path: PathLike) -> str:
     if kind is None:
         raise SelectionError(
             f"{os.fspath(path)}: unknown file extension for weights ({' '.join(SUFFIXES)}); "
-            "choose one with --to"
+            f"choose one with {by_reader(shell='--to', python='kind=')}"
         )
     return kind
 

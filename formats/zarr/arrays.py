@@ -21,7 +21,7 @@ from lodcli.formats.core.format import LeftOut
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, Schema
 from lodcli.formats.npz.npy_header import NPY_DTYPES, remedy_of
-from lodcli.formats.values.file_attributes import CONVENTIONS, INSTANCES, NO_LENGTHS, fitting
+from lodcli.formats.values.file_attributes import CONVENTIONS, INSTANCES, fitting, no_lengths
 from lodcli.formats.zarr.attributes import KEY, kept_marks, of_file, unescaped, with_marks
 from lodcli.formats.zarr.bfloat16 import BFLOAT16, NAME, Bits
 from lodcli.formats.zarr.stores import ReadStore
@@ -93,7 +93,7 @@ class ZarrSource(ArraySource[ZarrArray]):
         for name in options.offsets or options.lengths or ():
             index = arrays.get(name)
             if isinstance(index, ZarrArray) and INSTANCES in index.array.attrs:
-                raise UnsupportedError(f"{name}: {NO_LENGTHS}")
+                raise no_lengths(name)
         self.schema, self.lods = described(
             tensors,
             arrays,

@@ -20,6 +20,7 @@ from lodcli.formats.storage.zip_archive import first_name
 from lodcli.formats.values.file_attributes import parsed
 from lodcli.formats.zarr.attributes import refuse_long_names
 from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.options import option
 from lodcli.kernels.tensor.marks import ALL_MARKS
 
 PACKAGE = Package("zarr", "lodcli[zarr]")
@@ -67,7 +68,9 @@ class Zarr(_Store):
 
     def open(self, source: Input, options: ReadOptions) -> Source:
         if not source.is_folder:
-            raise UnsupportedError("zarr is a folder; read a zip of one with --from zarr-zip")
+            raise UnsupportedError(
+                f"zarr is a folder; read a zip of one with {option('from', 'zarr-zip')}"
+            )
         from lodcli.formats.zarr.arrays import ZarrSource
         from lodcli.formats.zarr.stores import FolderStore
 

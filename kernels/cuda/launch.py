@@ -24,6 +24,7 @@ from lodcli.kernels.errors import (
 )
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.immutable import is_immutable
+from lodcli.kernels.options import to_main_memory
 
 C_TYPES = {
     "bool": "bool",
@@ -77,8 +78,7 @@ def run(file: str, kernel: str, grid: Grid, block: Grid, *args: Any, shared_byte
         if max(grid[1:], default=0) > MOST_BLOCKS:
             raise UnsupportedError(
                 f"{kernel} needs {max(grid[1:])} blocks for the columns or heads of a row, a GPU "
-                f"takes {MOST_BLOCKS}; move the rows to main memory (LoDTensor.to_device, "
-                "--device cpu)"
+                f"takes {MOST_BLOCKS}; {to_main_memory('the rows')}"
             )
         function = _with_shared(file, kernel, shared_bytes)
         function(grid, block, args, shared_mem=shared_bytes)
@@ -174,8 +174,7 @@ def c_type(dtype: np.dtype[Any], what: str) -> str:
     """
     if dtype.name not in C_TYPES:
         raise UnsupportedError(
-            f"no cupy kernel for {what} of {dtype}; move the rows to main memory "
-            "(LoDTensor.to_device, --device cpu)"
+            f"no cupy kernel for {what} of {dtype}; {to_main_memory('the rows')}"
         )
     return C_TYPES[dtype.name]
 

@@ -13,6 +13,7 @@ from typing import Any, get_origin, get_type_hints
 from lodcli.kernels import plugins
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.ops.registry import OPS, OpEntry
+from lodcli.kernels.options import to_main_memory
 from lodcli.kernels.plugins import Plugin
 
 # Names that lod apply uses for its own options and parameters.
@@ -244,8 +245,8 @@ def _refuse_gpu(entry: PluginEntry, values: tuple[Any, ...]) -> None:
 def no_gpu(entry: OpEntry) -> UnsupportedError:
     """Return the error for rows on a GPU given to an op that computes in main memory only."""
     return UnsupportedError(
-        f"{entry.name} of {entry.package} computes in main memory only; use --device cpu, or move "
-        "the rows with LoDTensor.to_device"
+        f"{entry.name} of {entry.package} computes in main memory only; "
+        f"{to_main_memory('the rows')}"
     )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.native import load
+from lodcli.kernels.options import option, to_main_memory
 from lodcli.kernels.runtime.arrays import is_on_device
 from lodcli.kernels.runtime.forwarding import forwarding
 from lodcli.kernels.runtime.index_arguments import INDEX_ARGUMENTS
@@ -177,9 +178,7 @@ def _found(backend: Backend, reference: F) -> F:
     twin = _twin(backend, reference)
     if twin is None:
         remedy = (
-            "move the rows to main memory (LoDTensor.to_device, --device cpu)"
-            if backend == "cupy"
-            else "use --backend numpy"
+            to_main_memory("the rows") if backend == "cupy" else f"use {option('backend', 'numpy')}"
         )
         raise UnsupportedError(f"no {backend} kernel for {_named(reference)}; {remedy}")
     return twin  # type: ignore[no-any-return]

@@ -16,11 +16,21 @@ from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.items import picked_offsets
 from lodcli.kernels.index.lod import Index, LoD
 from lodcli.kernels.index.places import branch_of
+from lodcli.kernels.options import by_reader, option
 from lodcli.kernels.runtime.argument_types import construction_explained, types_explained
 from lodcli.kernels.runtime.arrays import on_host
 
 Mask = npt.NDArray[np.bool_]
-REMEDY = "--nulls empty, zero, nan, drop or fill=X (fill_nulls or drop_nulls in Python)"
+
+
+def without_nulls(*values: str) -> str:
+    """Return how a user may replace or drop nulls, for a message.
+
+    Args:
+        values: of the option `nulls`; none for all of them.
+    """
+    named = option("nulls", *(values or ("empty", "zero", "nan", "drop", "fill=X")))
+    return named + by_reader(shell="", python=", or fill_nulls or drop_nulls of a tensor")
 
 
 @construction_explained
@@ -107,11 +117,11 @@ class Nulls:
         """Return how a user may replace or drop these nulls, in a tensor of this dtype.
 
         >>> Nulls.of([[True, False], None]).remedy(np.dtype("float32"))
-        '--nulls empty or drop (fill_nulls or drop_nulls in Python)'
+        "nulls='empty' or 'drop', or fill_nulls or drop_nulls of a tensor"
         """
         values = ["zero", "nan", "fill=X"] if is_float(dtype) else ["zero", "fill=X"]
         choices = ["empty"] if self.rows is None else values
-        return f"--nulls {', '.join(choices)} or drop (fill_nulls or drop_nulls in Python)"
+        return without_nulls(*choices, "drop")
 
     # -- parts -----------------------------------------------------------------------
 

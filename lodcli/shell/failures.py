@@ -16,6 +16,7 @@ import click
 
 from lodcli.formats.storage.interrupts import XCPU, Interrupted
 from lodcli.kernels.errors import LodError, OptionError, SelectionError, UnsupportedError
+from lodcli.kernels.options import for_shell
 from lodcli.kernels.platform import environment, processes
 from lodcli.kernels.platform.pools import NO_THREAD
 from lodcli.kernels.runtime.memory_budget import memory_setting
@@ -55,6 +56,7 @@ _NOT_A_CHOICE = re.compile(r"'([^']*)' is not one of (.*)$")
 _NOT_WHOLE = re.compile(r"is not a valid integer( range)?$")
 
 
+@for_shell()
 def run(group: click.Group, args: Sequence[str]) -> int:
     """Run a command line and return its exit code; errors are printed."""
     label, context = "lod", None
@@ -208,11 +210,7 @@ def explained(error: BaseException) -> tuple[str, int]:
         message += _near_choice(message)
         return message[:1].lower() + message[1:], USAGE
     if isinstance(error, LodError):
-        message = str(error.args[0]) if error.args else type(error).__name__
-        # For an existing file: the option in place of the argument of Python.
-        if isinstance(error, OSError):
-            message = message.replace("overwrite=True", "--force")
-        return message, _code(error)
+        return str(error.args[0]) if error.args else type(error).__name__, _code(error)
     if isinstance(error, Interrupted):
         what = "the limit on processor time is reached; allow more with ulimit -t"
         return what, 128 + error.signum

@@ -38,7 +38,7 @@ def files(folder: Path) -> None:
             "has that dtype; lod cast makes it uint16 or uint32, if all",
         ),
         ("convert plain.lod.h5 x.lod.h5 --offsets a", "it is for formats of named arrays, such as"),
-        ("convert plain.lod.h5 x.lod.h5 --wide -f", "(--wide); it is for csv and tsv"),
+        ("convert plain.lod.h5 x.lod.h5 --wide -f", "no option --wide; it is for csv and tsv"),
         (
             "merge nan.lod.h5 empty.lod.h5",
             "merge: empty.lod.h5: a tensor called data is in nan.lod",

@@ -20,8 +20,8 @@ from lodcli.formats.arrow.files import (
     pieces,
     validate,
 )
-from lodcli.formats.arrow.layout import OTHERS
 from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.options import choose_others
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import LodError, UnsupportedError
@@ -33,7 +33,6 @@ _FIRST_DAY = -141_427
 # time without a zone towards 1970 in UTC, and pyarrow reads it as rounded in local time, if it has
 # a millisecond or more besides whole seconds: on different sides of 1970 that is another second.
 _NEAR = (14 * 3600 + 1) * 10**9
-_REMEDY = f"write Parquet, or {OTHERS}"
 
 
 class OrcRecords(Records):
@@ -86,7 +85,8 @@ class OrcRecords(Records):
                     _require_certain(one.column(name))
                     found[name] = one.column(name)
             except UnsupportedError as error:
-                said = f"stripe {number}, column {shown(name)}: {error}; {_REMEDY}"
+                remedy = f"write Parquet, or {choose_others('other columns')}"
+                said = f"stripe {number}, column {shown(name)}: {error}; {remedy}"
                 self.refused[name] = UnsupportedError(said)
         if not found:
             raise self.refused[names[0]]

@@ -23,11 +23,12 @@ from lodcli.formats.arrow.files import (
     pieces,
     validate,
 )
-from lodcli.formats.arrow.layout import OTHERS, plain_type
+from lodcli.formats.arrow.layout import plain_type
 from lodcli.formats.arrow.sizes.parquet_pages import Pages, footer
 from lodcli.formats.arrow.sizes.thrift import BINARY, I32, ThriftError
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.format import BATCH_BYTES
+from lodcli.formats.core.options import choose_others
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.prefetch import ahead
 from lodcli.formats.text.lines import shown
@@ -79,7 +80,9 @@ class ParquetRecords(Records):
     def _encrypted(self) -> dict[str, LodError]:
         """Return the error for each encrypted column."""
         return {
-            name: UnsupportedError(f"column {shown(name)}: is encrypted, {_NO_KEYS}; {OTHERS}")
+            name: UnsupportedError(
+                f"column {shown(name)}: is encrypted, {_NO_KEYS}; {choose_others('other columns')}"
+            )
             for name, leaves in self._leaves.items()
             if self._pages.encrypted.intersection(leaves)
         }

@@ -18,6 +18,7 @@ from lodcli.formats.container.types import datatype_message, numpy_type
 from lodcli.formats.container.writing.structures import Chunk, ChunkedRows, PlacedDataset
 from lodcli.formats.container.writing.written_file import WrittenFile
 from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.options import option
 
 # Limit of HDF5.
 CHUNK_LIMIT_BYTES = 1 << 32
@@ -168,7 +169,7 @@ class ChunkedSink(Sink):
         if self.row_bytes >= CHUNK_LIMIT_BYTES:
             raise UnsupportedError(
                 f"{self.path}: rows of {self.row_bytes} bytes are too large to compress, at most "
-                f"{CHUNK_LIMIT_BYTES - 1}; leave --compress out"
+                f"{CHUNK_LIMIT_BYTES - 1}; leave {option('compress')} out"
             )
 
     def _put(self, block: Bytes) -> None:

@@ -8,8 +8,10 @@ from itertools import chain
 from typing import Any
 
 from lodcli.formats.core.names import check_name, name_of, presence_name, repeated, undotted
+from lodcli.formats.core.options import choose_others
 from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.options import option
 from lodcli.kernels.tensor.marks import Field
 
 MOST_DEPTH = 64
@@ -101,8 +103,8 @@ def _leaves(leaf: Leaf, path: tuple[Field, ...]) -> Iterator[Leaf]:
     lists, keys = found
     if not keys:
         raise InvalidDataError(
-            f"field {shown(leaf.name)}: an object without fields has no values; choose the fields "
-            "to read with --field, or the rest with --skip-unsupported"
+            f"field {shown(leaf.name)}: an object without fields has no values; "
+            f"{choose_others('the fields to read')}"
         )
     if len(leaf.inside) == MOST_DEPTH:
         raise InvalidDataError(f"field {shown(leaf.name)}: nested deeper than {MOST_DEPTH} objects")
@@ -178,7 +180,8 @@ def _picked_with_care(value: Any, step: Inside, lists: int, line: int, nullable:
         found = f"an object has a field {shown(other)}, which none of the first objects has"
         raise _misfit(step, line, found)
     if step.key not in value and not nullable:
-        found = f"an object has no field {shown(step.key)}; --nulls keep reads it as null"
+        keeps = f"{option('nulls', 'keep')} reads it as null"
+        found = f"an object has no field {shown(step.key)}; {keeps}"
         raise _misfit(step, line, found)
     return value.get(step.key)
 
@@ -262,8 +265,9 @@ class NullObjects:
             self.found[name] = BOTH
             return
         raise InvalidDataError(
-            f"line {line}: field {shown(name)}: {kind}, which the first lines do not have; --nulls "
-            "keep distinguishes null objects from objects of nulls only, zero or drop replaces both"
+            f"line {line}: field {shown(name)}: {kind}, which the first lines do not have; "
+            f"{option('nulls', 'keep')} distinguishes null objects from objects of nulls only, "
+            "zero or drop replaces both"
         )
 
 

@@ -14,6 +14,7 @@ from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.ops.attention.attention import Align
 from lodcli.kernels.ops.dtypes import is_half, working_dtype
+from lodcli.kernels.options import to_main_memory
 
 # Width of rows that the tensor core tiles are made for; wider rows use the exact tiles.
 WIDTHS = (32, 64, 128)
@@ -137,8 +138,8 @@ def _task(
     for offsets in (q_offsets, k_offsets):
         if offsets.size > 1 and shortest_and_longest(offsets)[1] > _LONGEST:
             raise UnsupportedError(
-                f"attention on a GPU takes sequences of at most {_LONGEST} rows; move the rows to "
-                "main memory (LoDTensor.to_device, --device cpu)"
+                f"attention on a GPU takes sequences of at most {_LONGEST} rows; "
+                f"{to_main_memory('the rows')}"
             )
     half, precision = is_half(q.dtype), precision_of(q.dtype)
     fits = max(q.shape[2], v.shape[2]) <= WIDTHS[-1] and limits().capability >= TENSOR_CORES

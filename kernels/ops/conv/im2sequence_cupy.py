@@ -9,6 +9,7 @@ from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.ops.conv.im2sequence import Pair, Quad, window_sizes
 from lodcli.kernels.ops.rows import real_columns
+from lodcli.kernels.options import to_main_memory
 
 MOST = (1 << 32) - 1
 
@@ -21,7 +22,7 @@ def im2sequence_rows(images: Array, *, kernels: Pair, strides: Pair, paddings: Q
     if max(images.shape[1] * kernels[0] * kernels[1], below * beside) > MOST:
         raise UnsupportedError(
             f"im2sequence on a GPU supports at most {MOST} columns, and windows of an image; "
-            "move the images to main memory (LoDTensor.to_device, --device cpu)"
+            f"{to_main_memory('the images')}"
         )
     shape = (len(images) * below * beside, images.shape[1] * kernels[0] * kernels[1])
     out: Array = cupy.empty(shape, images.dtype)

@@ -17,6 +17,7 @@ from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, Unsuppor
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.dtypes import is_half, working_dtype
 from lodcli.kernels.ops.scan.linear_scan import segment_linear_scan, segment_linear_scan_grad
+from lodcli.kernels.options import option
 from lodcli.kernels.rnn.cells.cell import State
 from lodcli.kernels.rnn.cells.linear_cell import LinearWeights
 from lodcli.kernels.rnn.cells.slstm.slstm import SLSTMWeights
@@ -271,8 +272,8 @@ def _twins(backend: Backend, weights: LayerWeights, data: Array, keep: bool) -> 
         if backend not in ("auto", "numpy"):
             raise UnsupportedError(
                 f"no {backend} kernel for this {weights.KIND}: it has plain cells only, not "
-                f"peepholes, projections, chosen activations or rows of no values; use --backend "
-                f"numpy"
+                f"peepholes, projections, chosen activations or rows of no values; use "
+                f"{option('backend', 'numpy')}"
             )
         backend = "numpy"
     work = float(len(data)) * weights.operations

@@ -14,6 +14,7 @@ from lodcli.formats.dataset.source import DatasetSource
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.interrupts import shielded
 from lodcli.kernels.errors import InvalidDataError, LodError
+from lodcli.kernels.options import for_shell
 
 # Most shards in one task: enough that opening the manifest takes a small part of its time.
 _MOST_SHARDS = 64
@@ -87,6 +88,7 @@ def _all_read(tasks: list[_Task], jobs: int) -> list[_Found]:
         return [one for _, one in sorted(found, key=lambda pair: pair[0])]
 
 
+@for_shell()
 def _read(task: _Task) -> _Found:
     """Read shards; return the bytes of their rows, and the errors."""
     size_bytes = 0

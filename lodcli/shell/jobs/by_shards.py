@@ -26,6 +26,7 @@ from lodcli.formats.remote.urls import is_url, shown
 from lodcli.formats.storage.interrupts import shielded
 from lodcli.formats.storage.outputs import TargetExistsError
 from lodcli.kernels.errors import LodError
+from lodcli.kernels.options import for_shell
 from lodcli.kernels.platform import environment
 from lodcli.kernels.runtime.worker_processes import in_processes
 from lodcli.kernels.tensor.marks import attributes_text
@@ -223,6 +224,7 @@ def _lost(task: _Task, error: OSError) -> Exception:
     return error
 
 
+@for_shell()
 def _one(task: _Task) -> Exception | None:
     """Compute one shard, unless its result exists already; return the error, or None."""
     context = click.Context(click.Command(task.label), info_name=task.label)

@@ -237,7 +237,7 @@ KINDS = {
         "t.txt",
         options=lambda name, tensor: {"levels": tuple(f"l{n}" for n in range(tensor.lod.n_levels))},
         made=_letters,
-        refused=("text holds no empty", "--vocab"),
+        refused=("text holds no empty", "vocabulary="),
     ),
 }
 

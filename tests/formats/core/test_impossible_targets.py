@@ -29,7 +29,7 @@ OF_VALUES = (
     *("is empty", "holds no empty", "no item without rows", "has none", "JSON has no "),
     *("whole numbers up to 2**53", "holds no nulls but", "has no nulls"),
     *("does not end with it", "does not begin with it", "has it before its end"),
-    *("the longest sequences first", "--vocab"),
+    *("the longest sequences first", "vocabulary="),
 )
 FORMS = (None, "nested", "packed", "padded", "list", "flat")
 # Without levels of their own in the file, or only read.

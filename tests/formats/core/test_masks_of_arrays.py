@@ -187,7 +187,7 @@ def test_arrays_that_only_look_like_masks_are_tensors(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["t.npz", "t.safetensors"])
 def test_an_index_of_given_names_takes_no_nulls(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
-    with pytest.raises(UnsupportedError, match=r"is null; .* with --cu-seqlens has no nulls"):
+    with pytest.raises(UnsupportedError, match=r"is null; .* with cu_seqlens= has no nulls"):
         io.write(path, {"data": LISTS}, cu_seqlens="ends")
     assert not path.exists()
     io.write(path, {"data": LISTS.fill_nulls(0)}, cu_seqlens="ends")

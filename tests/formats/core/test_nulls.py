@@ -148,7 +148,7 @@ def test_rows_of_json_are_null_as_a_whole(tmp_path: Path) -> None:
 def test_a_null_behind_the_first_lines_needs_the_option(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_text("[1,2,3]\n" * 200_000 + "[4,null]\n")
-    with pytest.raises(InvalidDataError, match=r"line 200001: item <1>: .* --nulls keep reads it"):
+    with pytest.raises(InvalidDataError, match=r"line 200001: item <1>: .* nulls='keep' reads it"):
         io.read(path)
     for how, last in (("keep", [4, None]), ("zero", [4, 0]), ("drop", [4])):
         found = io.read(path, nulls=how)
@@ -204,7 +204,7 @@ def test_other_formats_refuse_nulls_by_name(name: str, tmp_path: Path) -> None:
     tensor = LoDTensor.from_lists(values)
     if tensor.dtype.name not in kind.dtypes or kind.row_ranks is not None:
         pytest.skip("holds no such numbers anyway")
-    with pytest.raises(LodError, match=r"row <.*> is null; .* has no nulls: --nulls|holds|take"):
+    with pytest.raises(LodError, match=r"row <.*> is null; .* has no nulls: nulls=|holds|take"):
         io.write(tmp_path / KINDS[name].path, {"data": tensor}, format_name=name)
     assert not os.listdir(tmp_path)
 
@@ -301,7 +301,7 @@ def test_nulls_are_treated_alike_in_every_format(how: str, path: str, tmp_path: 
     np.testing.assert_array_equal(found.data, [1.0, np.nan, 3.0])
     with pytest.raises(UnsupportedError, match="l: row <0,1> is null, and no row is empty"):
         io.read(tmp_path / path, "l", nulls="empty")
-    with pytest.raises(UnsupportedError, match="n: row <1> is null; --nulls error has no nulls"):
+    with pytest.raises(UnsupportedError, match="n: row <1> is null; nulls='error' has no nulls"):
         io.read(tmp_path / path, "n", nulls="error")
 
 

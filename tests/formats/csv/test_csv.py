@@ -65,9 +65,9 @@ def test_a_tensor_comes_back_or_is_refused(suffix: str, data: st.DataObject) -> 
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        (["1,5", "", "-12,25", "3"], ", or give --decimal-comma"),
+        (["1,5", "", "-12,25", "3"], ", or give decimal_comma=True"),
         (["1.234,5", ",5"], ""),
-        ([" 1,5", "2,5E-05 "], ", or give --decimal-comma"),
+        ([" 1,5", "2,5E-05 "], ", or give decimal_comma=True"),
         (["1,234", "5,678,901.5"], ""),
         (["1,5", "x"], None),
         (["59.9,10.7"], None),
@@ -293,7 +293,9 @@ def test_a_whole_number_is_not_rounded_unless_asked(
     path.write_text(f"a,b\n1,0.5\n2,{number}\n")
     wanted = dtype or "float64"
     given = None if dtype is None else np.dtype(dtype)
-    with pytest.raises(LodError, match=f"line 3, column 'b': .*--dtype {wanted} --dtype-unsafe"):
+    with pytest.raises(
+        LodError, match=f"line 3, column 'b': .*dtype='{wanted}', dtype_unsafe=True"
+    ):
         io.read_all(path, options=ReadOptions(dtype=given))
     found = content(path, dtype=np.dtype(wanted), dtype_unsafe=True)["b"]
     assert found.data.tolist() == [0.5, np.dtype(wanted).type(number)]
@@ -400,7 +402,7 @@ def test_nulls_of_numbers_are_empty_fields_of_their_items(tmp_path: Path) -> Non
 def test_a_null_of_the_only_column_is_asked_for(tmp_path: Path) -> None:
     io.write(tmp_path / "t.csv", LoDTensor.from_lists([1, None]))
     assert (tmp_path / "t.csv").read_text() == 'data\n1\n""\n'
-    with pytest.raises(LodError, match="--nulls keep"):
+    with pytest.raises(LodError, match="nulls='keep'"):
         io.read(tmp_path / "t.csv")
     found = io.read(tmp_path / "t.csv", options=ReadOptions(nulls="keep"))
     assert isinstance(found, LoDTensor)
@@ -412,7 +414,7 @@ def test_words_for_missing_numbers_are_nulls_on_request(tmp_path: Path) -> None:
     words = ["NA", "n/a", " null ", "None", "#N/A", "<NA>", "?", "-", ""]
     path = tmp_path / "t.csv"
     path.write_text("n,x,t\n1,0.5,NA\n" + "".join(f"{word},{word},b\n" for word in words))
-    with pytest.raises(LodError, match=r"line 3, column 'n': .* found 'NA'; --nulls keep reads it"):
+    with pytest.raises(LodError, match=r"line 3, column 'n': .* found 'NA'; nulls='keep' reads it"):
         io.read_all(path)
     found = io.read_all(path, options=ReadOptions(nulls="keep"))
     table = pd.read_csv(path, na_values=["?", "-", " null "])
@@ -454,7 +456,7 @@ def test_chosen_columns_are_text_even_if_they_look_like_numbers(tmp_path: Path) 
         "size": [1, 2],
         "phone": ["1.50", ""],
     }
-    with pytest.raises(InvalidDataError, match=r"line 3, column 'zip'.*--text-columns reads"):
+    with pytest.raises(InvalidDataError, match=r"line 3, column 'zip'.*text_columns= reads"):
         io.read_all(path)
     with pytest.raises(SelectionError, match=r"no column 'zpi'; there are: zip, size, phone"):
         io.read_all(path, text_columns="zpi")

@@ -103,7 +103,7 @@ def test_empty_fields_of_the_only_column_are_an_error(
     tmp_path: Path, name: str, fields: list[str]
 ) -> None:
     (tmp_path / name).write_text("\n".join(["x", *fields, ""]))
-    advice = "--nulls keep reads it as a null, --text-columns reads the column as text"
+    advice = "nulls='keep' reads it as a null, text_columns= reads the column as text"
     with pytest.raises(InvalidDataError, match=advice):
         io.read_all(tmp_path / name)
     found = io.read_all(tmp_path / name, nulls="keep")["x"]

@@ -83,7 +83,9 @@ def test_nulls_are_filled_or_dropped_as_pandas_does(tmp_path: Path) -> None:
         assert isinstance(found["data"], LoDTensor)
         np.testing.assert_array_equal(found["data"].data, kept[["a", "b"]].to_numpy())
         assert found["label"].to_list() == kept["label"].tolist()
-    with pytest.raises(LodError, match="a: row <1> is null; a row of --wide has no nulls: --nulls"):
+    with pytest.raises(
+        LodError, match="a: row <1> is null; a row of wide=True has no nulls: nulls="
+    ):
         io.read_all(path, wide=True)
 
 
@@ -97,7 +99,7 @@ def test_what_has_no_columns_is_refused(tmp_path: Path) -> None:
         io.write(path, {"x": LoDTensor(ROWS), "x_0": LoDTensor(np.arange(6))}, wide=True)
     assert not path.exists()
     path.write_text("a,b\nx,y\n")
-    with pytest.raises(InvalidDataError, match="expected columns of numbers for --wide"):
+    with pytest.raises(InvalidDataError, match="expected columns of numbers for wide=True"):
         io.read_all(path, wide=True)
 
 

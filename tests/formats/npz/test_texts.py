@@ -74,5 +74,5 @@ def test_what_is_no_text_is_named(array: Any, message: str, tmp_path: Path) -> N
 def test_texts_beyond_the_limit_are_refused(save: Any, tmp_path: Path) -> None:
     path = tmp_path / ("x.npy" if save is np.save else "x.npz")
     save(path, np.full(1000, "a" * 100))
-    with pytest.raises(TooLargeError, match="--max-bytes"):
+    with pytest.raises(TooLargeError, match="allow more with limits="):
         io.read_all(path, limits=Limits(max_bytes=100_000))

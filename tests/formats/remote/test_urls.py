@@ -133,7 +133,7 @@ def test_structures_that_end_in_a_short_block_take_one_request(tmp_path: Path) -
 def test_plain_hdf5_is_not_fetched_to_list_its_datasets(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "theirs.h5", "w") as file:
         file["x"] = np.zeros(1_000_000)
-    message = "an HDF5 file, .*; name its datasets with --data and --offsets$"
+    message = "an HDF5 file, .*; name its datasets with data= and offsets=$"
     with serving(x=(tmp_path / "theirs.h5").read_bytes()) as server:
         with pytest.raises(NotThisFormatError, match=message):
             io.read(f"{server.url}/x")

@@ -132,7 +132,9 @@ def test_wrong_choices_are_named(
 def test_an_offset_beyond_int32_is_refused(tmp_path: Path, suffix: str) -> None:
     # Rows of no bytes: as many as one likes.
     many = LoDTensor(np.zeros((2**31, 0), np.uint8), LoD([[0, 2**31]]))
-    with pytest.raises(UnsupportedError, match="2147483648 does not fit int32; use --index-dtype"):
+    with pytest.raises(
+        UnsupportedError, match="2147483648 does not fit int32; use index_dtype='int64'"
+    ):
         io.write(tmp_path / f"x{suffix}", {"x": many}, options=options("cu"))
     assert not list(tmp_path.iterdir())
     io.write(tmp_path / f"x{suffix}", {"x": many}, options=options("cu", dtype="int64"))

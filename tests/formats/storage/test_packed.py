@@ -124,7 +124,7 @@ def test_text_is_packed_as_its_name_says(
 
 def test_binary_formats_are_not_packed_as_a_whole(tmp_path: Path) -> None:
     refused = "is not compressed as a whole, so that parts can be read; name it "
-    ends = {"t.npz.gz": "t.npz", "t.lod.h5.zst": "t.lod.h5, and give --compress"}
+    ends = {"t.npz.gz": "t.npz", "t.lod.h5.zst": "t.lod.h5, and give compression="}
     for name, remedy in ends.items():
         with pytest.raises(UnsupportedError, match=f"{refused}{remedy}$"):
             io.write(tmp_path / name, LoDTensor(np.arange(3)))

@@ -92,7 +92,7 @@ def test_bytes_that_are_not_of_the_encoding_are_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["utf-16", "utf-32"])
 def test_an_encoding_that_needs_a_byte_order_mark_names_those_without(name: str) -> None:
-    said = f"byte 0: expected {name}, found no byte order mark; give --encoding {name}-le or"
+    said = f"byte 0: expected {name}, found no byte order mark; give encoding='{name}-le' or"
     with pytest.raises(InvalidDataError, match=said):
         Recoded(io.BytesIO("a,b\n1,2\n".encode(f"{name}-le")), name).buffered().read()
 

@@ -122,7 +122,10 @@ def test_a_refusal_counts_the_items_of_earlier_batches(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("tensor", "message"),
     [
-        (LoDTensor(np.array([1]), [[1]]), r"holds bytes \(uint8\), data is int64; give --vocab"),
+        (
+            LoDTensor(np.array([1]), [[1]]),
+            r"bytes \(uint8\), data is int64; give vocabulary=",
+        ),
         (LoDTensor(np.array([1.5]), [[1]]), "text holds no float64"),
         (LoDTensor(np.zeros(1, np.uint8)), "text needs 1 level, data has 0"),
         (LoDTensor(np.zeros(1, np.uint8), [[1]] * 4), "text holds 3 levels, data has 4"),

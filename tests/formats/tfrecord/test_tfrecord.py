@@ -453,7 +453,7 @@ def test_features_of_two_kinds_can_be_left_out(
     path = put(tmp_path, *records, sequence({"d": [1]}, {"c": [[1]]}))
     for limit in (BATCH_BYTES, 1):  # in one batch, and in several
         monkeypatch.setattr("lodcli.formats.tfrecord.arrow_records.BATCH_BYTES", limit)
-        with pytest.raises(InvalidDataError, match=r"feature 'a' holds .* --skip-unsupported"):
+        with pytest.raises(InvalidDataError, match=r"feature 'a' holds .* skip_unsupported=True"):
             io.read_all(path)
         assert lists_of(path, field=("d",)) == {"d": [None, None, None, 1]}
         assert lists_of(path, skip_unsupported=True) == {"d": [None, None, None, 1]}

@@ -148,11 +148,11 @@ def test_the_header_of_llmc_is_written(
 @pytest.mark.parametrize(
     ("lists", "mark", "message"),
     [
-        ([[1, 0], []], {"end_token": 0}, "item 1 is empty: --end-token 0 would not restore"),
+        ([[1, 0], []], {"end_token": 0}, "item 1 is empty: end_token=0 would not restore"),
         ([[1, 0], [2], [3, 0]], {"end_token": 0}, "item 1 does not end with it"),
         ([[1, 0, 2, 0]], {"end_token": 0}, "item 0 has it before its end"),
         ([[1, 0], [0, 2, 0]], {"end_token": 0}, "item 1 has it before its end"),
-        ([[0, 1], []], {"start_token": 0}, "item 1 is empty: --start-token 0"),
+        ([[0, 1], []], {"start_token": 0}, "item 1 is empty: start_token=0"),
         ([[1], [2]], {"start_token": 0}, "item 1 does not begin with it"),
         ([[0, 1], [0, 2, 0]], {"start_token": 0}, "item 1 has it before its end"),
         ([[1]], {}, "holds no levels, data has 1, unless a token ends or begins"),
@@ -274,5 +274,5 @@ def test_a_chunk_of_litdata_is_not_read_as_tokens(tmp_path: Path) -> None:
 
 def test_a_file_with_a_header_is_not_read_as_bare_tokens(tmp_path: Path) -> None:
     (tmp_path / "x.bin").write_bytes(llmc(1, 2))
-    with pytest.raises(UnsupportedError, match="read it with --from llmc"):
+    with pytest.raises(UnsupportedError, match="read it with format_name='llmc'"):
         io.read(tmp_path / "x.bin", format_name="tokens")

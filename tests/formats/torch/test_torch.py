@@ -269,10 +269,10 @@ def test_a_tensor_array_comes_back_as_it_was(tmp_path: Path, sequences: LoDTenso
 @pytest.mark.parametrize(
     ("form", "tensor", "message"),
     [
-        ("nested", WORDS, "nested holds 1 level, data has 2; choose --form list or flat"),
+        ("nested", WORDS, "nested holds 1 level, data has 2; choose form='list' or 'flat'"),
         ("packed", WORDS, "packed holds 1 level"),
         ("padded", WORDS, "padded holds 1 level"),
-        ("list", LoDTensor(np.zeros(3)), "list holds 1 level, data has 0; choose --form flat"),
+        ("list", LoDTensor(np.zeros(3)), "list holds 1 level, data has 0; choose form='flat'"),
         ("packed", LoDTensor(np.zeros(2), [[2, 0]]), "holds no empty sequence, data has 1"),
         ("packed", LoDTensor(np.zeros(0), LoD([[0]])), "at least one sequence"),
     ],
@@ -288,7 +288,7 @@ def test_what_a_form_cannot_hold_is_refused(
 def test_a_tensor_array_that_is_not_sorted_is_refused(tmp_path: Path) -> None:
     tensor = LoDTensor(np.zeros(3), [[1, 2]])
     unsorted = StoredArray(*TensorArray.unpack(tensor, 0, sort_by_length=False))
-    with pytest.raises(UnsupportedError, match="unpack data with --sort-by-length"):
+    with pytest.raises(UnsupportedError, match="unpack data with sort_by_length=True"):
         io.write(tmp_path / "x.pt", unsorted)
     for form in ("nested", "flat"):
         with pytest.raises(UnsupportedError, match="only the form packed holds it"):
@@ -368,7 +368,7 @@ def test_values_of_a_dict_that_no_tensor_holds_can_be_left_out(tmp_path: Path) -
     adam = torch.optim.Adam([torch.zeros(2)]).state_dict()
     model = {"weight": torch.arange(3.0), "num_batches_tracked": torch.tensor(7)}
     path = saved(tmp_path, {"epoch": 5, "model": model, "list": [torch.arange(2)], "adam": adam})
-    others = "choose another tensor with FILE::NAME, or the rest with --skip-unsupported"
+    others = "choose another tensor with FILE::NAME, or the rest with skip_unsupported=True"
     with pytest.raises(UnsupportedError, match=f"epoch: expected tensors, .*, found int; {others}"):
         io.read_all(path)
     skipping = ReadOptions(skip_unsupported=True)

@@ -306,7 +306,7 @@ def test_the_command_refuses_a_gpu_before_it_reads(
     (folder / "x.lod.h5").write_bytes(b"no container")
     done = lod("apply", "twice", "x.lod.h5", "--device", "cuda", "-o", "t.lods")
     assert done.code == 4
-    assert "twice of twice-0 1.0 computes in main memory only; use --device cpu" in done.stderr
+    assert "main memory only; move the rows to main memory with --device cpu\n" in done.stderr
 
 
 # -- the test kit ------------------------------------------------------------------
