@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,20 @@ def test_nulls_and_texts_stand_between_fixed_bytes() -> None:
     lines = [b'<"a,b";0;"a,b">\n', b'<"";-;->\n', b'<"""c";2;"\\"c">\n']
     assert text.tobytes() == b"".join(lines)
     assert np.diff(offsets).tolist() == list(map(len, lines))
+
+
+@pytest.mark.parametrize("most", [1, 7, 1 << 14])
+def test_text_and_offsets_do_not_depend_on_the_size_of_pieces(
+    monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(records_native, "_PIECE_FIELDS", most)
+    values = np.arange(-50, 50) ** 3
+    valid = values % 7 != 0
+    fields = [Field.of_numbers(values, valid), Field.of_numbers(values / 8)]
+    text, ends = RecordWriter([b"<", b",", b">"], b"null").whole(fields, values.size)
+    pairs = zip(values.tolist(), valid.tolist(), strict=True)
+    lines = [f"<{one if known else 'null'},{one / 8!r}>" for one, known in pairs]
+    assert [bytes(text[a:b]).decode() for a, b in pairwise(ends.tolist())] == lines
 
 
 def test_no_field_is_longer_than_its_bound() -> None:
