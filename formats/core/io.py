@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Unpack
 
 from lodcli.formats.core import registry
@@ -50,6 +49,7 @@ from lodcli.formats.items import many_files
 from lodcli.formats.storage.inputs import Input, require_path
 from lodcli.formats.storage.output_set import OutputSet
 from lodcli.formats.values.inner_axes import InnerAxes, takes_axes
+from lodcli.formats.values.partitions import NO_KEYS, Keys, Partitioned, keys_of, takes_keys
 from lodcli.formats.values.relabelled import (
     Relabelled,
     chosen_by_name,
@@ -90,6 +90,7 @@ def open_file(
     limits: Limits | None = None,
     one: bool = False,
     optional: frozenset[str] = frozenset(),
+    keys: Keys = NO_KEYS,
 ) -> Iterator[OpenFile]:
     """Open a file of any format; all readers of files use this. See `lodcli.open`.
 
@@ -101,13 +102,21 @@ def open_file(
         limits: limits on size and isolation.
         one: whether only one tensor is read, even without `name`; see `find`.
         optional: options that are ignored instead of an error if the format does not know them.
+        keys: columns that are in the names of its folders, if it is one of several files.
     """
     require_path(path)
     options = options or NO_OPTIONS
     if (files := many_files.listed(path, format_name)) is not None:
         how: dict[str, Any] = {"options": options, "limits": limits, "one": one}
         how |= {"name": name, "format_name": format_name, "optional": optional}
-        with many_files.opened(files, partial(open_file, **how)) as found:
+        # --field chooses columns in the files.
+        reads_keys = not options.skip_partitions and options.field is None
+        known = keys_of(files.folder, files.paths) if reads_keys else {}
+
+        def open_one(path: str) -> AbstractContextManager[OpenFile]:
+            return open_file(path, keys=known.get(path, NO_KEYS), **how)
+
+        with many_files.opened(files, open_one, known.get(files.paths[0], ())) as found:
             yield OpenFile(*found)
         return
     with Input(path) as source, naming(source.label), ExitStack() as opening:
@@ -116,10 +125,12 @@ def open_file(
         kind.require("reading")
         # Readers of text get the dtype; where values may be rounded, a dtype that holds them.
         casts = "dtype" not in kind.options or bool(options.dtype_unsafe and not kind.binary)
-        told = _of_reader(kind, options, name, optional, casts=casts, one=one)
+        told = _of_reader(kind, options, name, optional, keys, casts=casts, one=one)
         limits = Limits() if limits is None else limits
         try:
             opened = open_within(limits, kind, source, told)
+            if keys and takes_keys(opened, kind):
+                opened = Partitioned(opened, keys)
         except NotThisFormatError as error:
             if kind.name == "lod.h5":
                 _say_how_to_import(error, source, limits)
@@ -179,6 +190,7 @@ def _of_reader(
     options: ReadOptions,
     name: str | None,
     optional: frozenset[str],
+    keys: Keys,
     *,
     casts: bool,
     one: bool,
@@ -190,6 +202,7 @@ def _of_reader(
         options: all options.
         name: see `open_file`.
         optional: see `open_file`.
+        keys: columns that are not in the file.
         casts: whether the dtype is applied to the tensors.
         one: see `open_file`; otherwise tensors that share the items of the named one are read too.
     """
@@ -204,6 +217,8 @@ def _of_reader(
     told = dataclasses.replace(options, **dropped) if changed else options
     refuse_unknown_options(kind.options, told, kind.name)
     wanted = (name,) if one and name is not None and not options.rename else options.columns
+    if keys and wanted is not None:
+        wanted = tuple(one for one in wanted if one not in keys) or None
     if wanted is not None and "field" in kind.options and options.field is None:
         told = dataclasses.replace(told, field=tuple(dict.fromkeys(wanted)))
     if name is not None or options.columns is not None:

@@ -57,6 +57,8 @@ class ReadOptions:
         part: (k, n): part k, from 0, of n parts of about equally many outermost items.
         skip_unsupported: whether to leave out content that no tensor can hold, and read the rest.
             Every format takes it.
+        skip_partitions: whether the names of folders of several files, such as `year=2024`, are
+            not read as columns. Every format takes it.
         columns: names of the tensors or records to read, in this order. Every format takes it.
         rename: pairs of a name of a tensor or records, and its new name. Every format takes it.
         text_levels: "text" or "bytes" mark sequences of uint8 as that, and "text" makes categories
@@ -83,6 +85,7 @@ class ReadOptions:
     mmap: bool | None = None
     part: tuple[int, int] | None = None
     skip_unsupported: bool | None = None
+    skip_partitions: bool | None = None
     columns: tuple[str, ...] | None = None
     rename: tuple[tuple[str, str], ...] | None = None
     text_levels: str | None = None
@@ -168,6 +171,7 @@ class ReadKeywords(TypedDict, total=False):
     mmap: bool | None
     part: tuple[int, int] | None
     skip_unsupported: bool | None
+    skip_partitions: bool | None
     columns: Names | None
     rename: Mapping[str, str] | None
     text_levels: str | None
@@ -196,7 +200,9 @@ SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "space": 
 _NAMES = frozenset(
     {"levels", "field", "offsets", "lengths", "names", "cu_seqlens", "columns", "text_columns"}
 )
-_SWITCHES = frozenset({"decimal_comma", "dtype_unsafe", "mmap", "skip_unsupported", "wide"})
+_SWITCHES = frozenset(
+    {"decimal_comma", "dtype_unsafe", "mmap", "skip_partitions", "skip_unsupported", "wide"}
+)
 _NUMBERS = frozenset({"end_token", "start_token", "shards", "shard_bytes"})
 _TEXTS = frozenset({"compression", "data", "encoding", "form", "nulls", "separator", "text_levels"})
 # The types of values, and their names in messages; each other option checks its own.
@@ -209,7 +215,10 @@ _TYPES: dict[str, tuple[Any, str]] = {
 }
 # Options that every format takes: if the reader does not know one, `io` applies it.
 GENERAL = frozenset(
-    {"levels", "dtype", "dtype_unsafe", "nulls", "columns", "rename", "text_levels"}
+    {
+        *("levels", "dtype", "dtype_unsafe", "nulls", "columns", "rename", "text_levels"),
+        "skip_partitions",
+    }
 )
 TEXT_LEVELS = ("text", "bytes", "numbers")
 NULLS = ("keep", "empty", "zero", "nan", "drop", "error", "fill=X")

@@ -21,6 +21,7 @@ from lodcli.formats.remote.urls import is_url
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.text.lines import shown
 from lodcli.formats.values.file_attributes import alike
+from lodcli.formats.values.partitions import takes_keys
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.platform.files import PathLike
 
@@ -82,9 +83,10 @@ class Listed:
 def listed(path: PathLike, format_name: str | None) -> Listed | None:
     """Return the files that a path denotes, unless it is a file or a folder of a format.
 
-    A pattern has `*`, `?` or `[..]`, and is not the name of an existing file. For a folder that no
-    format reads, these are the files directly in it, except those whose names begin with a dot,
-    or with an underscore if they have no extension, such as _SUCCESS of Spark.
+    A pattern has `*`, `?` or `[..]`, or `**` for any folders, and is not the name of an existing
+    file. For a folder that no format reads, these are the files directly in it, except those whose
+    names begin with a dot, or with an underscore if they have no extension, such as _SUCCESS of
+    Spark. Of a folder with nothing but folders such as `year=2024`, they are all files below.
 
     Raises:
         FileNotFoundError: a pattern that no file matches.
@@ -96,10 +98,12 @@ def listed(path: PathLike, format_name: str | None) -> Listed | None:
     if not os.path.lexists(text):
         if not (magic := _MAGIC.search(text)):
             return None
-        found = [one for one in glob.iglob(text) if os.path.isfile(one)]
+        folder = os.path.dirname(text[: magic.start()]) or "."
+        found = [one for one in glob.iglob(text, recursive=True) if os.path.isfile(one)]
+        if "**" in text:
+            found = [one for one in found if not _is_hidden(os.path.relpath(one, folder))]
         if not found:
             raise FileNotFoundError(errno.ENOENT, "no file matches", text)
-        folder = os.path.dirname(text[: magic.start()]) or "."
         return Listed(text, folder, _in_order(found))
     if not os.path.isdir(text) or _is_claimed(text, format_name):
         return None
@@ -121,7 +125,25 @@ def listed(path: PathLike, format_name: str | None) -> Listed | None:
     beside = _in_order(filter(os.path.isdir, found))
     if beside and [os.path.basename(path) for path in paths] == ["attributes.json"]:
         raise UnsupportedError(f"{text}: is an N5 container; TensorStore reads it and writes Zarr")
+    if not paths and any("=" in os.path.basename(one) for one in beside):
+        return _below(text)
     return Listed(text, text, _in_order(paths), beside) if paths else None
+
+
+def _below(folder: str) -> Listed | None:
+    """Return the files of a folder, and of all folders in it, but the hidden ones."""
+    found: list[str] = []
+    for inner, folders, names in os.walk(folder):
+        folders[:] = [one for one in folders if not _is_hidden(os.path.join(one, ""))]
+        found += [os.path.join(inner, one) for one in names if not _NO_DATA.match(one)]
+    paths = [one for one in found if os.path.isfile(one) and not _is_second(one)]
+    return Listed(folder, folder, _in_order(paths)) if paths else None
+
+
+def _is_hidden(path: str) -> bool:
+    """Return whether a folder of a path holds no data, as _temporary and _delta_log of Spark."""
+    folders = os.path.dirname(path).split(os.sep)
+    return any(one[:1] in "._" and one not in ("", ".", "..") and "=" not in one for one in folders)
 
 
 def _is_second(path: str) -> bool:
@@ -145,13 +167,6 @@ def _is_claimed(folder: str, format_name: str | None) -> bool:
     )
 
 
-def _partitions(files: Listed) -> list[str]:
-    """Return the names of columns whose values are only in names of folders, as `year=2024`."""
-    folders = {os.path.dirname(os.path.relpath(path, files.folder)) for path in files.paths}
-    parts = (part for folder in sorted(folders) for part in folder.split(os.sep))
-    return list(dict.fromkeys(part.partition("=")[0] for part in parts if "=" in part))
-
-
 def _in_order(paths: Iterable[str]) -> tuple[str, ...]:
     """Return paths in natural order: numbers in names are compared by value."""
 
@@ -163,11 +178,19 @@ def _in_order(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 @contextmanager
-def opened(files: Listed, open_one: Open) -> Iterator[tuple[Source, Format, Input]]:
-    """Yield files as one source, their format, and their folder as an input."""
+def opened(
+    files: Listed, open_one: Open, keys: Iterable[str] = ()
+) -> Iterator[tuple[Source, Format, Input]]:
+    """Yield files as one source, their format, and their folder as an input.
+
+    Args:
+        files: the files.
+        open_one: opens one of them.
+        keys: columns that are in the names of their folders.
+    """
     with Input(files.folder) as folder:
         folder.label = files.label
-        source = ManyFiles(files, open_one)
+        source = ManyFiles(files, open_one, keys)
         yield source, source.kind, folder
 
 
@@ -179,6 +202,7 @@ class ManyFiles(Source):
     Args:
         files: the files.
         open_one: opens one of them.
+        keys: columns that are in the names of their folders.
 
     Attributes:
         kind: their format.
@@ -188,7 +212,7 @@ class ManyFiles(Source):
         SelectionError: one has another format.
     """
 
-    def __init__(self, files: Listed, open_one: Open) -> None:
+    def __init__(self, files: Listed, open_one: Open, keys: Iterable[str] = ()) -> None:
         self._paths, self._open_one = files.paths, open_one
         self._schemas: list[Schema] = []
         attributes: list[Mapping[str, Any]] = []
@@ -221,7 +245,7 @@ class ManyFiles(Source):
                 f"folders in it are not read, such as {shown(os.path.basename(files.beside[0]))}; "
                 f"'{os.path.join(files.label, '*', '*')}' reads their files",
             ]
-        if names := _partitions(files):
+        if (names := list(keys)) and not takes_keys(self, self.kind):
             self.notes = [
                 *self.notes,
                 f"the folders name values of {', '.join(map(shown, names))}, which are not read",

@@ -13,7 +13,7 @@ from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import LodError
 
 # Options that are switches, and those whose arguments have other names.
-_SWITCHES = ("decimal-comma", "dtype-unsafe", "skip-unsupported", "wide")
+_SWITCHES = ("decimal-comma", "dtype-unsafe", "skip-partitions", "skip-unsupported", "wide")
 _NAMES = {
     **{"compress": "compression", "shard-size": "shard_bytes", "vocab": "vocabulary"},
     **{"from": "format_name", "to": "format_name", "isolate": "limits", "max-bytes": "limits"},

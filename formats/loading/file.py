@@ -240,6 +240,8 @@ def open_source(
             - end_token, start_token: the tokens that end and begin a document in a run of tokens.
             - skip_unsupported: whether to leave out content that no tensor can hold; see
               `left_out` of the Source.
+            - skip_partitions: whether the names of folders of several files, such as `year=2024`,
+              are not read as columns.
             - columns: names of the tensors, or of records, to read, in every format.
             - rename: new names of tensors, or of records, by those in the file, in every format;
               `name` is then a new one.

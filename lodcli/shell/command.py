@@ -23,8 +23,8 @@ _GROUP_TITLES = {
     flag: title
     for title, flags in {
         "Output": "--output --write --html --to --compress --force --strict",
-        "Input": "--from --memory --max-bytes --isolate --skip-unsupported --nulls --separator "
-        "--decimal-comma --encoding --text-columns",
+        "Input": "--from --memory --max-bytes --isolate --skip-unsupported --skip-partitions "
+        "--nulls --separator --decimal-comma --encoding --text-columns",
         "Messages": "--json --quiet --verbose --color --help",
     }.items()
     for flag in flags.split()

@@ -106,6 +106,11 @@ _OPTIONS = (
         help="Leave out columns and fields that no tensor can hold, with a note for each.",
     ),
     _option(
+        "--skip-partitions",
+        is_flag=True,
+        help="Read no columns from the names of folders, such as year=2024.",
+    ),
+    _option(
         "--nulls",
         type=_NULLS,
         metavar="HOW",
@@ -165,7 +170,8 @@ def reading(options: ReadOptions) -> ReadOptions:
     meta = {} if context is None else context.meta
     found: ReadKeywords = {}
     for name in (
-        *("skip_unsupported", "nulls", "separator", "decimal_comma", "encoding", "text_columns"),
+        *("skip_unsupported", "skip_partitions", "nulls", "separator", "decimal_comma"),
+        *("encoding", "text_columns"),
     ):
         if f"{_LIMITS}.{name}" in meta:
             found[name] = meta[f"{_LIMITS}.{name}"]

@@ -87,7 +87,9 @@ def test_a_pattern_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.Mon
         monkeypatch.chdir(folder)
         with lodcli.open(pattern) as file:
             assert lists(file.read()["data"]) == WHOLE
-            assert any("'year'" in one for one in file.notes) == (folder == tmp_path)
+            assert [spec.name for spec in file.schema] == ["data", "year"][
+                : 1 + (folder == tmp_path)
+            ]
 
 
 def test_columns_of_pandas_and_polars_in_partitions(tmp_path: Path) -> None:
@@ -95,7 +97,10 @@ def test_columns_of_pandas_and_polars_in_partitions(tmp_path: Path) -> None:
     frame = pandas.DataFrame({"k": ["b", "a", "b"], "v": [1, 2, 3]})
     frame.to_parquet(tmp_path / "pandas", partition_cols=["k"])
     found = io.read_all(tmp_path / "pandas" / "*" / "*.parquet")
-    assert {name: np.asarray(one).tolist() for name, one in found.items()} == {"v": [2, 1, 3]}
+    assert {name: one.to_list() for name, one in found.items()} == {
+        "v": [2, 1, 3],
+        "k": ["a", "b", "b"],
+    }
     (tmp_path / "polars").mkdir()
     for number in (2, 11):
         polars.DataFrame({"v": [[number], []]}).write_parquet(tmp_path / "polars" / f"{number}.pq")
@@ -151,17 +156,6 @@ def test_links_folders_pipes_and_hidden_files_are_passed_over(tmp_path: Path) ->
         assert any("folders in it are not read, such as 'inner'; '" in one for one in file.notes)
     (tmp_path / "all" / "_a.jsonl").write_text("[8]\n")
     assert lists(io.read(tmp_path / "all")) == [[8], *WHOLE]
-
-
-def test_columns_in_names_of_folders_are_named(tmp_path: Path) -> None:
-    for folder in ("year=2023/day=1", "year=2024/day=1"):
-        (tmp_path / folder).mkdir(parents=True)
-        io.write(tmp_path / folder / "part.jsonl", rows([[1]]))
-    for pattern, names in (("*/*/*", "'year', 'day'"), ("year=2023/*/*", "'day'")):
-        with lodcli.open(tmp_path / pattern) as file:
-            assert f"the folders name values of {names}, which are not read" in file.notes
-    with lodcli.open(tmp_path / "year=2023/day=1/*") as file:
-        assert not file.notes
 
 
 def test_the_odd_one_is_named_before_a_row_is_read(tmp_path: Path) -> None:

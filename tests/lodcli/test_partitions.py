@@ -1,0 +1,33 @@
+"""Commands with files whose folders name values of columns."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.lodcli.conftest import Lod
+
+
+@pytest.fixture
+def events(folder: None) -> Path:
+    table = {"n": [1, 2, 3], "year": [2023, 2024, 2024], "country": ["de", "São Tomé", None]}
+    pq.write_to_dataset(pa.table(table), "events", partition_cols=["year", "country"])
+    return Path("events")
+
+
+def test_commands_read_keys(lod: Lod, events: Path) -> None:
+    pattern = str(events / "**" / "*.parquet")
+    done = lod("filter", pattern, "year == 2024 and country is not None", "-qo", "o.jsonl")
+    assert (done.code, done.stderr) == (0, "")
+    wanted = {"n": 2, "year": 2024, "country": "São Tomé"}
+    assert json.loads(Path("o.jsonl").read_text()) == wanted
+    done = lod("convert", str(events), "-q", "--skip-partitions", "-o", "n.jsonl")
+    assert (done.code, sorted(Path("n.jsonl").read_text().split())) == (0, ["1", "2", "3"])
+    done = lod("group", str(events), "--by", "year", "-qo", "g.jsonl")
+    assert done.code == 0
+    assert re.findall(r'"year":(\d+)', Path("g.jsonl").read_text()) == ["2023", "2024"]
