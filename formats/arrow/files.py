@@ -16,13 +16,14 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from lodcli.formats.choosing.choice import ValueRange
 from lodcli.formats.core.bounds import Bounds
 from lodcli.formats.core.errors import DamagedFileError, TooLargeError
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.pread import read_into
 from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import LodError, UnsupportedError
-from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.options import option
 from lodcli.kernels.platform.pools import NO_THREAD
 from lodcli.kernels.runtime import buffers as memory
@@ -78,6 +79,8 @@ class Records(ABC):
         count: number of its records, or None while unknown.
         plain: whether arrays are stored uncompressed, so that lists can be read without their
             numbers.
+        parts: (P + 1,) offsets, in records, of the parts that can be read without the others; None
+            if they are unknown.
         bounds: maximum decompressed size.
         notes: see Source; the same list for as long as the file is open.
         refused: the error about each column that cannot be read. `batches` may find more; from
@@ -90,6 +93,7 @@ class Records(ABC):
     refused: Mapping[str, LodError] = MappingProxyType({})
     count: int | None = None
     plain: bool = False
+    parts: Offsets | None = None
 
     @abstractmethod
     def batches(self, wanted: Wanted) -> Iterator[Found]:
@@ -98,6 +102,18 @@ class Records(ABC):
     def may_share(self, one: str, other: str) -> bool:
         """Return whether two columns may have equal lists, from metadata only."""
         return True
+
+    def ranges(self, path: tuple[str, ...]) -> Sequence[ValueRange] | None:
+        """Return the ranges of the values of a tensor in each of the parts; None if unknown.
+
+        Args:
+            path: the column, and the fields of structs.
+        """
+        return None
+
+    def size(self, columns: Sequence[str]) -> int:
+        """Return about how many bytes of columns are decoded, from metadata only; 0 if unknown."""
+        return 0
 
     def may_be_null(self, column: str) -> bool:
         """Return whether a column without lists may have nulls, from metadata only."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate, chain
@@ -29,13 +29,15 @@ from lodcli.formats.arrow.layout import (
     places,
 )
 from lodcli.formats.arrow.sharing import Tensors, same_levels, shared
+from lodcli.formats.choosing.choice import Choice
+from lodcli.formats.choosing.part_runs import pays_to_look, runs
 from lodcli.formats.core.batching import cuts
 from lodcli.formats.core.errors import DamagedFileError, TooLargeError
 from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.names import name_of, undotted
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import Batch, LevelSpec, TensorSpec, find
-from lodcli.formats.items.taking import part
+from lodcli.formats.items.taking import item_count, part
 from lodcli.formats.text.lines import shown
 from lodcli.formats.values.file_attributes import fitting
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
@@ -420,6 +422,59 @@ class SeekableRecordSource(RecordSource):
 
     rereadable = True
 
+    def chosen_batches(
+        self, names: Iterable[str], choice: Choice, limit_bytes: int = BATCH_BYTES
+    ) -> Iterator[tuple[int, Batch]]:
+        wanted = set(names)
+        chosen = [spec.name for spec in self.schema if spec.name in wanted]
+        parts = self._records.parts
+        if parts is None:
+            yield from super().chosen_batches(chosen, choice, limit_bytes)
+            return
+        ranges = {}
+        for name in choice.deciding:
+            path = tuple(field.name for field in self._places[name].leaf.marks.fields)
+            found = self._records.ranges(path or (name_of(self._owners[name]),))
+            if found is not None:
+                ranges[name] = found
+        may_hold = choice.of_ranges(ranges, parts)
+        deciding = [name for name in chosen if name in choice.deciding]
+
+        def holds(start: int, stop: int) -> bool:
+            batches = self._read_range(deciding, limit_bytes, start, stop)
+            return any(choice.of_batch(batch, first) for first, batch in batches)
+
+        of_all, of_deciding = map(self._size, (chosen, deciding))
+        look = holds if pays_to_look(of_all, of_deciding, len(may_hold)) else None
+        done = False
+        for start, stop in runs(may_hold, parts.tolist(), look):
+            for first, tensors in self._read_range(chosen, limit_bytes, start, stop):
+                for batch in _cut(tensors, limit_bytes):
+                    yield first, batch
+                    first += item_count(batch)
+                    done = True
+        if not done:
+            yield 0, {name: find(self.schema, name).empty() for name in chosen}
+
+    def _size(self, names: Sequence[str]) -> int:
+        """Return about how many bytes of the columns of tensors are decoded."""
+        return self._records.size(list(dict.fromkeys(self._owners[name] for name in names)))
+
+    def _read_range(
+        self, names: Sequence[str], limit_bytes: int, start: int, stop: int
+    ) -> Iterator[tuple[int, Tensors]]:
+        """Yield some records in batches, each with the number of its first record."""
+        if start >= stop:
+            return
+        for first, tensors in self._pieces(Wanted(names, limit_bytes, start, stop)):
+            count = item_count(tensors)
+            low, high = max(0, start - first), min(count, stop - first)
+            if low < high:
+                batch = tensors if high - low == count else part(tensors, low, high)
+                yield first + low, batch
+            if first + count >= stop:
+                return
+
     def read_index(self, name: str) -> LoD:
         spec = find(self.schema, name)
         parts, size = [], 0
@@ -463,16 +518,10 @@ class SeekableRecordSource(RecordSource):
     def _between(self, spec: TensorSpec, start: int, stop: int) -> LoDTensor:
         """Return the tensor of some records."""
         parts, size = [], 0
-        if start < stop:
-            for first, tensors in self._pieces(Wanted([spec.name], BATCH_BYTES, start, stop)):
-                tensor = tensors[spec.name]
-                low, high = max(0, start - first), min(len(tensor), stop - first)
-                if low < high:
-                    parts.append(tensor[low:high])
-                    size += parts[-1].nbytes
-                    self._records.bounds.check(size, "has in this slice at least")
-                if first + len(tensor) >= stop:
-                    break
+        for _, tensors in self._read_range([spec.name], BATCH_BYTES, start, stop):
+            parts.append(tensors[spec.name])
+            size += parts[-1].nbytes
+            self._records.bounds.check(size, "has in this slice at least")
         return LoDTensor.concatenate(parts) if parts else spec.empty()
 
 
@@ -487,7 +536,7 @@ def _bounds(key: Key, count: int) -> tuple[int, int] | None:
     return (index, index + 1) if 0 <= index < count else None
 
 
-def _cut(tensors: Tensors, limit_bytes: int) -> Iterator[Batch]:
+def _cut(tensors: Tensors, limit_bytes: int) -> Iterator[Tensors]:
     """Yield the tensors of the same records in batches; tensors still share their index."""
     sizes = [tensor.values[:1].nbytes for tensor in tensors.values()]
     ends = [_record_ends(tensor) for tensor in tensors.values()]

@@ -164,8 +164,15 @@ def item_cuts(tensors: Mapping[str, LoDTensor], limit_bytes: int) -> Iterator[tu
     return cuts(ends, [tensor.values[:1].nbytes for tensor in tensors.values()], limit_bytes)
 
 
-def items_within_budget(schema: Schema, batches: Iterable[Batch]) -> Iterator[Batch]:
+def items_within_budget(
+    schema: Schema, batches: Iterable[Batch], first: int = 0
+) -> Iterator[Batch]:
     """Yield batches, each of which holds only items that fit into the memory budget.
+
+    Args:
+        schema: of the source.
+        batches: to check.
+        first: the number of the first item.
 
     Raises:
         TooLargeError: names the item.
@@ -180,10 +187,10 @@ def items_within_budget(schema: Schema, batches: Iterable[Batch]) -> Iterator[Ba
                     require_items_fit(
                         [_item_ends(tensors[name]) for name in names],
                         [spec.row_bytes for spec in group],
-                        firsts.get(names[0], 0),
+                        firsts.get(names[0], first),
                     )
         for name, tensor in tensors.items():
-            firsts[name] = firsts.get(name, 0) + len(tensor)
+            firsts[name] = firsts.get(name, first) + len(tensor)
         yield batch
         del batch, tensors
 

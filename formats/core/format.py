@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, NoReturn
 import numpy as np
 
 from lodcli.formats.catalogue.packages import Package
+from lodcli.formats.choosing.choice import Choice
 from lodcli.formats.core.errors import DamagedFileError, TooLargeError, naming
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.options import ReadOptions, WriteOptions
@@ -145,6 +146,18 @@ class Source(ABC):
         A format that can skip the others does.
         """
         return self.batches(limit_bytes)
+
+    def chosen_batches(
+        self, names: Iterable[str], choice: Choice, limit_bytes: int = BATCH_BYTES
+    ) -> Iterator[tuple[int, Mapping[str, ReadItem]]]:
+        """Yield `batches_of` of records, each with the number of its first item.
+
+        A format that can leave out parts without chosen items does. The others are whole.
+        """
+        first = 0
+        for batch in self.batches_of(names, limit_bytes):
+            yield first, batch
+            first += len(next(iter(batch.values())))
 
     def read(self, names: Iterable[str] | None = None) -> dict[str, ReadItem]:
         """Return the content in memory."""

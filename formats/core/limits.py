@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from numbers import Integral
 
 from lodcli.formats.arrays.budget import WHOLE_COPIES, require_fits
+from lodcli.formats.choosing.choice import Choice
 from lodcli.formats.core.batching import bytes_of, items_within_budget
 from lodcli.formats.core.bounds import DEFAULT_LINE_BYTES, Bounds, default_bytes
 from lodcli.formats.core.errors import naming
@@ -137,6 +138,18 @@ class Limited(Wrapped):
             total += bytes_of(batch)
             self._bounds.check(total, "comes to at least")
             yield batch
+
+    def chosen_batches(
+        self, names: Iterable[str], choice: Choice, limit_bytes: int = BATCH_BYTES
+    ) -> Iterator[tuple[int, Batch]]:
+        wanted = list(names)
+        self._refuse_declared(find_all(self.schema, wanted))
+        total = 0
+        for first, batch in self._inner.chosen_batches(wanted, choice, limit_bytes):
+            for one in items_within_budget(self.schema, [batch], first):
+                total += bytes_of(one)
+                self._bounds.check(total, "comes to at least")
+                yield first, one
 
     def read(self, names: Iterable[str] | None = None) -> dict[str, Item]:
         wanted = None if names is None else list(names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from lodcli.formats.choosing.choice import Choice
 from lodcli.formats.core.batching import groups, only
 from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.schema import Batch, find_all, tensor_of
@@ -35,6 +36,30 @@ def item_batches(source: Source, shared: Shared) -> Iterator[dict[str, LoDTensor
                 found[name] = LoDTensor(tensor.values, below, tensor.marks, nulls)
         if found:
             yield found
+
+
+def chosen_batches(
+    source: Source, shared: Shared, choice: Choice
+) -> Iterator[tuple[int, dict[str, LoDTensor]]]:
+    """Yield `item_batches`, each with the number of its first item.
+
+    Of records, parts of the file without chosen items are left out where that is known.
+    """
+    if source.records and not shared.level:
+        for first, batch in source.chosen_batches(shared.names, choice):
+            yield first, {name: tensor_of(batch[name]) for name in shared.names}
+    else:
+        yield from numbered(item_batches(source, shared))
+
+
+def numbered(
+    batches: Iterable[dict[str, LoDTensor]],
+) -> Iterator[tuple[int, dict[str, LoDTensor]]]:
+    """Yield batches of all items, each with the number of its first item."""
+    first = 0
+    for batch in batches:
+        yield first, batch
+        first += item_count(batch)
 
 
 def first_items(

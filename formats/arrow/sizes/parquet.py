@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -26,8 +27,10 @@ from lodcli.formats.arrow.files import (
 from lodcli.formats.arrow.layout import plain_type
 from lodcli.formats.arrow.sizes.parquet_pages import Pages, footer
 from lodcli.formats.arrow.sizes.thrift import BINARY, I32, ThriftError
+from lodcli.formats.choosing.choice import ValueRange
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.format import BATCH_BYTES
+from lodcli.formats.core.names import name_of
 from lodcli.formats.core.options import choose_others
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.prefetch import ahead
@@ -65,6 +68,7 @@ class ParquetRecords(Records):
             self.schema = self._file.schema_arrow
             self._groups = self._file.metadata
             self._rows = self._checked_groups()
+            self.parts = np.cumsum([0, *self._rows])
             self.count = sum(self._rows)
             self._pages = Pages(data, self._groups.schema)
             self._leaves = _leaves(self.schema, self._groups.num_columns)
@@ -139,6 +143,8 @@ class ParquetRecords(Records):
         with damage():
             first = 0
             for group, count in enumerate(self._rows):
+                if wanted.stop is not None and first >= wanted.stop:
+                    return
                 if first + count > wanted.start:
                     for place, part in self._group(group, wanted.names, wanted.limit_bytes):
                         yield first + place, part
@@ -173,6 +179,18 @@ class ParquetRecords(Records):
                 self._pages.nulls(group, leaf) != 0 for group in groups for leaf in leaves
             )
         return self._nullable[column]
+
+    def ranges(self, path: tuple[str, ...]) -> Sequence[ValueRange] | None:
+        leaf = 0
+        for field in self.schema:
+            for one, kind in _values(field.type, (name_of(field.name),)):
+                if one == path:
+                    return self._pages.ranges(leaf, kind)
+                leaf += 1
+        return None  # which records are null is no column
+
+    def size(self, columns: Sequence[str]) -> int:
+        return sum(self._pages.size(leaf) for name in columns for leaf in self._leaves[name])
 
     def _proportions(self, column: str) -> set[tuple[int, ...]]:
         """Return the ratios of the value counts of the row groups, for each leaf.
@@ -242,7 +260,7 @@ def _leaves(schema: pa.Schema, count: int) -> dict[str, list[int]]:
     """
     found, first = {}, 0
     for field in schema:
-        many = _leaf_count(field.type)
+        many = sum(1 for _ in _values(field.type, ()))
         found[field.name] = list(range(first, first + many))
         first += many
     if first != count:
@@ -250,10 +268,19 @@ def _leaves(schema: pa.Schema, count: int) -> dict[str, list[int]]:
     return found
 
 
-def _leaf_count(kind: pa.DataType) -> int:
+def _values(
+    kind: pa.DataType, path: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], pa.DataType]]:
+    """Yield the type of each leaf column of a type, with the path to it through structs."""
     kind = plain_type(kind)
     if types.is_map(kind):
-        return _leaf_count(kind.key_type) + _leaf_count(kind.item_type)
-    if not types.is_nested(kind):
-        return 1
-    return sum(_leaf_count(kind.field(number).type) for number in range(kind.num_fields))
+        yield from _values(kind.key_type, (*path, "key"))
+        yield from _values(kind.item_type, (*path, "value"))
+    elif types.is_struct(kind):
+        for field in kind:
+            yield from _values(field.type, (*path, name_of(field.name)))
+    elif types.is_nested(kind):
+        for number in range(kind.num_fields):
+            yield from _values(kind.field(number).type, path)
+    else:
+        yield path, kind

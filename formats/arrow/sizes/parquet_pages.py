@@ -20,13 +20,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lodcli.formats.arrow.files import Bytes
+from lodcli.formats.arrow.sizes import parquet_statistics
 from lodcli.formats.arrow.sizes.parquet_runs import delta_sum, dictionary_lengths, indexed_sum
 from lodcli.formats.arrow.sizes.thrift import BINARY, BOOL, I32, I64, Fields, Reader, ThriftError
+from lodcli.formats.choosing.choice import ValueRange
 from lodcli.formats.core.bounds import Bounds
 
-_META = {1: I32, 4: I32, 5: I64, 7: I64, 9: I64, 11: I64, 12: {3: I64}}
+_STATISTICS = {
+    parquet_statistics.NULL_COUNT: I64,
+    **dict.fromkeys(parquet_statistics.FIELDS, BINARY),
+}
+_META = {1: I32, 4: I32, 5: I64, 6: I64, 7: I64, 9: I64, 11: I64, 12: _STATISTICS}
 # Field 8 exists if a column chunk is encrypted, with a separate key or that of the footer.
-_FOOTER = {4: [{1: [{1: BINARY, 3: _META, 8: {}}], 3: I64}]}
+# Field 6 is the writer; 7 has field 1 for each column whose statistics are in the type's order.
+_FOOTER = {4: [{1: [{1: BINARY, 3: _META, 8: {}}], 3: I64}], 6: BINARY, 7: [{1: {}}]}
 _PAGE = {
     1: I32,
     2: I32,
@@ -100,11 +107,14 @@ class Pages:
     def __init__(self, data: Bytes, schema: pq.ParquetSchema) -> None:
         self._data = data
         self._schema = schema
-        groups = footer(data, _FOOTER).get(4, [])
+        about = footer(data, _FOOTER)
+        groups = about.get(4, [])
         self._groups = [[chunk.get(3, {}) for chunk in group.get(1, [])] for group in groups]
         self.encrypted = {
             leaf for group in groups for leaf, chunk in enumerate(group.get(1, [])) if 8 in chunk
         }
+        self._writer = about.get(6, b"")
+        self._orders = about.get(7, [])
 
     def values(self, group: int, leaf: int) -> int:
         """Return the number of values of a column in a row group, from the footer."""
@@ -114,6 +124,32 @@ class Pages:
         """Return the number of nulls of a column in a row group, from the footer, if it has it."""
         statistics = self._groups[group][leaf].get(12, {})
         return None if 3 not in statistics else int(statistics[3])
+
+    def size(self, leaf: int) -> int:
+        """Return the decompressed bytes of a column in all row groups, from the footer."""
+        return sum(group[leaf].get(6, 0) for group in self._groups)
+
+    def ranges(self, leaf: int, kind: pa.DataType) -> list[ValueRange]:
+        """Return the ranges of the values of a column in the row groups, from the footer.
+
+        Args:
+            leaf: the column.
+            kind: the Arrow type of its values.
+        """
+        column = self._schema.column(leaf)
+        decode = parquet_statistics.decoder(kind, column, self._writer)
+        in_lists = column.max_repetition_level > 0  # nulls are then also empty lists
+        return [
+            parquet_statistics.value_range(
+                group[leaf].get(12, {}),
+                decode,
+                ordered=1 in self._orders[leaf] if leaf < len(self._orders) else False,
+                signed=parquet_statistics.in_signed_order(kind, column),
+                values=-1 if in_lists else group[leaf].get(5, 0),
+                nullable=column.max_definition_level > 0,
+            )
+            for group in self._groups
+        ]
 
     def estimate(self, group: int, leaves: list[int], bounds: Bounds) -> int:
         """Return the approximate decoded bytes of the columns of a row group.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -21,7 +21,7 @@ from lodcli.shell.output import note
 from lodcli.shell.references import Reference
 
 Batches = Iterator[dict[str, LoDTensor]]
-B = TypeVar("B", bound=Mapping[str, object])
+B = TypeVar("B")
 
 
 @contextmanager

@@ -120,6 +120,11 @@ class Expression(Parsed):
         valid = None if found.valid is None else np.broadcast_to(found.valid, (count,))
         return replace(found, data=np.broadcast_to(found.data, (count,)), valid=valid)
 
+    def part(self, node: ast.expr, tensors: Tensors, count: int) -> Array:
+        """Return the values of a part of the expression, which none of them needs to be null."""
+        with np.errstate(all="ignore"):
+            return _Items(self, tensors, {}, range(count)).of(node).data
+
 
 class _Items(Evaluation[Values]):
     """The values of the parts of an expression, for each item."""

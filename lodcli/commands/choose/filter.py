@@ -73,20 +73,30 @@ def command(
         raise click.UsageError("give an expression, such as 'length() > 5', or --indices FILE")
     if expression is not None:
         options.file_first(source, expression)
-    from lodcli.commands.choose.choosing import items_or_stream, named
+    from lodcli.commands.choose.choosing import items_or_batches, named
     from lodcli.commands.choose.expression import Expression
     from lodcli.commands.choose.filtering import Filter, read_numbers
     from lodcli.expressions.showing import showing_where
+    from lodcli.formats.items.streaming import chosen_batches, numbered
+    from lodcli.shell.opened import opened
 
     with showing_where():
         parsed = None if expression is None else Expression(expression)
         numbers = None if indices is None else read_numbers(indices)
         used = () if parsed is None else parsed.tensors
-        with items_or_stream(source, level, used) as (shared, items, batches):
+        with (
+            opened(source) as file,
+            items_or_batches(file, level, used) as (shared, items, batches),
+        ):
             chosen = Filter(shared, parsed, numbers, invert=invert, lead=source.name)
             if items is not None and not used:
                 # The index decides, and only the kept items are read.
                 kept = chosen.of_index(items)
                 target.write(items.counted(kept), named(source, items.picked(kept)))
             else:
-                target.write(shared.schema, chosen.of(batches))
+                found = (
+                    named(source, chosen_batches(file.source, shared, chosen))
+                    if items is None
+                    else numbered(batches)
+                )
+                target.write(shared.schema, chosen.of(found))

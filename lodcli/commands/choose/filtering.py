@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from lodcli.commands.choose.expression import Expression
+from lodcli.commands.choose.outcomes import outcomes
+from lodcli.expressions.parsing import function_name
 from lodcli.formats.arrays.budget import require_fits
+from lodcli.formats.choosing.choice import ValueRange
 from lodcli.formats.core.names import listing
+from lodcli.formats.core.schema import Batch, tensor_of
 from lodcli.formats.items.items import Items
 from lodcli.formats.items.sharing import Shared
 from lodcli.formats.items.taking import item_count, taken
@@ -19,8 +23,8 @@ from lodcli.kernels.errors import InvalidDataError, SelectionError
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Categories, Times
+from lodcli.kernels.tensor.nulls import Mask
 
-Mask = npt.NDArray[np.bool_]
 # For --indices: the maximum length of a line, the number of lines between checks of the memory
 # budget, and the bytes of an int in a list.
 _LINE_CHARS, _CHECKED, _NUMBER_BYTES = 1000, 1 << 14, 40
@@ -55,6 +59,8 @@ class Filter:
         self._expression = expression
         self._numbers = numbers
         self._invert = invert
+        # Of the items so far.
+        self._count = 0
         if expression is not None:
             expression.check(self._schema, lead)
             name, marks = expression.marks_of(expression.tree)
@@ -72,24 +78,63 @@ class Filter:
         self._check_numbers(items.count)
         return np.flatnonzero(self._listed(mask, 0) ^ self._invert).astype(np.int64, copy=False)
 
-    def of(self, batches: Iterator[dict[str, LoDTensor]]) -> Iterator[dict[str, LoDTensor]]:
-        """Yield batches of the items to keep; at least one batch."""
-        first, came = 0, False
-        for batch in batches:
-            count = item_count(batch)
-            self._require_room(count)
-            mask = np.ones(count, np.bool_)
-            if self._expression is not None:
-                mask &= self._expression.of_batch(batch, first, count).true
-            mask = self._listed(mask, first) ^ self._invert
-            first += count
+    def of(
+        self, batches: Iterable[tuple[int, dict[str, LoDTensor]]]
+    ) -> Iterator[dict[str, LoDTensor]]:
+        """Yield batches of the items to keep; at least one batch.
+
+        Args:
+            batches: each with the number of its first item.
+        """
+        came = False
+        for first, batch in batches:
+            mask = self._mask(batch, first)
             if mask.all():
                 came = True
                 yield batch
             elif mask.any() or not came:
                 came = True
                 yield taken(batch, np.flatnonzero(mask))
-        self._check_numbers(first)
+        self._check_numbers(self._count)
+
+    @property
+    def deciding(self) -> Sequence[str]:
+        """See Choice."""
+        expression = self._expression
+        if expression is None:
+            return ()
+        calls = (node for node in ast.walk(expression.tree) if isinstance(node, ast.Call))
+        if "length" in map(function_name, calls):  # which may be of any tensor
+            return [spec.name for spec in self._schema]
+        return expression.tensors
+
+    def of_ranges(self, ranges: Mapping[str, Sequence[ValueRange]], offsets: Offsets) -> Mask:
+        """See Choice."""
+        self._count = max(self._count, int(offsets[-1]))
+        sizes = listed = np.diff(offsets)
+        if self._numbers is not None:
+            listed = np.diff(np.searchsorted(self._numbers, offsets))
+        true, untrue = listed > 0, listed < sizes
+        if self._expression is not None:
+            found = outcomes(self._expression, self._schema, ranges, sizes.size)
+            true &= found.true
+            untrue |= (sizes > 0) & (found.false | found.null)
+        return untrue if self._invert else true
+
+    def of_batch(self, batch: Batch, first: int) -> bool:
+        """See Choice."""
+        tensors = {name: tensor_of(item) for name, item in batch.items()}
+        return bool(self._mask(tensors, first).any())
+
+    def _mask(self, batch: Mapping[str, LoDTensor], first: int) -> Mask:
+        """Return which items of a batch to keep, the first of which has the number `first`."""
+        count = item_count(batch)
+        self._count = max(self._count, first + count)
+        self._require_room(count)
+        mask = np.ones(count, np.bool_)
+        if self._expression is not None:
+            mask &= self._expression.of_batch(batch, first, count).true
+        return self._listed(mask, first) ^ self._invert
 
     def _require_room(self, count: int) -> None:
         """Raise TooLargeError for more rows without bytes than fit into memory as numbers.

@@ -1,0 +1,1 @@
+"""Reading only the parts of a file that may hold chosen items."""

@@ -1,0 +1,278 @@
+"""`lod filter` of Parquet: parts of a file that cannot hold items to keep are not read."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+
+from lodcli.commands.choose.expression import Expression
+from lodcli.commands.choose.filtering import Filter
+from lodcli.expressions.parsing import ExpressionError
+from lodcli.formats.core.format import Source
+from lodcli.formats.items.sharing import Shared, sharing
+from lodcli.formats.items.streaming import chosen_batches, item_batches, numbered
+from tests.formats.cases.opening import source_of
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+T = TypeVar("T")
+DAY = datetime.date(2024, 1, 1)
+NOON = datetime.datetime(2024, 1, 1, 12)
+WORDS = ["", "a", "ab", "b", "bé", "\U0001f600", "z" * 80, "z" * 80 + "y", "\x00"]
+
+
+def table(rng: np.random.Generator, rows: int) -> Any:
+    """Return a table of all kinds of columns; values rise with the rows, more or less."""
+    step = np.arange(rows) // 7 + rng.integers(-2, 3, rows)
+    null = rng.random(rows) < rng.choice([0, 0.1, 0.9])
+    late = np.arange(rows) > rows // 2
+    floats = np.where(rng.random(rows) < 0.1, rng.choice([np.nan, -0.0, np.inf, 0.0]), step)
+    words = [WORDS[(at + int(rng.integers(2))) % len(WORDS)] for at in np.abs(step) // 3]
+    whole = [int(one) for one in step]
+    lists = [whole[at : at + int(rng.integers(3))] for at in range(rows)]
+    columns = {
+        "id": pa.array(range(rows)),
+        "i8": pa.array(step % 100, pa.int8()),
+        "i64": pa.array(step * 2**50, mask=null),
+        "u32": pa.array((step + 2**31).astype(np.uint32)),
+        "u64": pa.array(step.astype(np.uint64)),  # the negative ones are huge
+        "f32": pa.array(floats.astype(np.float32) / np.float32(10)),
+        "f64": pa.array(floats, mask=null),
+        "f16": pa.array(floats.astype(np.float16)),
+        "b": pa.array(late, mask=null),
+        "s": pa.array(words, mask=null),
+        "raw": pa.array([one.encode() for one in words], pa.binary()),
+        "c": pa.array(words).dictionary_encode(),
+        "d": pa.array([DAY + datetime.timedelta(one) for one in whole], mask=null),
+        "ms": pa.array([NOON + datetime.timedelta(hours=one) for one in whole], pa.timestamp("ms")),
+        "ns": pa.array([NOON + datetime.timedelta(hours=one) for one in whole], pa.timestamp("ns")),
+        "s9": pa.array([Decimal(one) / 100 for one in whole], pa.decimal128(9, 2), mask=null),
+        "p": pa.array([Decimal(one) / 8 for one in whole], pa.decimal128(25, 3)),
+        "l": pa.array(lists),
+        "lf": pa.array([[one / 4 if one % 5 else float("nan") for one in each] for each in lists]),
+        "lw": pa.array([[WORDS[one % len(WORDS)] for one in each] for each in lists]),
+        "r": pa.array([None if no else {"x": one} for one, no in zip(whole, null, strict=True)]),
+    }
+    return pa.table(columns)
+
+
+NUMBERS = ["i8", "i64", "u32", "u64", "f32", "f64", "f16", "s9", "p", "r.x", "id"]
+TEXTS, TIMES = ["s", "c"], ["d", "ms", "ns"]
+
+
+class Writing:
+    """Random conditions over the columns of a table."""
+
+    def __init__(self, rng: np.random.Generator, values: dict[str, list[Any]]) -> None:
+        self._rng = rng
+        self._values = values
+
+    def one(self, among: Sequence[T]) -> T:
+        return among[int(self._rng.integers(len(among)))]
+
+    def number(self, name: str) -> str:
+        known = [one for one in self._values[name] if one is not None and one == one]
+        value = self.one(known or [0]) + self.one([0, 0, 1, -1])
+        if abs(value) == float("inf"):
+            value = 0.1
+        return str(self.one([value, value, float(value) + 0.5, 0, 0.1, 2**63, -(2**63)]))
+
+    def compared(self) -> str:
+        op, name = self.one(["==", "!=", "<", "<=", ">", ">="]), self.one(NUMBERS)
+        kind = self.one(range(12))
+        words = [repr(one) for one in WORDS if "\x00" not in one]
+        if kind < 2:
+            return f"{name} {op} {self.number(name)}"
+        if kind == 2:
+            return f"{self.number(name)} {self.one(['<', '<='])} {name} {op} {self.number(name)}"
+        if kind == 3:
+            some = ", ".join(self.number(name) for _ in range(self.one([1, 2, 20])))
+            return f"{name} {self.one(['in', 'not in'])} ({some},)"
+        if kind == 4:
+            every = [*NUMBERS, *TEXTS, *TIMES, "b", "r.x"]
+            return f"{self.one(every)} is {self.one(['', 'not '])}None"
+        if kind == 5:
+            return self.one([f"s {op} {self.one(words)}", f"{self.one(words)} {op} s"])
+        if kind == 6:
+            equal = self.one(["==", "!="])
+            return f"{self.one(TEXTS)} {equal} {self.one(words)}"
+        if kind == 7:
+            some = ", ".join(self.one(words) for _ in range(3))
+            return f"{self.one(TEXTS)} {self.one(['in', 'not in'])} ({some})"
+        if kind == 8:
+            day = DAY + datetime.timedelta(int(self._rng.integers(-3, 10)))
+            time = self.one([f"{day}T07:00", f"{day}"])
+            return self.one([f"d {op} '{day}'", f"ms {op} '{time}'", f"ns {op} '{time}'"])
+        if kind == 9:
+            day = DAY + datetime.timedelta(int(self._rng.integers(-3, 10)))
+            return self.one([f"date(ms) {op} '{day}'", f"ms {op} ns", f"d {op} ms", "s == c"])
+        if kind == 10:
+            number, word = self.number("i8"), self.one(words)
+            pick = self.one(["max", "min", "first", "last"])
+            choices = f"any(l {op} {number})|{number} in l|{pick}(l) {op} {number}|{word} in lw"
+            choices += f"|any(lf {op} {self.number('f64')})|max(lf) {op} {number}"
+            return self.one([*choices.split("|"), f"any(lw {op} {word})"])
+        choices = f"{name} {op} {self.one(NUMBERS)}|b|b == True|i8|f64|b {op} 0|isnan(f64)"
+        choices += f"|length(s) > 1|index() {op} 30|i8 + 1 {op} 5|f64 == f64|i8 % 3"
+        return self.one(choices.split("|"))
+
+    def condition(self, depth: int) -> str:
+        if not depth or self._rng.random() < 0.3:
+            return self.compared()
+        one, two = self.condition(depth - 1), self.condition(depth - 1)
+        return self.one([f"({one}) and ({two})", f"({one}) or ({two})", f"not ({one})"])
+
+
+def write_pyarrow(path: Path, content: Any, rng: np.random.Generator) -> None:
+    def one(*among: Any) -> Any:
+        return among[int(rng.integers(len(among)))]
+
+    pq.write_table(
+        content,
+        path,
+        row_group_size=one(1, 5, 16, 40, 1000),
+        use_dictionary=one(True, False),
+        write_statistics=one(True, True, True, ["i8", "s", "f64"], False),
+        version=one("1.0", "2.4", "2.6"),
+        data_page_version=one("1.0", "2.0"),
+        store_schema=one(True, False),
+        store_decimal_as_integer=one(True, False),
+        compression=one("snappy", "none"),
+    )
+
+
+def write_polars(path: Path, content: Any, rng: np.random.Generator) -> None:
+    polars = pytest.importorskip("polars")
+    frame = polars.from_arrow(content.drop_columns(["f16"]))
+    frame.write_parquet(path, row_group_size=int(rng.integers(1, 50)))
+
+
+def write_duckdb(path: Path, content: Any, rng: np.random.Generator) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    content = content.drop_columns(["f16", "c"])
+    content = content.append_column("c", content["s"])
+    with duckdb.connect() as connection:
+        connection.register("content", content)
+        connection.execute(f"copy content to '{path}' (format parquet, row_group_size 2048)")
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[tuple[Source, Shared]]:
+    with source_of(path) as source:
+        yield source, sharing(source.schema, None, None, ["id"], records=True)
+
+
+def ids(batches: Any) -> list[int]:
+    return [one for batch in batches for one in batch["id"].data.tolist()]
+
+
+def kept(path: Path, text: str, *, invert: bool = False, numbers: Any = None) -> list[int]:
+    """Return the ids that `lod filter` keeps, having checked that they are those of all items."""
+    with opened(path) as (source, shared):
+        make = functools.partial(Filter, shared, numbers=numbers, invert=invert, lead=None)
+        expected = ids(make(Expression(text)).of(numbered(item_batches(source, shared))))
+    with opened(path) as (source, shared):
+        chosen = make(Expression(text))
+        found = ids(chosen.of(chosen_batches(source, shared, chosen)))
+    assert found == expected, text
+    return found
+
+
+SEEDS = [*range(3), *(pytest.param(one, marks=pytest.mark.slow) for one in range(3, 60))]
+
+
+@pytest.mark.parametrize("write", [write_pyarrow, write_polars, write_duckdb])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_filter_keeps_the_same_items_as_without_statistics(
+    seed: int, write: Any, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(seed)
+    path = tmp_path / "x.parquet"
+    # DuckDB writes row groups of 2048 records or more.
+    content = table(rng, 5000 if write is write_duckdb else 97)
+    write(path, content, rng)
+    values = {name: content[name].to_pylist() for name in content.column_names}
+    values["r.x"] = [None if one is None else one["x"] for one in values["r"]]
+    writing = Writing(rng, values)
+    for _ in range(8):
+        text = writing.condition(2)
+        if write is not write_pyarrow:
+            text = text.replace("f16", "f32")
+        numbers = np.flatnonzero(rng.random(97) < 0.1) if rng.random() < 0.2 else None
+        with suppress(ExpressionError):  # a word that is not among the categories
+            kept(path, text, invert=bool(rng.integers(2)), numbers=numbers)
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, tuple[str, ...]]]:
+    """Return a list that is filled with each row group that is decoded, and its columns."""
+    from lodcli.formats.arrow.sizes.parquet import ParquetRecords
+
+    decoded: list[tuple[int, tuple[str, ...]]] = []
+    group_of = ParquetRecords._group
+
+    def group(self: Any, number: int, columns: Any, limit_bytes: int) -> Any:
+        decoded.append((number, tuple(columns)))
+        return group_of(self, number, columns, limit_bytes)
+
+    monkeypatch.setattr(ParquetRecords, "_group", group)
+    return decoded
+
+
+@pytest.fixture
+def sorted_path(tmp_path: Path) -> Path:
+    """40 row groups of 2000 records, sorted by id and by name, with a large column."""
+    ids = np.arange(80_000)
+    columns = {
+        "id": pa.array(ids),
+        "name": pa.array([f"{one:05}" for one in ids]).dictionary_encode(),
+        "day": pa.array(ids // 2000, pa.int32()).cast(pa.date32()),
+        "shuffled": pa.array(ids * 7919 % 80_000),
+        "null": pa.array([None if one < 40_000 else one for one in ids.tolist()], pa.int64()),
+        "lists": pa.array([[one] * (one % 3) for one in ids.tolist()]),
+        "large": pa.array(np.random.default_rng(0).random((80_000, 20)).tolist()),
+    }
+    path = tmp_path / "sorted.parquet"
+    pq.write_table(pa.table(columns), path, row_group_size=2000, use_dictionary=["name"])
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "groups"),
+    [
+        ("4100 <= id and id < 6000", {2}),
+        ("id in (1, 30000)", {0, 15}),
+        ("not (id != 50000)", {25}),
+        ("id < -1", set()),
+        ("name == '71999'", {35}),
+        ("name in ('00000', '30001')", {0, 15}),
+        ("day == '1970-01-04'", {3}),
+        ("day >= '1970-02-08' or id == 4000", {2, 38, 39}),
+        ("null is not None and id < 42000", {20}),
+        ("null is None and id >= 38000", {19}),
+        ("null + 1 < 0 and id == 7", {0}),
+        ("max(lists) > 77999", {39}),
+        ("any(lists == 50001)", {25}),
+        ("2000 in lists", {1}),
+        ("date(day) == '1970-01-01'", {0}),
+    ],
+)
+def test_only_row_groups_that_may_hold_items_are_read(
+    text: str, groups: set[int], sorted_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept(sorted_path, text)
+    decoded = counted(monkeypatch)
+    with opened(sorted_path) as (source, shared):
+        decoded.clear()  # what decides the schema
+        chosen = Filter(shared, Expression(text), None, invert=False, lead=None)
+        list(chosen.of(chosen_batches(source, shared, chosen)))
+    # The first ones are read to decide the schema, perhaps still in a thread.
+    assert {number for number, _ in decoded} - {0, 1} == groups - {0, 1}
