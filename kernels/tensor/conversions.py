@@ -26,7 +26,8 @@ from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import is_on_device
 from lodcli.kernels.tensor.exchange import lists
 from lodcli.kernels.tensor.exchange.rows import rows_of
-from lodcli.kernels.tensor.marks import NO_MARKS, Marks
+from lodcli.kernels.tensor.exchange.units import as_stored
+from lodcli.kernels.tensor.marks import NO_MARKS, Marks, Unit
 from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
 
 if TYPE_CHECKING:
@@ -114,16 +115,21 @@ class Conversions:
         return cls(*lists.rows_of_lists(values, levels, dtype, names))
 
     @classmethod
-    def _of_nested(cls, value: Any, lod: LoD, axes: int, dtype: npt.DTypeLike | None) -> Any:
+    def _of_nested(
+        cls, value: Any, lod: LoD, axes: int, dtype: npt.DTypeLike, unit: Unit | None
+    ) -> Any:
         """Return lists nested for the levels of an index, and the axes, as a tensor; others as is.
 
         Lists of one item each are leading axes of an array, unless the index has one sequence.
+        Times, decimals and words become the numbers that stand for them.
         """
         levels = lod.n_levels
         if not levels or not lists.is_nested(value, levels + axes):
             return value
         if lists.is_one_each(value, levels) and any(lod.count(one) != 1 for one in range(levels)):
             return value
+        if unit is not None:
+            return cls.from_lists(as_stored(value, unit), levels=levels)
         return cls.from_lists(value, levels=levels, dtype=dtype)
 
     @classmethod

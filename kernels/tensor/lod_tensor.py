@@ -437,8 +437,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         self.refuse_nulls("setting rows")
         found = picked(self._lod, self._data.shape, key, setting=True)
         axes = self._data.ndim - sum(type(part) is int for part in found.features)
-        dtype = self.dtype if self._marks.unit is None else None
-        value = self._of_nested(value, found.lod, axes, dtype)
+        value = self._of_nested(value, found.lod, axes, self.dtype, self._marks.unit)
         if isinstance(value, LoDTensor):
             value.refuse_nulls("setting rows")
             self._marks.require_alike(value._marks, "value")

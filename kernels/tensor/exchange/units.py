@@ -237,7 +237,7 @@ def as_stored(value: Any, unit: Unit | None) -> Any:
 
     Raises:
         InvalidDataError: not a value of the unit, a fraction, or a code that has no word; None or
-            NaT; without a unit, text or a time.
+            NaT; a list that contains itself; without a unit, text or a time.
 
     >>> as_stored(decimal.Decimal("1.5"), Decimals(6, 2)), as_stored(7, Decimals(6, 2))
     (150, 7)
@@ -251,7 +251,11 @@ def as_stored(value: Any, unit: Unit | None) -> Any:
     if isinstance(value, list | tuple) and any(
         issubclass(of, _NO_NUMBER) for of in set(map(type, value))
     ):
-        return [as_stored(one, unit) for one in value]
+        try:
+            return [as_stored(one, unit) for one in value]
+        except RecursionError:
+            what = "value: its lists are nested too deeply, or one contains itself"
+            raise InvalidDataError(what) from None
     if isinstance(value, _TEXT_OR_OBJECT):
         number = in_unit(value, unit)
         if isinstance(number, _TEXT_OR_OBJECT):

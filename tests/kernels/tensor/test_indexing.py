@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Iterator
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -18,6 +18,7 @@ from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatc
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.exchange.lists import is_nested
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Marks, Times
 from tests.strategies import lods
 
 LENGTHS = [[3, 1, 2], [3, 2, 4, 1, 2, 3]]
@@ -286,6 +287,35 @@ def test_nested_lists_are_set_where_their_sequences_fit() -> None:
     days = LoDTensor.from_lists([[date(2020, 1, 1)], []])
     days[:] = [[date(2021, 1, 1)], []]
     assert days.to_list() == [[date(2021, 1, 1)], []]
+
+
+def test_nested_lists_set_times_decimals_and_words_in_the_unit_of_the_tensor() -> None:
+    seconds = LoDTensor(np.arange(3), [[2, 1]], marks=Marks(unit=Times("timestamp", "s")))
+    seconds[:] = [[datetime(2020, 1, 1), "2020-01-01T00:00:01"], [7]]
+    assert seconds.data.tolist() == [1577836800, 1577836801, 7]
+    with pytest.raises(InvalidDataError, match=r"is not a timestamp\[s\]"):
+        seconds[0] = [datetime(2020, 1, 1, 0, 0, 0, 5), 0]
+    prices = LoDTensor.from_lists([[Decimal("10.25"), Decimal(1)], [Decimal(2)]])
+    prices[:] = [[Decimal("1.5"), Decimal(3)], [Decimal("0.07")]]
+    assert prices.data.tolist() == [150, 300, 7]
+    words = LoDTensor.from_lists([["u", "v"], ["w"]]).as_categories()
+    words[:] = [["w", "u"], ["v"]]
+    assert words.to_list() == [["w", "u"], ["v"]]
+    words[1:] = [["u"]]
+    assert words.to_list() == [["w", "u"], ["u"]]
+    with pytest.raises(InvalidDataError, match="no category 'x'; there are: 'u', 'v', 'w'"):
+        words[:] = [["u", "x"], ["v"]]
+    with pytest.raises(ShapeMismatchError, match="level 0, item 0 has length 2 against 1"):
+        words[:] = [["u"], ["v", "w"]]
+
+
+def test_lists_of_times_without_an_end_are_refused() -> None:
+    days = LoDTensor.from_lists([[date(2020, 1, 1)], []])
+    endless: list[Any] = []
+    endless.append(endless)
+    for value in (endless, [[date(2021, 1, 1)], endless]):
+        with pytest.raises(InvalidDataError, match="nested too deeply, or one contains itself"):
+            days[:] = value
 
 
 def test_lists_of_one_item_each_are_broadcast() -> None:
