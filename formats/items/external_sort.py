@@ -194,7 +194,7 @@ class _Window:
         spool: the file.
         run: the blocks of the items.
         names: of the keys.
-        limit_bytes: of the blocks that are read at a time; at least one is.
+        limit_bytes: of the items in memory; there may be one larger block.
     """
 
     def __init__(self, spool: _Spool, run: _Run, names: Sequence[str], limit_bytes: int) -> None:
@@ -206,12 +206,19 @@ class _Window:
         self._start = self._count = 0
 
     def fill(self) -> bool:
-        """Read the next blocks if these are used up; return False at the end."""
-        while self._start == self._count and self._blocks:
-            found, left = list[Tensors](), self._limit_bytes
-            while self._blocks and (not found or self._blocks[0].size_bytes <= left):
-                left -= self._blocks[0].size_bytes
+        """Read the next blocks if half of these are used up; return False at the end."""
+        # Not only when all are used up: the windows end at similar keys, so a pass would merge most
+        # items of all, and the next ones, until each window is empty, only a few.
+        while self._blocks and 2 * (self._count - self._start) <= self._count:
+            rest = part(self._batch, self._start, self._count) if self._start < self._count else {}
+            found, size = [rest] if rest else [], size_bytes(rest)
+            while self._blocks and (
+                not found or size + self._blocks[0].size_bytes <= self._limit_bytes
+            ):
+                size += self._blocks[0].size_bytes
                 found.append(self._spool.read(self._blocks.popleft()))
+            if rest and len(found) == 1:
+                break
             self._batch = joined_items(found)
             self._start, self._count = 0, item_count(self._batch)
             self._key = keys.lookup(self._batch, self._names)

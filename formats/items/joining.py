@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -10,12 +11,11 @@ from typing import Literal
 import numpy as np
 
 from lodcli.formats.arrays.budget import batch_bytes
-from lodcli.formats.core.batching import item_cuts
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.core.schema import Schema, TensorSpec, find
 from lodcli.formats.items import keys
-from lodcli.formats.items.external_sort import BLOCK_BYTES, size_bytes, sorted_by
+from lodcli.formats.items.external_sort import size_bytes, sorted_by
 from lodcli.formats.items.taking import item_count, joined_items, part, taken
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Offsets, lengths_to_offsets
@@ -147,13 +147,17 @@ def _pairs(items: Tensors, matches: Tensors, starts: Offsets, counts: Offsets) -
     total = int(counts.sum())
     borders = np.unique(np.searchsorted(ends, np.arange(step, total, step))).tolist()
     for first, last in pairwise([0, *borders, counts.size]):
-        left = np.repeat(np.arange(first, last), counts[first:last])
-        right = ranges(starts[first:last], lengths_to_offsets(counts[first:last], level=0))
-        yield {**taken(items, left), **taken(matches, right)}
+        some = counts[first:last]
+        right = ranges(starts[first:last], lengths_to_offsets(some, level=0))
+        if (some == 1).all():
+            one = part(items, first, last)
+        else:
+            one = taken(items, np.repeat(np.arange(first, last), some))
+        yield one | taken(matches, right)
 
 
 class _Matches:
-    """A window on the sorted items of the second file.
+    """The items of the second file that match those of the first, both in order of their keys.
 
     Args:
         batches: in order of their keys.
@@ -162,14 +166,12 @@ class _Matches:
     """
 
     def __init__(self, batches: Iterator[Tensors], schema: Schema, names: Sequence[str]) -> None:
-        # Small ones: the ranks of all held items are computed for each call of `of`.
-        self._batches = (
-            part(batch, start, stop)
-            for batch in batches
-            for start, stop in item_cuts(batch, BLOCK_BYTES)
-        )
+        self._batches = batches
         self._names = names
-        self._held: Tensors = {spec.name: spec.empty() for spec in schema}
+        self._none: Tensors = {spec.name: spec.empty() for spec in schema}
+        # Matches of the last item given, which the next one may match as well; and the batch that
+        # was read, of which items before `_start` are done.
+        self._held, self._batch, self._start = self._none, self._none, 0
 
     def of(self, items: Tensors) -> tuple[Tensors, Offsets, Offsets]:
         """Return items, and for each given one the first with its key, and their number.
@@ -177,29 +179,47 @@ class _Matches:
         Args:
             items: in order of their keys, not before those of the previous call.
         """
-        parts = [self._held]
-        if item_count(items):
-            while not self._is_behind(parts[-1], items):
-                batch = next(self._batches, None)
-                if batch is None:
-                    break
-                own, others = self._ranks(items, batch)
-                needed = np.isin(others, own) | (others > own[-1])
-                parts.append(batch if needed.all() else taken(batch, np.flatnonzero(needed)))
-        whole = joined_items(parts)
-        own, others = self._ranks(items, whole)
-        starts = np.searchsorted(others, own, "left")
-        counts = np.searchsorted(others, own, "right") - starts
-        if own.size:
-            self._held = part(whole, int(starts[-1]), item_count(whole))
+        count = item_count(items)
+        found, starts, counts = [self._none], np.zeros(count, np.int64), np.zeros(count, np.int64)
+        total, done, key = 0, 0, keys.lookup(items, self._names)
+        for others in self._upto(key(count - 1)) if count else ():
+            key_of_other = keys.lookup(others, self._names)
+            first, last = key_of_other(0), key_of_other(item_count(others) - 1)
+            done = bisect_left(range(count), first, done, key=key)
+            some = slice(done, bisect_right(range(count), last, done, key=key))
+            own, theirs = self._ranks(part(items, some.start, some.stop), others)
+            needed = np.isin(theirs, own)
+            places = total + lengths_to_offsets(needed.astype(np.int64), level=0)
+            begins = np.searchsorted(theirs, own, "left")
+            more = np.searchsorted(theirs, own, "right") - begins
+            # Of items with a match in a batch before, the others are beside it.
+            starts[some] = np.where(counts[some] == 0, places[begins], starts[some])
+            counts[some] += more
+            total = places.item(-1)
+            found.append(others if needed.all() else taken(others, np.flatnonzero(needed)))
+        whole = joined_items(found)
+        if count:
+            begin = starts.item(-1)
+            self._held = part(whole, begin, begin + counts.item(-1))
         return whole, starts, counts
 
-    def _is_behind(self, batch: Tensors, items: Tensors) -> bool:
-        """Return whether the last key of a batch is greater than those of all items."""
-        if not item_count(batch):
-            return False
-        own, others = self._ranks(part(items, item_count(items) - 1, item_count(items)), batch)
-        return bool(others[-1] > own[-1])
+    def _upto(self, last: keys.Key) -> Iterator[Tensors]:
+        """Yield the items up to this key, in batches without empty ones."""
+        if item_count(self._held):
+            yield self._held
+        while True:
+            count = item_count(self._batch)
+            key = keys.lookup(self._batch, self._names)
+            start = self._start
+            self._start = bisect_right(range(count), last, start, key=key)
+            if start < self._start:
+                yield part(self._batch, start, self._start)
+            if self._start < count:
+                return
+            batch = next(self._batches, None)
+            if batch is None:
+                return
+            self._batch, self._start = batch, 0
 
     def _ranks(self, items: Tensors, batch: Tensors) -> tuple[Offsets, Offsets]:
         """Return the ranks of the keys of both, in their common order."""

@@ -94,7 +94,9 @@ def _key(tensor: LoDTensor) -> Callable[[int], Any]:
 
 def ranks(keys: Sequence[Column]) -> Offsets:
     """Return the rank of each key, from 0, (K,) int64; equal keys have equal ranks."""
-    numbers = _numbers(keys)
+    numbers = [text_ranks(one) if isinstance(one, Texts) else one for one in keys]
+    if len(keys) == 1 and isinstance(keys[0], Texts):
+        return numbers[0]
     order = stable_order(*numbers)
     new = np.zeros(order.size, np.bool_)
     for one in numbers:
@@ -117,11 +119,6 @@ def ordered(keys: Sequence[Column]) -> Offsets:
 
 def _order(column: Column) -> Offsets:
     return sorted_texts(column)[0] if isinstance(column, Texts) else stable_order(column)
-
-
-def _numbers(keys: Sequence[Column]) -> list[Array]:
-    """Return integers that sort like the keys, of each column."""
-    return [text_ranks(one) if isinstance(one, Texts) else one for one in keys]
 
 
 def starts(tensors: Mapping[str, LoDTensor], names: Sequence[str]) -> Offsets:

@@ -252,3 +252,21 @@ def test_a_merge_reads_few_large_items_at_a_time(monkeypatch: pytest.MonkeyPatch
     found = list(grouped(schema_of(batch), iter(parts), ["key"], by_key=True))
     assert np.concatenate([one["key"].data for one in found]).tolist() == list(range(40))
     assert max(held) < 4000
+
+
+def test_items_are_merged_in_few_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All runs end alike; each pass of the merge sorts a part of all of them, not of one."""
+    batch = {"key": LoDTensor(np.random.default_rng(0).permutation(20_000))}
+    passes = []
+
+    def counted(*arguments: Any, made: Any = external_sort._sorted) -> Any:
+        passes.append(arguments)
+        return made(*arguments)
+
+    monkeypatch.setattr(external_sort, "_sorted", counted)
+    for name, size in (("RUN_BYTES", 20_000), ("BLOCK_BYTES", 200), ("BATCH_BYTES", 16_000)):
+        monkeypatch.setattr(external_sort, name, size)
+    parts = [part(batch, start, start + 2500) for start in range(0, 20_000, 2500)]
+    found = list(grouped(schema_of(batch), iter(parts), ["key"], by_key=True))
+    assert np.concatenate([one["key"].data for one in found]).tolist() == list(range(20_000))
+    assert len(passes) < 8 + 40  # 8 runs; all items are 10 times BATCH_BYTES
