@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from lodcli.kernels.runtime.threads import thread_count
 from lodcli.kernels.tensor.exchange.torch import rows_to_torch, shared_with_torch
 
 # Makes the weights of one layer in one direction from its arrays, in torch's order.
-MakeCell = Callable[[list[Array]], LayerWeights]
+MakeCell = Callable[[Sequence[Array]], LayerWeights]
 
 
 def run_layers(
@@ -44,7 +45,7 @@ def run_layers(
         offsets: (S+1,) int64, in rows.
         weights: arrays by layer and direction, in the dtype of the rows.
         states: initial hidden states and, of an LSTM, cell states; None is zeros.
-        make: makes the weights of one cell.
+        make: makes the weights of one cell; the same object for the same kind and options.
     """
     flat = [array for layer in weights for direction in layer for array in direction]
     hidden, cell = (*states, None)[:2]
@@ -69,6 +70,19 @@ _hooks: Callable[[bool], object] = getattr(
 )
 
 
+@lru_cache(maxsize=64)
+def _checked(
+    make: MakeCell, shape: tuple[int, int, int], shapes: tuple[tuple[int, ...], ...]
+) -> RNNWeights:
+    """Return weights of these shapes, which are checked, with arrays that take no memory."""
+    layers, directions, arrays = shape
+    parts = [np.broadcast_to(np.float32(0), each) for each in shapes]
+    cells = [make(parts[i : i + arrays]) for i in range(0, len(parts), arrays)]
+    return RNNWeights(
+        tuple(tuple(cells[i : i + directions]) for i in range(0, layers * directions, directions))
+    )
+
+
 class _Layers(torch.autograd.Function):
     """`stack_forward` and `stack_backward` as an autograd function."""
 
@@ -84,13 +98,11 @@ class _Layers(torch.autograd.Function):
         keep: bool,
         *flat: torch.Tensor,
     ) -> tuple[torch.Tensor, ...]:
-        layers, directions, arrays = shape
         parts = [_numbers(array) for array in flat]
-        cells = [make(parts[i : i + arrays]) for i in range(0, len(parts), arrays)]
-        weights = RNNWeights(
-            tuple(
-                tuple(cells[i : i + directions]) for i in range(0, layers * directions, directions)
-            )
+        weights = _checked(make, shape, tuple([part.shape for part in parts]))
+        rest = iter(parts)
+        weights = weights.like(
+            lambda one: one.with_arrays(dict(zip(one.arrays(), rest, strict=False)))
         )
         result = stack_forward(
             _numbers(rows),
@@ -235,6 +247,8 @@ def gather(rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
 
     Not by indexing: its gradient adds row by row, with one thread.
     """
+    if not (rows.requires_grad and torch.is_grad_enabled()):
+        return rows.index_select(0, places)
     found: torch.Tensor = _Gather.apply(rows, places)  # type: ignore[no-untyped-call]
     return found
 

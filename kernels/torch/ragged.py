@@ -136,10 +136,10 @@ def packed(rows: torch.Tensor, offsets: torch.Tensor) -> PackedSequence:
     if not lengths.size or lengths.min() < 1:
         raise InvalidDataError("a PackedSequence holds no empty sequence, and at least one")
     order = np.argsort(-lengths, kind="stable")
-    places, steps = step_order(bounds[:-1][order], lengths[order])
+    places, steps = step_order(bounds, order)
     return PackedSequence(
         gather(rows, indices(places, rows)),
-        torch.from_numpy(np.bincount(steps)),
+        torch.from_numpy(offsets_to_lengths(steps)),
         indices(order, rows),
         indices(np.argsort(order), rows),
     )

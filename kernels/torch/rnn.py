@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
+from collections.abc import Sequence
+from functools import cache, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,11 +17,18 @@ from lodcli.kernels.rnn.cells.registry import weights_class
 from lodcli.kernels.rnn.cells.weights import LayerWeights
 from lodcli.kernels.tensor.exchange.torch import Varlen, step_order
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.torch.autograd import gather, indices, refuse_transforms, run_layers
+from lodcli.kernels.torch.autograd import (
+    MakeCell,
+    gather,
+    indices,
+    refuse_transforms,
+    run_layers,
+)
 from lodcli.kernels.torch.sequences import Sequences, sequences
 
 Model = TypeVar("Model", bound=torch.nn.Module)
 States = tuple[torch.Tensor, ...]
+_OWN_DTYPES = (torch.float32, torch.float64)
 _FIELDS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
 
@@ -61,10 +69,13 @@ class _Ragged(torch.nn.RNNBase):
     def _forward(self, input: Any, hx: Any, lengths: Any) -> tuple[Any, Any]:
         dense = isinstance(input, torch.Tensor) and not input.is_nested and lengths is None
         tensor = input.data if isinstance(input, PackedSequence) else input
-        if (dense or isinstance(input, PackedSequence)) and not self._runs_here(tensor):
-            found: tuple[Any, Any] = super().forward(input, hx)
-            return found
-        refuse_transforms(type(self).__name__, input, hx, list(self.parameters()))
+        own = None
+        if dense or isinstance(input, PackedSequence):
+            own = self._own_weights(tensor)
+            if own is None:
+                found: tuple[Any, Any] = super().forward(input, hx)
+                return found
+        refuse_transforms(type(self).__name__, input, hx, own or list(self.parameters()))
         given = sequences(input, lengths, self.batch_first)
         rows, count = given.rows, len(given.offsets) - 1
         if rows.dim() != 2 or rows.shape[1] != self.input_size:
@@ -81,23 +92,24 @@ class _Ragged(torch.nn.RNNBase):
                 f"the input{layer}"
             )
         states = self._checked_states(hx, rows, count, given.batched)
-        run = self._run if self._runs_here(rows) else self._run_by_torch
+        own = own or self._own_weights(rows)
+        run = self._run_by_torch if own is None else partial(self._run, own)
         outputs, *last = run(given, states)
         if not given.batched:
             last = [each.squeeze(1) for each in last]
         return given.back(outputs), tuple(last) if self.mode == "LSTM" else last[0]
 
-    def _runs_here(self, rows: torch.Tensor) -> bool:
-        """Return whether lod's RNN engine computes this, and not torch."""
-        return (
-            rows.device.type == "cpu"
-            and rows.dtype in (torch.float32, torch.float64)
-            and not self.proj_size
-            and all(
-                each.dtype == rows.dtype and each.device == rows.device
-                for each in self.parameters()
-            )
-        )
+    def _own_weights(self, rows: torch.Tensor) -> Sequence[Sequence[torch.Tensor]] | None:
+        """Return the weights of each cell if lod's RNN engine computes this; None if torch does."""
+        dtype, device = rows.dtype, rows.device
+        if device.type != "cpu" or dtype not in _OWN_DTYPES or self.proj_size:
+            return None
+        cells = self.all_weights
+        for cell in cells:
+            for each in cell:
+                if each.dtype != dtype or each.device != device:
+                    return None
+        return cells
 
     def _checked_states(
         self, hx: Any, rows: torch.Tensor, count: int, batched: bool
@@ -123,26 +135,25 @@ class _Ragged(torch.nn.RNNBase):
             found.append(state)
         return tuple(found)
 
-    def _run(self, given: Sequences, states: tuple[torch.Tensor | None, ...]) -> States:
-        directions = 2 if self.bidirectional else 1
-        cells = self.all_weights
+    def _run(
+        self,
+        cells: Sequence[Sequence[torch.Tensor]],
+        given: Sequences,
+        states: tuple[torch.Tensor | None, ...],
+    ) -> States:
+        directions, make = 2 if self.bidirectional else 1, _maker(self.mode)
         layers = [cells[i : i + directions] for i in range(0, len(cells), directions)]
         if not (self.dropout and self.training):
-            return run_layers(given.rows, given.offsets, layers, states, self._make())
+            return run_layers(given.rows, given.offsets, layers, states, make)
         rows, last = given.rows, []
         for number, layer in enumerate(layers):
             if number:
                 rows = torch.nn.functional.dropout(rows, self.dropout)
             part = slice(number * directions, (number + 1) * directions)
             here = tuple(None if each is None else each[part] for each in states)
-            rows, *after = run_layers(rows, given.offsets, [layer], here, self._make())
+            rows, *after = run_layers(rows, given.offsets, [layer], here, make)
             last.append(after)
         return rows, *(torch.cat(each) for each in zip(*last, strict=True))
-
-    def _make(self) -> Any:
-        name = "elman" if self.mode.startswith("RNN") else self.mode.lower()
-        options = {"nonlinearity": self.mode[4:].lower()} if name == "elman" else {}
-        return partial(_cell, weights_class(name), options)
 
     def _run_by_torch(self, given: Sequences, states: tuple[torch.Tensor | None, ...]) -> States:
         """Run torch's implementation on a PackedSequence of the sequences that are not empty."""
@@ -153,19 +164,18 @@ class _Ragged(torch.nn.RNNBase):
             for state, each in zip(states, (size, self.hidden_size), strict=False)
         ]
         order = np.argsort(-lengths, kind="stable")
+        there, bounds = step_order(given.offsets, order)
+        places, _ = step_order(given.offsets, order, back=True)
         order = order[lengths[order] > 0]
         if not order.size:
             return rows.new_zeros(0, size * width), *initial
-        there, steps = step_order(given.offsets[:-1][order], lengths[order])
         packed = PackedSequence(
-            gather(rows, indices(there, rows)), torch.from_numpy(np.bincount(steps))
+            gather(rows, indices(there, rows)), torch.from_numpy(offsets_to_lengths(bounds))
         )
         picked = indices(order, rows)
         begin = [each.index_select(1, picked) for each in initial]
         outputs, last = super().forward(packed, tuple(begin) if len(begin) == 2 else begin[0])
         ended = last if len(begin) == 2 else (last,)
-        places = np.empty_like(there)
-        places[there] = np.arange(there.size)
         return gather(outputs.data, indices(places, rows)), *(
             before.index_copy(1, picked, after)
             for before, after in zip(initial, ended, strict=True)
@@ -185,7 +195,17 @@ def _is_exporting() -> bool:
 _not_compiled: Any = torch._disable_dynamo(_Ragged._forward)  # type: ignore[attr-defined]
 
 
-def _cell(kind: type[LayerWeights], options: dict[str, Any], arrays: list[Array]) -> LayerWeights:
+@cache
+def _maker(mode: str) -> MakeCell:
+    """Return what makes the weights of a cell of a mode of torch, such as RNN_TANH."""
+    name = "elman" if mode.startswith("RNN") else mode.lower()
+    options = {"nonlinearity": mode[4:].lower()} if name == "elman" else {}
+    return partial(_cell, weights_class(name), options)
+
+
+def _cell(
+    kind: type[LayerWeights], options: dict[str, Any], arrays: Sequence[Array]
+) -> LayerWeights:
     fields: dict[str, Any] = dict(zip(_FIELDS, arrays, strict=False))
     return kind(**fields, **options)
 

@@ -16,10 +16,11 @@ from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.exchange.torch import (
     Varlen,
-    packed_rows,
+    packed_index,
     require_tensors,
     rows_from_torch,
     rows_to_torch,
+    step_order,
 )
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.torch.autograd import gather, indices, scatter
@@ -72,9 +73,9 @@ def sequences(values: Any, lengths: Any, batch_first: bool) -> Sequences:
 
 
 def _of_packed(values: PackedSequence) -> Sequences:
-    rows, offsets = packed_rows(values)
-    places = np.empty_like(rows)
-    places[rows] = np.arange(rows.size)
+    offsets, order = packed_index(values)
+    rows, _ = step_order(offsets, order)
+    places, _ = step_order(offsets, order, back=True)
     there = indices(rows, values.data)
 
     def back(found: torch.Tensor) -> PackedSequence:

@@ -309,7 +309,7 @@ class LayerWeights(CheckedFields, Summarized, ABC):
             same = same and mine[field] is not None and mine[field].shape == array.shape
             theirs[field] = array
         if same:
-            theirs["_arrays"] = self._arrays | arrays  # in the order of the fields
+            theirs["_arrays"] = {**self._arrays, **arrays}  # in the order of the fields
             for name in _OF_SHAPES:
                 if name in mine:
                     theirs[name] = mine[name]

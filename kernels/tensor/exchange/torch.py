@@ -12,8 +12,10 @@ import torch
 from lodcli.kernels.errors import InvalidDataError, OptionError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
+from lodcli.kernels.index.items import segment_steps
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.runtime.arrays import is_on_device
+from lodcli.kernels.runtime.dispatch import on
 from lodcli.kernels.suggestions import or_near
 
 LAYOUTS = ("jagged", "packed", "padded", "varlen")
@@ -194,9 +196,9 @@ def _packed(data: Array, lod: LoD) -> torch.nn.utils.rnn.PackedSequence:
         place = f"sequence {int(lengths.argmin())}" if lengths.size else "a sequence is needed"
         raise UnsupportedError(f"packed holds no empty sequence: {place}: {what}")
     order = np.argsort(-lengths, kind="stable")
-    rows, steps = step_order(lod.levels[0][:-1][order], lengths[order])
+    rows, bounds = step_order(lod.levels[0], order)
     in_order = bool((order == np.arange(order.size)).all())
-    sizes = torch.from_numpy(np.bincount(steps))
+    sizes = torch.from_numpy(offsets_to_lengths(bounds))
     there = torch.from_numpy(order)
     back = torch.from_numpy(np.argsort(order))
     values = rows_to_torch(data)
@@ -208,48 +210,50 @@ def _packed(data: Array, lod: LoD) -> torch.nn.utils.rnn.PackedSequence:
 
 
 def _unpacked(values: torch.nn.utils.rnn.PackedSequence) -> tuple[Array, LoD]:
-    rows, bounds = packed_rows(values)
-    places = np.empty_like(rows)
-    places[rows] = np.arange(rows.size)
+    bounds, order = packed_index(values)
+    places, _ = step_order(bounds, order, back=True)
     data = values.data
     return rows_from_torch(data[torch.from_numpy(places).to(data.device)]), LoD([bounds])
 
 
-def packed_rows(values: torch.nn.utils.rnn.PackedSequence) -> tuple[Offsets, Offsets]:
-    """Return the position of each row of a PackedSequence in sequence order, and the offsets.
+def packed_index(values: torch.nn.utils.rnn.PackedSequence) -> tuple[Offsets, Offsets]:
+    """Return the offsets of the sequences of a PackedSequence, and their order, longest first.
 
     Raises:
-        InvalidDataError: batch sizes that grow, or do not add up to the rows; torch checks neither.
+        InvalidDataError: batch sizes that grow, are negative, or do not add up to the rows; an
+            order that does not have each sequence once. Torch checks none of it.
     """
     sizes = values.batch_sizes.numpy()
     count = int(sizes[0]) if sizes.size else 0
-    grown = np.flatnonzero(sizes[1:] > sizes[:-1])
+    grown = (sizes[1:] > sizes[:-1]).nonzero()[0]
     if grown.size:
         step = int(grown[0]) + 1
         raise InvalidDataError(
             f"batch_sizes, position {step}: expected at most {sizes[step - 1]}, found {sizes[step]}"
+        )
+    if sizes.size and sizes[-1] < 0:
+        raise InvalidDataError(
+            f"batch_sizes, position {sizes.size - 1}: expected 0 or more, found {sizes[-1]}"
         )
     if sizes.sum() != len(values.data):
         raise InvalidDataError(
             f"batch_sizes: expected a total of {len(values.data)} rows, found {sizes.sum()}"
         )
     # In packed order, longest first: how many steps each sequence has.
-    lengths = np.searchsorted(-sizes, -np.arange(1, count + 1), side="right")
-    order = values.sorted_indices
-    there = np.arange(count) if order is None else order.numpy(force=True)
-    bounds = lengths_to_offsets(lengths[np.argsort(there)], level=0)
-    rows, _ = step_order(bounds[:-1][there], lengths)
-    return rows, bounds
+    packed = (-sizes).searchsorted(np.arange(-1, -count - 1, -1), side="right")
+    if values.sorted_indices is None:
+        return lengths_to_offsets(packed, level=0), np.arange(count)
+    order = values.sorted_indices.numpy(force=True).astype(np.int64, copy=False)
+    if not np.array_equal(np.sort(order), np.arange(count)):
+        raise InvalidDataError(
+            f"sorted_indices: expected each of the {count} sequences once, found {order.tolist()}"
+        )
+    lengths = np.empty(count, np.int64)
+    lengths[order] = packed
+    return lengths_to_offsets(lengths, level=0), order
 
 
-def step_order(starts: Offsets, lengths: Offsets) -> tuple[Offsets, Offsets]:
-    """Return the rows of sequences in step order, and the step of each row.
-
-    Args:
-        starts: (S,), the first row of each sequence, longest sequence first.
-        lengths: (S,), in the same order.
-    """
-    bounds = lengths_to_offsets(lengths, level=0)
-    steps = ranges(np.zeros_like(lengths), bounds)
-    by_step = np.argsort(steps, kind="stable")
-    return ranges(starts, bounds)[by_step], steps[by_step]
+def step_order(offsets: Offsets, order: Offsets, *, back: bool = False) -> tuple[Offsets, Offsets]:
+    """Return the rows of sequences in step order, and the offsets of the steps: segment_steps."""
+    kernel = on("auto", segment_steps, size_bytes=16 * offsets.item(-1))
+    return kernel(offsets, order, back=back)

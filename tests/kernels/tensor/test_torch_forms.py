@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from typing import Any
 
@@ -20,6 +21,7 @@ torch: Any = pytest.importorskip("torch")
         ([2, 2], "batch_sizes: expected a total of 5 rows, found 4"),
         ([3, 3], "batch_sizes: expected a total of 5 rows, found 6"),
         ([], "batch_sizes: expected a total of 5 rows, found 0"),
+        ([3, 3, -1], "batch_sizes, position 2: expected 0 or more, found -1"),
     ],
 )
 def test_batch_sizes_that_do_not_fit_the_rows_are_refused(sizes: list[int], said: str) -> None:
@@ -27,6 +29,27 @@ def test_batch_sizes_that_do_not_fit_the_rows_are_refused(sizes: list[int], said
     packed = torch.nn.utils.rnn.PackedSequence(torch.ones(5), batch_sizes)
     with pytest.raises(InvalidDataError, match=said):
         LoDTensor.from_torch(packed)
+
+
+@pytest.mark.parametrize("order", [[0, 0], [0, 5], [-1, 0], [0], [0, 1, 2]])
+def test_an_order_that_does_not_have_each_sequence_once_is_refused(order: list[int]) -> None:
+    packed = torch.nn.utils.rnn.PackedSequence(
+        torch.ones(4), torch.tensor([2, 2]), torch.tensor(order), torch.tensor([0, 1])
+    )
+    said = rf"sorted_indices: expected each of the 2 sequences once, found {re.escape(str(order))}"
+    with pytest.raises(InvalidDataError, match=said):
+        LoDTensor.from_torch(packed)
+
+
+def test_an_order_of_32_bits_is_read() -> None:
+    packed = torch.nn.utils.rnn.PackedSequence(
+        torch.tensor([3, 1, 4, 5]),
+        torch.tensor([2, 1, 1]),
+        torch.tensor([1, 0], dtype=torch.int32),
+        torch.tensor([1, 0], dtype=torch.int32),
+    )
+    found = LoDTensor.from_torch(packed)
+    assert (found.data.tolist(), found.recursive_sequence_lengths()) == ([1, 3, 4, 5], [[1, 3]])
 
 
 def strided(*parts: Any) -> Any:

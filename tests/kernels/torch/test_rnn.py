@@ -493,3 +493,28 @@ def test_a_layer_over_sequences_says_that_it_cannot_be_exported(form: str) -> No
 
     with pytest.raises(UnsupportedError, match=r"torch.export.* over a dense tensor only, found"):
         torch.export.export(Model(), (rows, bounds), strict=False)
+
+
+def test_layers_of_the_same_shapes_keep_their_own_options_and_arrays() -> None:
+    rows = torch.randn(2, 5, 3, dtype=torch.float64)
+    for nonlinearity in ("tanh", "relu", "tanh"):
+        for seed in (0, 1):
+            torch.manual_seed(seed)
+            theirs = torch.nn.RNN(3, 3, nonlinearity=nonlinearity, dtype=torch.float64)
+            mine = ours.RNN(3, 3, nonlinearity=nonlinearity, dtype=torch.float64)
+            mine.load_state_dict(theirs.state_dict())
+            torch.testing.assert_close(mine(rows)[0], theirs(rows)[0])
+
+
+def test_a_weight_of_another_shape_is_refused_after_calls_that_fit() -> None:
+    layer = ours.GRU(3, 4)
+    rows = torch.ones(5, 1, 3)
+    for _ in range(2):
+        layer(rows)
+    fitting, layer.bias_hh_l0 = layer.bias_hh_l0, torch.nn.Parameter(torch.ones(7))
+    with pytest.raises(
+        ShapeMismatchError, match=r"bias_hh_l0: expected shape \(12,\), found \(7,\)"
+    ):
+        layer(rows)
+    layer.bias_hh_l0 = fitting
+    layer(rows)
