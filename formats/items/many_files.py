@@ -6,11 +6,12 @@ import errno
 import glob
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from lodcli.formats.choosing.choice import Choice, ValueRange
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source
 from lodcli.formats.core.registry import get
@@ -23,7 +24,9 @@ from lodcli.formats.text.lines import shown
 from lodcli.formats.values.file_attributes import alike
 from lodcli.formats.values.partitions import takes_keys
 from lodcli.kernels.errors import SelectionError, UnsupportedError
+from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.platform.files import PathLike
+from lodcli.kernels.tensor.nulls import Mask
 
 # The level whose items are files of a format whose tensors have no levels, such as .npy.
 FILE_LEVEL = "file"
@@ -255,16 +258,62 @@ class ManyFiles(Source):
         return self.batches_of([spec.name for spec in self.schema], limit_bytes)
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        for schema, own, source in self._sources(names):
+            content = as_joined(source.batches_of(own, limit_bytes), schema, self._joined)
+            yield from [as_item(content, self._joined, FILE_LEVEL)] if self._by_file else content
+
+    def chosen_batches(
+        self, names: Iterable[str], choice: Choice, limit_bytes: int = BATCH_BYTES
+    ) -> Iterator[tuple[int, Batch]]:
+        if self._by_file:
+            yield from super().chosen_batches(names, choice, limit_bytes)
+            return
+        start = stop = 0
+        for schema, own, source in self._sources(names):
+            of_file = _OfFile(choice, schema, self._joined, start)
+            for first, batch in source.chosen_batches(own, of_file, limit_bytes):
+                stop = start + first + len(next(iter(batch.values())))
+                for one in as_joined([batch], schema, self._joined):
+                    yield start + first, one
+            # Only of a file that is read whole, it may be unknown.
+            start = stop if schema[0].items is None else start + schema[0].items
+
+    def _sources(self, names: Iterable[str]) -> Iterator[tuple[Schema, list[str], Source]]:
+        """Open one file after another, and yield its schema, the names of tensors, and itself."""
         places = {spec.name: place for place, spec in enumerate(self.schema)}
         wanted = [places[name] for name in names]
         for path, schema in zip(self._paths, self._schemas, strict=True):
             with self._open_one(path) as file, naming(path):
                 if file.source.schema != schema:
                     raise DamagedFileError("was changed while it was read")
-                own = [schema[place].name for place in wanted]
-                content = as_joined(file.source.batches_of(own, limit_bytes), schema, self._joined)
-                yield from (
-                    [as_item(content, self._joined, FILE_LEVEL)] if self._by_file else content
-                )
+                yield schema, [schema[place].name for place in wanted], file.source
                 said = [f"{os.path.basename(path)}: {one}" for one in file.source.notes]
                 self.notes = [*self.notes, *said][:MOST_NOTES]
+
+
+class _OfFile:
+    """A choice of items of one of the files; see Choice.
+
+    Args:
+        choice: of the items of all files.
+        own: the schema of the file.
+        joined: that of all files.
+        first: the number of the first item of the file.
+    """
+
+    def __init__(self, choice: Choice, own: Schema, joined: Schema, first: int) -> None:
+        self._choice, self._own, self._joined, self._first = choice, own, joined, first
+        self._called = {one.name: spec.name for spec, one in zip(own, joined, strict=True)}
+
+    @property
+    def deciding(self) -> list[str]:
+        return [self._called[name] for name in self._choice.deciding]
+
+    def of_ranges(self, ranges: Mapping[str, Sequence[ValueRange]], offsets: Offsets) -> Mask:
+        names = {name: one for one, name in self._called.items()}
+        known = {names[name]: found for name, found in ranges.items()}
+        return self._choice.of_ranges(known, offsets + self._first)
+
+    def of_batch(self, batch: Batch, first: int) -> bool:
+        (joined,) = as_joined([batch], self._own, self._joined)
+        return self._choice.of_batch(joined, first + self._first)

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
 import numpy as np
 
+from lodcli.formats.choosing.choice import Choice, ValueRange
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source
 from lodcli.formats.core.names import check_name, listing
-from lodcli.formats.core.schema import Batch, LevelSpec, TensorSpec
+from lodcli.formats.core.schema import Batch, LevelSpec, TensorSpec, tensor_of
 from lodcli.formats.core.wrapped import Wrapped
 from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError
+from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.options import option
 from lodcli.kernels.tensor.exchange.time_texts import number_of
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import NO_MARKS, TEXT, Marks, Times
-from lodcli.kernels.tensor.nulls import Nulls
+from lodcli.kernels.tensor.nulls import Mask, Nulls
 
 # The value of a key that is null.
 _NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -64,6 +67,14 @@ class Key:
         return LoDTensor(data, LoD([np.arange(items + 1) * length]), self.marks, nulls)
 
     @property
+    def range(self) -> ValueRange:
+        """The range of its values in the file."""
+        if self.value is None:
+            return ValueRange(nulls=True, values=False)
+        value = self._bytes if self.marks.is_text else int(self.value)
+        return ValueRange(value, value, nulls=False)
+
+    @property
     def _bytes(self) -> bytes:
         return str(self.value or "").encode()
 
@@ -96,7 +107,8 @@ def keys_of(folder: str, paths: Sequence[str]) -> dict[str, Keys]:
             more = [one for one in found[beside] if one not in found[without]]
             raise SelectionError(
                 f"{without}: is in no folder {listing(f'{one}=..' for one in more)}, and {beside} "
-                "is; name files with the same keys, or read none with --skip-partitions"
+                "is; name files with the same keys, or read none with "
+                f"{option('skip-partitions', True)}"
             )
     columns = {name: _column([one[name] for one in found.values()]) for name in pairs}
     return {
@@ -168,9 +180,43 @@ class Partitioned(Wrapped):
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         wanted = list(names)
-        own = [name for name in wanted if name not in self._keys] or [self._lead.name]
-        keys = {name: key for name, key in self._keys.items() if name in wanted}
-        for batch in self._inner.batches_of(own, limit_bytes):
-            count = len(next(iter(batch.values())))
-            columns = {name: key.column(count) for name, key in keys.items()}
-            yield {**{k: one for k, one in batch.items() if k not in self._keys}, **columns}
+        for batch in self._inner.batches_of(self._own(wanted), limit_bytes):
+            yield self._with_keys(batch, wanted)
+
+    def chosen_batches(
+        self, names: Iterable[str], choice: Choice, limit_bytes: int = BATCH_BYTES
+    ) -> Iterator[tuple[int, Batch]]:
+        wanted = list(names)
+        keyed = _Keyed(choice, self._keys, self._with_keys)
+        for first, batch in self._inner.chosen_batches(self._own(wanted), keyed, limit_bytes):
+            yield first, self._with_keys(batch, wanted)
+
+    def _own(self, names: Sequence[str]) -> list[str]:
+        """Return the tensors of the file to read."""
+        return [name for name in names if name not in self._keys] or [self._lead.name]
+
+    def _with_keys(self, batch: Batch, names: Sequence[str]) -> Batch:
+        """Return a batch of the file with those of the keys that are among the names."""
+        count = len(tensor_of(next(iter(batch.values()))))
+        columns = {name: key.column(count) for name, key in self._keys.items() if name in names}
+        return {**{k: one for k, one in batch.items() if k not in self._keys}, **columns}
+
+
+class _Keyed:
+    """A choice by further columns, the keys; see Choice."""
+
+    def __init__(
+        self, choice: Choice, keys: Keys, with_keys: Callable[[Batch, Sequence[str]], Batch]
+    ) -> None:
+        self._choice, self._keys, self._with_keys = choice, keys, with_keys
+
+    @property
+    def deciding(self) -> list[str]:
+        return [name for name in self._choice.deciding if name not in self._keys]
+
+    def of_ranges(self, ranges: Mapping[str, Sequence[ValueRange]], offsets: Offsets) -> Mask:
+        known = {name: [key.range] * (offsets.size - 1) for name, key in self._keys.items()}
+        return self._choice.of_ranges({**ranges, **known}, offsets)
+
+    def of_batch(self, batch: Batch, first: int) -> bool:
+        return self._choice.of_batch(self._with_keys(batch, self._choice.deciding), first)

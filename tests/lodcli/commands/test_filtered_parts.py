@@ -16,6 +16,7 @@ import pytest
 from lodcli.commands.choose.expression import Expression
 from lodcli.commands.choose.filtering import Filter
 from lodcli.expressions.parsing import ExpressionError
+from lodcli.formats.choosing.part_runs import runs
 from lodcli.formats.core.format import Source
 from lodcli.formats.items.sharing import Shared, sharing
 from lodcli.formats.items.streaming import chosen_batches, item_batches, numbered
@@ -276,3 +277,87 @@ def test_only_row_groups_that_may_hold_items_are_read(
         list(chosen.of(chosen_batches(source, shared, chosen)))
     # The first ones are read to decide the schema, perhaps still in a thread.
     assert {number for number, _ in decoded} - {0, 1} == groups - {0, 1}
+
+
+@pytest.fixture
+def folder_of_files(tmp_path: Path) -> Path:
+    """A folder of years with two files each, of 3 row groups of 1000 records; words differ."""
+    start = 0
+    for year in (2023, 2024):
+        folder = tmp_path / "files" / f"year={year}"
+        folder.mkdir(parents=True)
+        for number in range(2):
+            ids = np.arange(start, start + 3000)
+            words = np.array([f"{one}" for one in ids // 100])
+            columns = {"id": ids, "word": pa.array(words).dictionary_encode(), "half": ids / 2}
+            pq.write_table(pa.table(columns), folder / f"{number}.parquet", row_group_size=1000)
+            start += 3000
+    return tmp_path / "files"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "groups"),
+    [
+        ("id in (2, 4500, 11999)", [2, 4500, 11999], [0, 4, 11]),
+        ("index() == id and half == 3500", [7000], [7]),
+        ("index() == 11998 and id != 1", [11998], [*range(12)]),
+        ("word == '77' and half == 3850", [7700], [7]),
+        ("year == 2024 and id in (1, 8000)", [8000], [8]),
+        ("year == 2023 and id > 4998 and index() > 5998", [5999], [4, 5]),
+        ("year is None", [], []),
+    ],
+)
+def test_files_without_items_to_keep_are_left_out(
+    text: str, expected: list[int], groups: list[int], folder_of_files: Path
+) -> None:
+    assert kept(folder_of_files, text) == expected
+    with opened(folder_of_files) as (source, shared):
+        chosen = Filter(shared, Expression(text), None, invert=False, lead=None)
+        batches = chosen_batches(source, shared, chosen)
+        firsts = [first for first, batch in batches if batch["id"].rows]
+    assert sorted({first // 1000 for first in firsts}) == groups
+
+
+def test_columns_that_do_not_decide_are_read_only_with_items_to_keep(
+    sorted_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded = counted(monkeypatch)
+    with opened(sorted_path) as (source, shared):
+        decoded.clear()
+        chosen = Filter(shared, Expression("shuffled == 40003"), None, invert=False, lead=None)
+        (found,) = ids(chosen.of(chosen_batches(source, shared, chosen)))
+    assert found * 7919 % 80_000 == 40_003
+    alone = {number for number, columns in decoded if columns == ("shuffled",)}
+    whole = {number for number, columns in decoded if "large" in columns}
+    assert alone >= set(range(2, found // 2000))
+    assert found // 2000 in whole
+    assert len(whole) < 12  # the one, the first ones, and some read without a look after it
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_runs_are_the_parts_that_may_hold_items_but_those_seen_without(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    parts = int(rng.integers(0, 60))
+    offsets = np.cumsum([0, *rng.integers(0, 9, parts)]).tolist()
+    may, holds = rng.random(parts) < 0.7, rng.random(parts) < rng.choice([0.02, 0.5])
+    seen: list[int] = []
+
+    def look(start: int, stop: int) -> bool:
+        part = next(
+            at
+            for at in range(parts)
+            if (offsets[at], offsets[at + 1]) == (start, stop) and at not in seen and may[at]
+        )
+        seen.append(part)
+        return bool(holds[part])
+
+    found = {at for run in runs(may, offsets, look) for at in range(*run)}
+    without = {at for at in seen if not holds[at]}
+    expected = {
+        at
+        for part in np.flatnonzero(may).tolist()
+        if part not in without
+        for at in range(offsets[part], offsets[part + 1])
+    }
+    assert found == expected
+    assert seen == sorted(seen)
