@@ -23,8 +23,8 @@ _HOMES: dict[str, Home] = {
     **by_module(
         {
             "lodcli.formats.core.errors": "DamagedFileError NotThisFormatError",
+            "lodcli.formats.core.io": "read read_all write",
             "lodcli.formats.core.schema": "StoredArray",
-            "lodcli.formats.loading.whole_files": "read read_all write",
             "lodcli.formats.storage.outputs": "TargetExistsError",
             "lodcli.kernels.errors": (
                 "EmptySequenceError InvalidDataError InvalidLoDError LodError SelectionError "

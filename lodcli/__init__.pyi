@@ -8,11 +8,11 @@ from lodcli import testing as testing
 from lodcli import torch as torch
 from lodcli.formats.core.errors import DamagedFileError as DamagedFileError
 from lodcli.formats.core.errors import NotThisFormatError as NotThisFormatError
+from lodcli.formats.core.io import read as read
+from lodcli.formats.core.io import read_all as read_all
+from lodcli.formats.core.io import write as write
 from lodcli.formats.core.schema import StoredArray as StoredArray
 from lodcli.formats.loading.file import open_source as _open_source
-from lodcli.formats.loading.whole_files import read as read
-from lodcli.formats.loading.whole_files import read_all as read_all
-from lodcli.formats.loading.whole_files import write as write
 from lodcli.formats.storage.outputs import TargetExistsError as TargetExistsError
 from lodcli.kernels.errors import EmptySequenceError as EmptySequenceError
 from lodcli.kernels.errors import InvalidDataError as InvalidDataError

@@ -22,7 +22,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Tests of the sources, not run on an installed package: see INSTALLED in tests/run.sh.
 ROOT = Path(__file__).parent.parent
 if not (ROOT / "kernels").exists():
-    collect_ignore = ["test_imports.py", "test_packaging.py", "test_platforms.py", "test_site.py"]
+    collect_ignore = [
+        *("test_imports.py", "test_option_names.py", "test_packaging.py", "test_platforms.py"),
+        "test_site.py",
+    ]
 
 # COLUMNS limits the width of tables, and pytest-xdist sets it in its workers.
 os.environ.pop("COLUMNS", None)

@@ -444,8 +444,8 @@ def refuse_unknown_options(
             if field.name in _INSTEAD:
                 other, what = _INSTEAD[field.name]
                 advice = f"; {option(other)} {what}"
-            flag = f"--{_FLAGS.get(field.name, field.name.replace('_', '-'))}"
-            shown = by_reader(shell=flag, python=repr(field.name))
+            flag = _FLAGS.get(field.name, field.name.replace("_", "-"))
+            shown = by_reader(shell=option_name(flag), python=repr(field.name))
             raise UnsupportedError(f"{name} has no option {shown}{advice}")
 
 

@@ -22,7 +22,6 @@ from lodcli.formats.items.indexed_copy import in_place, indexed, options_in_orde
 from lodcli.formats.items.items import Items
 from lodcli.formats.items.sharing import Shared, sharing, with_equal_levels
 from lodcli.formats.items.taking import taken
-from lodcli.formats.loading.arguments import naming_arguments
 from lodcli.formats.loading.handing_torch import in_worker, ready_to_hand
 from lodcli.formats.remote.urls import shown
 from lodcli.formats.storage.inputs import absolute
@@ -139,8 +138,7 @@ class Dataset(torch.utils.data.Dataset[Any]):
             return opened
         if opened is not None:
             opened.files.pop_all()  # a forked process must not close its parent's files
-        with naming_arguments():
-            opened = self._opened = _Opened(self)
+        opened = self._opened = _Opened(self)
         return opened
 
     def _shared(self, schema: Schema) -> Shared:
@@ -193,7 +191,7 @@ class Dataset(torch.utils.data.Dataset[Any]):
         label = shown(self._path)
         if opened.tensors is not None:
             return Batch(taken(opened.tensors, wanted), opened.single, label)
-        with naming_arguments(), naming(label):
+        with naming(label):
             return Batch(opened.items.gather(wanted), opened.single, label)
 
     def bytes_of(self, places: Offsets) -> int | None:

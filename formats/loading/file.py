@@ -20,7 +20,6 @@ from lodcli.formats.core.wrapped import Wrapped
 from lodcli.formats.items.indexed_copy import in_place
 from lodcli.formats.items.items import Items
 from lodcli.formats.items.sharing import sharing
-from lodcli.formats.loading.arguments import naming_arguments
 from lodcli.formats.loading.stored_tensor import StoredTensor
 from lodcli.kernels.errors import OptionError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
@@ -58,7 +57,7 @@ class File(Wrapped, Mapping[str, StoredTensor]):
         Raises:
             SelectionError: there is none of this name; lists the names.
         """
-        with naming_arguments(), naming(self._label):
+        with naming(self._label):
             return StoredTensor(self, find(self.schema, name), self._label, self._gather)
 
     def __iter__(self) -> Iterator[str]:
@@ -105,15 +104,15 @@ class File(Wrapped, Mapping[str, StoredTensor]):
         return self._while_open(lambda source: source.index_parts(find(self.schema, name).name))
 
     def read(self, names: Iterable[str] | None = None) -> dict[str, ReadItem]:
-        with naming_arguments(), naming(self._label):
+        with naming(self._label):
             return self._open().read(None if names is None else self._named(names))
 
     def read_index(self, name: str) -> LoD:
-        with naming_arguments(), naming(self._label):
+        with naming(self._label):
             return self._open().read_index(find(self.schema, name).name)
 
     def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
-        with naming_arguments(), naming(self._label):
+        with naming(self._label):
             if not isinstance(branch, tuple | list):
                 raise SelectionError(
                     "a branch is a tuple of numbers and ranges, such as (0, slice(1, 3)); found "
@@ -138,7 +137,7 @@ class File(Wrapped, Mapping[str, StoredTensor]):
         Returns:
             None if the file cannot be read in any order.
         """
-        with naming_arguments(), naming(self._label):
+        with naming(self._label):
             source, place = self._open(), (name, level)
             if place not in self._items:
                 self._items[place] = _items(source, name, level)
@@ -180,7 +179,7 @@ class File(Wrapped, Mapping[str, StoredTensor]):
 
     def _while_open(self, request: Callable[[Source], Iterator[T]]) -> Iterator[T]:
         """Yield what a request yields, until the file is closed."""
-        with naming_arguments(), naming(self._label):
+        with naming(self._label):
             for part in request(self._open()):
                 yield part
                 self._open()
@@ -203,7 +202,6 @@ def _items(source: Source, name: str, level: int) -> Items | None:
     return Items(stored, sharing(stored.schema, name, level).only(name))
 
 
-@naming_arguments()
 def open_source(
     path: PathLike,
     name: str | None = None,

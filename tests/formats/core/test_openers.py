@@ -173,7 +173,7 @@ def bfloat16() -> np.dtype[Any]:
         ({"data": 3}, OptionError, "data: expected a text, found 3"),
         ({"end_token": 1.5}, OptionError, "end_token: expected a whole number, found 1.5"),
         ({"dtype_unsafe": "no"}, OptionError, "dtype_unsafe: expected True or False, found 'no'"),
-        ({"dtype_unsafe": True}, OptionError, "dtype_unsafe rounds to a dtype; give dtype= as we"),
+        ({"dtype_unsafe": True}, OptionError, "dtype_unsafe=True rounds to a dtype; give"),
         ({"text_levels": "letters"}, OptionError, "text_levels: expected text, bytes, numbers, fo"),
         ({"format_name": "hdf6"}, UnsupportedError, "no format named 'hdf6'; there are: lod.h5"),
         *(

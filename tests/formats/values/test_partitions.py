@@ -160,7 +160,7 @@ def test_files_with_other_keys_are_an_error(events: Path) -> None:
     wanted = (
         rf"{events}/other.parquet: is in no folder year=.., country=.., day=.., and "
         rf"{events}/year=.*/.*.parquet is; name files with the same keys, or read none with "
-        r"--skip-partitions"
+        r"skip_partitions=True"
     )
     with pytest.raises(SelectionError, match=wanted):
         io.read_all(pattern)
