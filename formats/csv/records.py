@@ -402,15 +402,15 @@ def _without_quotes(
         quotes: (N,) bool, where the bytes are quotes.
         starts, stops: (K,), of each field; none is within quotes.
     """
-    begun, ended = quotes[starts], quotes[stops - 1] & (stops - starts > 1)
+    begun, ended = quotes[starts], quotes[stops - 1]  # before an empty field there is no quote
     if (begun != ended).any():
         return None
     inner = quotes.copy()
     inner[starts[begun]] = inner[stops[ended] - 1] = False
     places = np.flatnonzero(inner)
     double = places[::2]
-    pairs = places.size % 2 == 0 and (double + 1 == places[1::2]).all()
-    if not pairs or not begun[np.searchsorted(stops, double)].all():
+    # No separator is within quotes: each field has an even number of them.
+    if not (double + 1 == places[1::2]).all() or not begun[np.searchsorted(stops, double)].all():
         return None
     starts, stops = starts + begun, stops - begun
     if double.size:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lodcli.formats.core.io import read_all
@@ -74,6 +74,8 @@ def test_odd_text_is_read_or_refused_alike(content: str, limit_bytes: int) -> No
 
 
 @given(content=st.text('a1,"\n', max_size=40), limit_bytes=SIZES)
+@example(content="1,1\n\n1,1\n", limit_bytes=1)  # a blank line between blocks
+@example(content='1",1\n1,"a\na"\n1,"\na"\n', limit_bytes=1)  # quotes that are no pairs
 def test_records_do_not_depend_on_the_size_of_blocks(content: str, limit_bytes: int) -> None:
     raw = b"k,v\n" + content.encode()
     (found, error), (wanted, refused) = (both(raw, size)[0] for size in (limit_bytes, 1 << 20))
@@ -81,8 +83,13 @@ def test_records_do_not_depend_on_the_size_of_blocks(content: str, limit_bytes: 
     assert found == wanted or error
     if not refused:
         rows = csv.reader(io.StringIO(raw.decode(), newline=""), strict=True)
-        exact = list(filter(None, rows))[1:]  # without blank lines at the end
+        exact = [row for row in rows if any(row) or len(row) > 1][1:]  # no blank lines at the end
         assert [[one.decode() for one in fields] for _, fields in found] == exact
+
+
+def test_a_blank_line_between_blocks_is_named(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("k,v\n1,1\n\n1,1\n")
+    assert records(tmp_path / "x.csv", 1)[1].startswith("line 3: expected 2 fields, as line 1 has")
 
 
 @pytest.mark.parametrize("place", [3, 40_000])
