@@ -20,6 +20,8 @@ MOST_NAMES = 2000
 LIKE = 0.75
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 _COMMAND = re.compile(r"\blod ([a-z][a-z-]*)")
+# Names and values of files in messages.
+_QUOTED = re.compile(r"""(?<!\w)(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?!\w)""")
 
 
 def remedy(code: int | None, name: str) -> str:
@@ -92,7 +94,8 @@ def owner(message: str, group: click.Command, args: Sequence[str]) -> str:
     for name in _COMMAND.findall(message):  # as in "lod cast FILE --dtype-unsafe rounds them"
         named_command = _below(group, name)
         lacking -= _flags(named_command) if named_command is not None else set()
-    named = [one for one in dict.fromkeys(_OPTION.findall(message)) if one in lacking]
+    found = _OPTION.findall(_QUOTED.sub("", message))
+    named = [one for one in dict.fromkeys(found) if one in lacking]
     if not named:
         return ""
     return f" (lod convert has {' and '.join(named)})"

@@ -243,6 +243,13 @@ def test_a_hint_of_another_command_names_it(lod: Lod, files: Path, line: str) ->
     assert lod("convert", "theirs.h5", "ours.lod.h5", "--data", "x").code == 0
 
 
+def test_values_and_names_of_a_file_are_no_options(lod: Lod, folder: Path) -> None:
+    Path("v.csv").write_text("a\n1\n--vocab\n")
+    done = lod("inspect", "v.csv")
+    assert "found '--vocab'; " in done.stderr
+    assert done.stderr.endswith(" (lod convert has --field)\n")
+
+
 def test_a_file_may_be_named_like_a_negative_number(lod: Lod, files: Path) -> None:
     assert lod("convert", "one.jsonl", "-5", "--to", "npz").code == 0
     assert Path("-5").exists()
