@@ -1,8 +1,8 @@
-"""Comparisons of values with one number, exact for every dtype."""
+"""Comparisons with one number, and of whole numbers with floats, exact for every dtype."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from lodcli.kernels.index.checks import Array
 MIRRORED: dict[Any, np.ufunc] = {
     function: COMPARISONS[SWAPPED.get(kind, kind)] for kind, function in COMPARISONS.items()
 }
+T = TypeVar("T")
+_EXACT = 2.0**53  # all whole numbers below are floats
 _LESS, _GREATER = (np.less, np.less_equal), (np.greater, np.greater_equal)
 
 
@@ -46,6 +48,50 @@ def compared(function: np.ufunc, values: Array, number: Array) -> Array:
         found: Array = function(values, number)
         return found
     return _of_floats(function, values, number)
+
+
+def is_rounded(one: np.dtype[Any], other: np.dtype[Any]) -> bool:
+    """Return whether NumPy rounds the whole numbers of a dtype to compare them with another."""
+    whole, floats = (one, other) if one.kind in "iu" else (other, one)
+    wide = whole.kind in "iu" and whole.itemsize == 8
+    return wide and is_float(floats) and floats != np.longdouble
+
+
+def compared_pairs(function: np.ufunc, left: T, right: T) -> T:
+    """Return a comparison of whole numbers and floats, in pairs, as of exact numbers.
+
+    Args:
+        function: of COMPARISONS.
+        left, right: arrays or tensors of which one is whole numbers and the other real floats.
+
+    Returns:
+        Booleans.
+
+    >>> whole, floats = np.array([2**53 + 1, 2**63 - 1, 3]), np.array([2.0**53, 2.0**63, 3.0])
+    >>> compared_pairs(np.equal, whole, floats).tolist()
+    [False, False, True]
+    """
+    whole: Any = left
+    floats: Any = right
+    if whole.dtype.kind not in "iu":
+        function, whole, floats = MIRRORED[function], right, left
+    if floats.dtype != np.float64:
+        floats = floats.astype(np.float64)
+    info, near = np.iinfo(whole.dtype), whole.astype(np.float64)
+    if not np.any(np.abs(near) >= _EXACT):  # takes half of the time of what follows
+        return cast(T, function(near, floats))
+    below = np.floor(floats)
+    # The greatest number as a float is one more.
+    is_held = (below >= float(info.min)) & (below < float(info.max))
+    near = np.where(is_held, below, 0.0).astype(whole.dtype)
+    greater = (is_held & (whole > near)) | (below < float(info.min))
+    equal = is_held & (whole == near) & (below == floats)
+    if function in (np.equal, np.not_equal):
+        return cast(T, equal if function is np.equal else ~equal)
+    if function in _LESS:
+        less = (floats == floats) & ~greater & ~equal
+        return cast(T, less if function is np.less else less | equal)
+    return cast(T, greater if function is np.greater else greater | equal)
 
 
 def _of_whole(function: np.ufunc, values: Array, number: Array) -> Array:

@@ -21,7 +21,7 @@ from lodcli.kernels.tensor.nulls import Mask, Nulls
 Values = LoDTensor | bool | int | float
 
 
-def arithmetic(function: np.ufunc, *values: Values) -> Values:
+def arithmetic(function: Callable[..., Any], *values: Values) -> Values:
     """Return the result of an elementwise function of tensors and numbers, in NumPy's dtype.
 
     Args:

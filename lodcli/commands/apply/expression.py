@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -24,7 +25,7 @@ from lodcli.commands.apply.nullable import Nullable
 from lodcli.commands.apply.picked_texts import picked_texts
 from lodcli.commands.apply.skipping_nulls import SKIPPING, pooled, refusal
 from lodcli.commands.choose.item_values import fits
-from lodcli.expressions.comparisons import MIRRORED, compared
+from lodcli.expressions.comparisons import MIRRORED, compared, compared_pairs, is_rounded
 from lodcli.expressions.decimals import exact_floats
 from lodcli.expressions.digits import EXACT_FUNCTIONS
 from lodcli.expressions.evaluation import Evaluation
@@ -213,6 +214,8 @@ class _Tensors(Evaluation[Values]):
     def combined(self, function: np.ufunc, left: Values, right: Values) -> Values:
         if isinstance(left, LoDTensor) and isinstance(right, LoDTensor):
             left, right = aligned(left, right)
+            if function in MIRRORED and is_rounded(left.dtype, right.dtype):
+                return arithmetic(functools.partial(compared_pairs, function), left, right)
         elif function in MIRRORED and isinstance(left, LoDTensor):
             number = np.asarray(right)
             return self.mapped(lambda data: compared(function, data, number), left)

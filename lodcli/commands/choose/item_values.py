@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.expressions.comparisons import MIRRORED, compared
+from lodcli.expressions.comparisons import MIRRORED, compared, compared_pairs, is_rounded
 from lodcli.expressions.exactness import require_exact
 from lodcli.expressions.functions import GROWING, rounded
 from lodcli.kernels.dtypes import has_nan, is_float
@@ -152,12 +152,17 @@ def combined(
             return replace(left, data=compared(function, left.data, right.data))
         if right.data.ndim and not left.data.ndim and left.valid is None:
             return replace(right, data=compared(MIRRORED[function], right.data, left.data))
-    a, b = (_repeated(one, one.number, rows) for one in (left, right))
+    rounds = isinstance(function, np.ufunc) and function in MIRRORED
+    rounds = rounds and is_rounded(left.data.dtype, right.data.dtype)
+    a, b = (_repeated(one, one.data if rounds else one.number, rows) for one in (left, right))
     masks = [
         one.valid if one.valid is None else _repeated(one, one.valid, rows) for one in (left, right)
     ]
     valid = valid_of(function, (a, b), masks)
     items = both_valid(left.items, right.items)
+    if rounds:
+        assert isinstance(function, np.ufunc)
+        return Values(compared_pairs(function, *_in_axes(a, b)), rows, valid, items)
     a, b = _of_one_kind(a, b)
     if function is np.power:
         a, b = as_floats(a), as_floats(b)

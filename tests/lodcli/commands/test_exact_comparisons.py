@@ -77,6 +77,38 @@ def test_a_comparison_with_a_number_is_exact(name: str, sign: str) -> None:
             assert TensorExpression(text).of({"x": tensor}).data.tolist() == wanted, text
 
 
+@pytest.mark.parametrize("floats", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("whole", ["int16", "uint32", "int64", "uint64"])
+def test_a_comparison_of_whole_numbers_with_floats_is_exact(whole: str, floats: str) -> None:
+    x, y = (values_of(dtype_of_rows(name)) for name in (whole, floats))
+    x, y = x.repeat(len(y)), np.tile(y, len(x))
+    for sign, compare in COMPARISONS.items():
+        wanted = [compare(exact(a), exact(b)) for a, b in zip(x, y, strict=True)]
+        mirrored = [compare(exact(b), exact(a)) for a, b in zip(x, y, strict=True)]
+        for text, expected in ((f"x {sign} y", wanted), (f"y {sign} x", mirrored)):
+            given = {"x": (LoD(), x), "y": (LoD(), y)}
+            assert Expression(text).values(given, len(x)).data.tolist() == expected, text
+            tensors = {"x": LoDTensor(x), "y": LoDTensor(y)}
+            assert TensorExpression(text).of(tensors).data.tolist() == expected, text
+
+
+def test_exact_comparisons_keep_nulls_and_are_broadcast() -> None:
+    ids = LoDTensor.from_lists([[2**53 + 1, None], None, [3]])
+    limit = LoDTensor(np.array([2.0**53, 1.0, 3.0]))
+    found = TensorExpression("ids > limit").of({"ids": ids, "limit": limit})
+    assert found.to_list() == [[True, None], None, [False]]
+    rows = LoDTensor(np.array([[2**53 + 1, 2**53]]))
+    assert TensorExpression("x == y").of(
+        {"x": rows, "y": LoDTensor(np.array([[2.0**53, 2.0**53]]))}
+    ).data.tolist() == [[False, True]]
+    given = {
+        "x": (LoD.from_lengths([[2, 1]]), np.array([2**53 + 1, 5, 7])),
+        "y": (LoD(), limit.data[:2]),
+    }
+    assert Expression("any(x == y)").values(given, 2).data.tolist() == [False, False]
+    assert Expression("all(x > y)").values(given, 2).data.tolist() == [False, True]
+
+
 @pytest.mark.parametrize("name", ["complex64", "complex128"])
 def test_a_number_with_a_point_is_that_of_complex_numbers(name: str) -> None:
     with np.errstate(over="ignore"):
