@@ -9,7 +9,7 @@ import tempfile
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -36,10 +36,11 @@ BLOCK_BYTES = 256 << 10
 MOST_RUNS = 128
 
 Tensors = dict[str, LoDTensor]
+Keep = Literal["first", "last"]
 
 
 def sorted_by(
-    schema: Schema, batches: Iterable[Tensors], names: Sequence[str]
+    schema: Schema, batches: Iterable[Tensors], names: Sequence[str], keep: Keep | None = None
 ) -> Iterator[Tensors]:
     """Yield all items sorted by their keys, in batches; at least one. The sort is stable.
 
@@ -47,6 +48,8 @@ def sorted_by(
         schema: of the batches.
         batches: of tensors that share their items; at least one.
         names: of the tensors that are keys, the primary key first.
+        keep: which item of equal keys is needed; others may be left out, the sooner, the less is
+            stored.
     """
     with (
         naming_os(tempfile.gettempdir()),
@@ -61,18 +64,18 @@ def sorted_by(
             held.append(batch)
             held_bytes += size_bytes(batch)
             if held_bytes >= at_most(RUN_BYTES, 16) and any(map(item_count, held)):
-                runs.append(spool.write(_sorted(held, names)))
+                runs.append(spool.write(_sorted(held, names, keep)))
                 held_bytes = 0
         if not runs:
-            yield from _sorted(held, names)
+            yield from _sorted(held, names, keep)
             return
         if held:
-            runs.append(spool.write(_sorted(held, names)))
+            runs.append(spool.write(_sorted(held, names, keep)))
         most = max(2, at_most(MOST_RUNS * BLOCK_BYTES, 4) // BLOCK_BYTES)
         while len(runs) > most:
             several = [runs[n : n + most] for n in range(0, len(runs), most)]
-            runs = [spool.write(_merged(spool, some, names)) for some in several]
-        yield from _merged(spool, runs, names)
+            runs = [spool.write(_merged(spool, some, names, keep)) for some in several]
+        yield from _merged(spool, runs, names, keep)
 
 
 def size_bytes(batch: Tensors) -> int:
@@ -82,17 +85,21 @@ def size_bytes(batch: Tensors) -> int:
     return index + sum(tensor.nbytes for tensor in batch.values())
 
 
-def _sorted(out: list[Tensors], names: Sequence[str]) -> Iterator[Tensors]:
+def _sorted(out: list[Tensors], names: Sequence[str], keep: Keep | None) -> Iterator[Tensors]:
     """Yield the items of these parts in order, in batches; at least one.
 
     Args:
         out: the parts; the first request empties it, so that memory holds the items once.
         names: of the keys.
+        keep: see `sorted_by`.
     """
     whole = joined_items(out)
     out.clear()
     order = keys.ordered(keys.columns([whole], names))
-    if (order[1:] > order[:-1]).all():
+    if keep is not None:
+        starts = keys.starts(taken({name: whole[name] for name in names}, order), names)
+        order = order[starts if keep == "first" else np.append(starts[1:], order.size) - 1]
+    elif (order[1:] > order[:-1]).all():
         yield whole
         return
     step = max(1, order.size * batch_bytes(BATCH_BYTES) // max(1, size_bytes(whole)))
@@ -237,7 +244,9 @@ class _Window:
         return part(self._batch, first, stop) if first < stop else {}
 
 
-def _merged(spool: _Spool, runs: Sequence[_Run], names: Sequence[str]) -> Iterator[Tensors]:
+def _merged(
+    spool: _Spool, runs: Sequence[_Run], names: Sequence[str], keep: Keep | None
+) -> Iterator[Tensors]:
     # Of few runs several blocks at a time: each pass of the loop takes time of its own.
     limit_bytes = batch_bytes(BATCH_BYTES) // len(runs)
     windows = [_Window(spool, run, names, limit_bytes) for run in runs]
@@ -246,4 +255,4 @@ def _merged(spool: _Spool, runs: Sequence[_Run], names: Sequence[str]) -> Iterat
         # wait for the rest of the run whose block ends with it.
         bound, holder = min((window.last, n) for n, window in enumerate(windows))
         parts = [window.take(bound, equal=n <= holder) for n, window in enumerate(windows)]
-        yield from _sorted([one for one in parts if one], names)
+        yield from _sorted([one for one in parts if one], names, keep)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from lodcli.formats.arrays.budget import batch_bytes
 from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.core.schema import LevelSpec, Schema, TensorSpec, find
 from lodcli.formats.items import keys
-from lodcli.formats.items.external_sort import size_bytes, sorted_by
+from lodcli.formats.items.external_sort import Keep, size_bytes, sorted_by
 from lodcli.formats.items.indexed_copy import copied
 from lodcli.formats.items.items import Items
 from lodcli.formats.items.reordering import reordered
@@ -30,7 +29,6 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Categories, Decimals, Times
 
 Tensors = dict[str, LoDTensor]
-Keep = Literal["first", "last"]
 
 
 @dataclass(frozen=True)
@@ -165,11 +163,11 @@ def grouped(
         keep: which item to yield instead of a group.
     """
     level = _level_name(schema, names)
-    order = names
+    order, sooner = names, keep
     if gap is not None:
-        order, batches = [*names, gap.name], gap.checked(batches)
+        order, batches, sooner = [*names, gap.name], gap.checked(batches), None
     if by_key:
-        in_order = sorted_by(schema, batches, order)
+        in_order = sorted_by(schema, batches, order, sooner)
         yield from _groups(in_order, names, names, level, gap, keep)
         return
     place = "first"
@@ -177,7 +175,7 @@ def grouped(
         place += "_"
     placed = (*schema, TensorSpec(place, np.dtype(np.int64)))
     once = [*names, place]
-    in_order = sorted_by(placed, _placed(batches, place), order)
+    in_order = sorted_by(placed, _placed(batches, place), order, sooner)
     groups = _groups(in_order, names, once, level, gap, keep)
     marks = {spec.name: spec.marks for spec in schema}
     found = _schema(placed, once, level) if keep is None else grouped_schema(placed, names, keep)

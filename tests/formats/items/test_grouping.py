@@ -270,3 +270,32 @@ def test_items_are_merged_in_few_passes(monkeypatch: pytest.MonkeyPatch) -> None
     found = list(grouped(schema_of(batch), iter(parts), ["key"], by_key=True))
     assert np.concatenate([one["key"].data for one in found]).tolist() == list(range(20_000))
     assert len(passes) < 8 + 40  # 8 runs; all items are 10 times BATCH_BYTES
+
+
+@pytest.mark.parametrize("by_key", [True, False])
+@pytest.mark.parametrize("keep", ["first", "last"])
+def test_of_each_run_only_kept_items_are_stored(
+    keep: external_sort.Keep, by_key: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = {"key": LoDTensor(6 - np.arange(20_000) % 7), "n": LoDTensor(np.arange(20_000))}
+    stored = []
+
+    class Spool(external_sort._Spool):
+        def _write(self, batch: dict[str, LoDTensor]) -> Any:
+            stored.extend(batch["n"].data.tolist())
+            return super()._write(batch)
+
+    monkeypatch.setattr(external_sort, "_Spool", Spool)
+    for name, size in (("RUN_BYTES", 60_000), ("BLOCK_BYTES", 30), ("BATCH_BYTES", 300)):
+        monkeypatch.setattr(external_sort, name, size)
+    parts = [part(batch, start, start + 500) for start in range(0, 20_000, 500)]
+    schema = schema_of(batch)
+    found = joined(
+        grouped_schema(schema, ["key"], keep),
+        grouped(schema, iter(parts), ["key"], by_key=by_key, keep=keep),
+    )
+    kept = np.arange(7) if keep == "first" else np.arange(20_000 - 7, 20_000)
+    kept = kept[np.argsort(6 - kept % 7)] if by_key else kept
+    assert np.array_equal(np.asarray(found["n"]), kept)
+    assert len(stored) % 7 == 0
+    assert 7 < len(stored) < 20_000 / 20
