@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 
@@ -40,6 +40,8 @@ PASS_BYTES = 16 << 20
 LARGE_ITEM_BYTES = 4 << 10
 # Tensors of at most this total size stay in memory while others are read in place.
 SMALL_BYTES = 16 << 20
+# Items whose sizes are added at a time.
+_ITEMS = 1 << 16
 
 
 def reordered(items: Items, order: Offsets) -> Iterator[dict[str, LoDTensor]]:
@@ -167,13 +169,21 @@ class _Spool:
         self._items = items
         # The bucket of each item, in the order of the file; -1 for unwanted ones.
         self._bucket = np.full(items.count, -1, np.int32)
-        self._next: dict[tuple[int, str], int] = {}
-        end = 0
         for number, part_items in enumerate(parts):
             self._bucket[part_items] = number
-            for spec in items.counted(part_items):
-                self._next[number, spec.name] = end
-                end += (spec.rows or 0) * spec.row_bytes
+        ends = [items.ends(spec.name) if spec.levels else None for spec in items.schema]
+        sizes = np.zeros((len(items.schema), len(parts) + 1), np.int64)
+        for first in range(0, items.count, _ITEMS):
+            some = self._bucket[first : first + _ITEMS] + 1
+            for rows, own in zip(sizes, ends, strict=True):
+                # As floats, which are exact: there are less than 2**53 rows.
+                lengths = None if own is None else np.diff(own[first : first + _ITEMS + 1])
+                rows += np.bincount(some, lengths, len(parts) + 1).astype(np.int64)
+        row_bytes = np.array([spec.row_bytes for spec in items.schema])
+        sizes = sizes[:, 1:].T * row_bytes
+        starts = (np.cumsum(sizes) - sizes.ravel()).tolist()
+        names = [spec.name for spec in items.schema]
+        self._next = dict(zip(product(range(len(parts)), names), starts, strict=True))
         self._start = dict(self._next)
 
     def distribute(self) -> None:
