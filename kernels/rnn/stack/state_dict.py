@@ -143,7 +143,17 @@ def state_dict(weights: RNNWeights) -> StateDict:
         InvalidDataError: a layer has no weight_ih (its data are projected already),
             which torch's names cannot express.
     """
-    entries = StateDict(said={"": {"cell": weights.cell, **unusual_options(weights)}})
+    said = {"cell": weights.cell, **unusual_options(weights)}
+    return StateDict(named_arrays(weights), {"": said})
+
+
+def named_arrays(weights: RNNWeights, prefix: str = "") -> dict[str, Array]:
+    """Return the arrays of `state_dict`, whose names begin with a prefix.
+
+    Raises:
+        InvalidDataError: see `state_dict`.
+    """
+    entries = {}
     for suffixes, layer in zip(weights.suffixes(), weights.layers, strict=True):
         for suffix, direction in zip(suffixes, layer, strict=True):
             if direction.takes_projected:
@@ -151,7 +161,8 @@ def state_dict(weights: RNNWeights) -> StateDict:
                     f"{direction.INPUT_WEIGHT}{suffix}: a state dict needs it, but these weights "
                     "take data that are projected already"
                 )
-            entries.update({name + suffix: a for name, a in direction.named().items()})
+            for name, array in direction.named().items():
+                entries[f"{prefix}{name}{suffix}"] = array
     return entries
 
 

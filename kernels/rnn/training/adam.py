@@ -109,19 +109,17 @@ class Adam:
         if not rate >= 0:
             raise InvalidDataError(f"rate: expected 0 or more, found {rate}")
         for name, array in weights.items():
-            if name not in gradients:
+            grad = gradients.get(name)
+            if grad is None:
                 raise InvalidDataError(f"gradients: expected one of {name}, found none")
-            for what, one in (("weights", array), ("gradients", gradients[name])):
-                if not (hasattr(one, "dtype") and is_float(one.dtype)):
-                    found = getattr(one, "dtype", type(one).__name__)
-                    raise InvalidDataError(
-                        f"{what}: {name}: expected a floating-point array, found {found}"
-                    )
-            for other in (gradients[name], *self._moments.get(name, ())):
-                if other.shape != array.shape:
+            _check_float("weights", name, array)
+            _check_float("gradients", name, grad)
+            shape = array.shape
+            for other in (grad, *self._moments.get(name, ())):
+                if other.shape != shape:
                     raise ShapeMismatchError(
                         f"{name}: expected a gradient, and weights of earlier steps, of shape "
-                        f"{array.shape}, found {other.shape}"
+                        f"{shape}, found {other.shape}"
                     )
         self._steps += 1
         beta1, beta2 = self._betas
@@ -142,6 +140,14 @@ class Adam:
                 step = on("auto", step_of, size_bytes=array.nbytes)
             moved[name] = step(array, grad, factors, out=moments)
         return moved
+
+
+def _check_float(what: str, name: str, array: Array) -> None:
+    """Raise InvalidDataError unless this is a floating-point array."""
+    dtype = getattr(array, "dtype", None)
+    if dtype is None or not is_float(dtype):
+        found = type(array).__name__ if dtype is None else dtype
+        raise InvalidDataError(f"{what}: {name}: expected a floating-point array, found {found}")
 
 
 def step_of(array: Array, grad: Array, factors: Factors, *, out: tuple[Array, ...]) -> Array:

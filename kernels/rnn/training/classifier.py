@@ -44,7 +44,12 @@ from lodcli.kernels.rnn.stack.standardization import (
     Standardization,
     standardization_in,
 )
-from lodcli.kernels.rnn.stack.state_dict import StateDict, state_dict, weights_from_state_dict
+from lodcli.kernels.rnn.stack.state_dict import (
+    StateDict,
+    named_arrays,
+    state_dict,
+    weights_from_state_dict,
+)
 from lodcli.kernels.rnn.stack.states import last_of, last_of_gradient
 from lodcli.kernels.runtime.argument_types import construction_explained, types_explained
 from lodcli.kernels.runtime.devices import moved
@@ -408,7 +413,7 @@ def classifier_gradients(
     else:
         by_last = last_of_gradient(model.rnn, into)
         found = stack_backward(scored.run.tape, grad_last_hidden=by_last, threads=threads)
-    named = {RNN_PREFIX + name: array for name, array in state_dict(found.weights).items()}
+    named = named_arrays(found.weights, RNN_PREFIX)
     if model.embedding is not None and scored.ids is not None:
         named[EMBEDDING] = embed_grad(found.input, scored.ids, len(model.embedding))
     for role, scale in model._scales().items():

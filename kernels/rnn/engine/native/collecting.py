@@ -111,12 +111,14 @@ class Collector:
         rows = -(-self.weights.GATES * size // _TILE_ROWS) * _TILE_ROWS
         input_room = -(-self.input.columns // panel) * panel if self.input.depth else 0
         hidden_room = -(-size // panel) * panel
+        # One allocation; whole panels are whole cache lines.
+        both, end = zeros(rows * (input_room + hidden_room), self.dtype), rows * input_room
         return Gradients(
             np.ascontiguousarray(data),
             aligned(data.size, self.dtype),
-            zeros(rows * input_room, self.dtype),
+            both[:end],
             input_room,
-            zeros(rows * hidden_room, self.dtype),
+            both[end:],
             hidden_room,
             np.zeros((2, self.blocks.slopes * size), self.dtype),
         )
