@@ -23,12 +23,18 @@ def fsync_folder(folder: Path) -> None:
     except PermissionError:
         return  # a folder may be writable but not readable
     try:
+        fsync_open_folder(fd)
+    finally:
+        os.close(fd)
+
+
+def fsync_open_folder(fd: int) -> None:
+    """Make the names in an open folder durable; see `fsync_folder`."""
+    try:
         os.fsync(fd)
     except OSError as error:
         if error.errno not in files.NOT_HERE:
             raise
-    finally:
-        os.close(fd)
 
 
 def rename_new(old: Path, new: Path) -> None:

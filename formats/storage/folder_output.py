@@ -8,11 +8,13 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from lodcli.formats.storage.durable import OpenFolder, fsync_folder
+from lodcli.formats.storage.durable import OpenFolder, fsync_folder, fsync_open_folder
 from lodcli.formats.storage.interrupts import shielded
 from lodcli.formats.storage.journal import opened, remove_unused
 from lodcli.formats.storage.outputs import Output, TargetExistsError
@@ -20,6 +22,14 @@ from lodcli.formats.storage.partials import SUFFIX, partial_prefix
 from lodcli.kernels.options import option
 from lodcli.kernels.platform import files
 from lodcli.kernels.platform.files import PathLike
+from lodcli.kernels.platform.pools import thread_pool
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
+
+# Files synced before threads sync them, and how many threads do. Disks write what several threads
+# wait for together: 8 sync thousands of small files in a fifth of the time of one.
+_FEW, _THREADS = 4, 8
 
 
 class FolderOutput(Output):
@@ -47,6 +57,8 @@ class FolderOutput(Output):
     def __init__(self, target: PathLike, *, overwrite: bool = False, may_hold: str) -> None:
         self._may_hold = may_hold
         self._below: dict[Path, None] = {}
+        self._open_parts = set[_Inside]()
+        self._syncs = _Syncs()
         super().__init__(target, overwrite=overwrite)
 
     def part(self, name: str) -> Output:
@@ -62,9 +74,17 @@ class FolderOutput(Output):
                 with self.naming():
                     folder.mkdir()
                 self._below[folder] = None
-        part = _Inside(self._partial / name, f"{self.label}/{name}", self._file_mode)
-        self._parts = (*self._parts, part)
+        part = _Inside(self, self._partial / name, f"{self.label}/{name}", self._file_mode)
+        self._open_parts.add(part)
         return part
+
+    def close_part(self, part: _Inside, fd: int, *, sync: bool) -> None:
+        """Sync the written file and close it, at the latest when the folder is committed."""
+        self._open_parts.discard(part)
+        if sync:
+            self._syncs.add(part.sync, fd)
+        else:
+            os.close(fd)
 
     @cached_property
     def _file_mode(self) -> int:
@@ -94,15 +114,26 @@ class FolderOutput(Output):
         return files.lock(self.fd, shared=True)
 
     def _settle(self) -> None:
+        for part in list(self._open_parts):
+            part.commit()
         for folder in reversed(self._below):
             with self.naming():
                 fd = files.open_folder(folder)
             try:
                 self._permit(fd)
-            finally:
+            except BaseException:
                 os.close(fd)
-            fsync_folder(folder)
+                raise
+            self._syncs.add(fsync_open_folder, fd)
+        self._syncs.finish()
         super()._settle()
+
+    def abort(self) -> None:
+        with shielded():
+            self._syncs.abandon()
+            for part in list(self._open_parts):
+                part.abort()
+            super().abort()
 
     def _refuse_existing(self) -> None:
         refuse_existing_folder(self.label, overwrite=self.overwrite, may_hold=self._may_hold)
@@ -168,7 +199,8 @@ def _is_at(held: OpenFolder, path: Path) -> bool:
 class _Inside(Output):
     """A file of a folder being written."""
 
-    def __init__(self, path: Path, label: str, mode: int) -> None:
+    def __init__(self, folder: FolderOutput, path: Path, label: str, mode: int) -> None:
+        self._folder = folder
         self._mode = mode
         self._begin(label, path, overwrite=False)
         with self.naming(), shielded():
@@ -177,13 +209,70 @@ class _Inside(Output):
     def _permit(self, fd: int) -> None:
         files.set_mode(fd, self._mode)
 
-    def _settle(self) -> None:
-        if self.fd >= 0:
-            super()._settle()
-            self._close()
+    def sync(self, fd: int) -> None:
+        """Make the content of the file durable."""
+        with self.naming():
+            files.fsync(fd)
 
     def commit(self) -> None:
-        self._settle()
+        if self.fd >= 0:
+            with self.naming():
+                self._permit(self.fd)
+            self._close(sync=True)
+
+    def _close(self, *, sync: bool = False) -> None:
+        if self.fd >= 0:
+            fd, self.fd = self.fd, -1
+            self._folder.close_part(self, fd, sync=sync)
+
+
+class _Syncs:
+    """Syncs of files and folders: of the first at once, of others in threads."""
+
+    def __init__(self) -> None:
+        self._done = 0
+        self._pool: Executor | None = None
+        self._waiting: deque[Future[None]] = deque()
+
+    def add(self, sync: Callable[[int], None], fd: int) -> None:
+        """Sync a file or folder with a function, and close its descriptor.
+
+        Raises:
+            OSError: this or an earlier one cannot be synced.
+        """
+        self._done += 1
+        try:
+            if len(self._waiting) >= _THREADS:
+                self._waiting.popleft().result()
+            if self._done > _FEW and self._pool is None:
+                self._pool = thread_pool(_THREADS, "lod-sync")
+        except BaseException:
+            os.close(fd)
+            raise
+        if self._pool is None:
+            _synced(sync, fd)
+        else:
+            self._waiting.append(self._pool.submit(_synced, sync, fd))
+
+    def finish(self) -> None:
+        """Wait for all syncs; raises OSError if one failed."""
+        while self._waiting:
+            self._waiting.popleft().result()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Wait for all syncs, whatever their result."""
+        pool, self._pool = self._pool, None
+        self._waiting.clear()
+        if pool is not None:
+            pool.shutdown()
+
+
+def _synced(sync: Callable[[int], None], fd: int) -> None:
+    try:
+        sync(fd)
+    finally:
+        os.close(fd)
 
 
 def refuse_existing_folder(target: PathLike, *, overwrite: bool, may_hold: str) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import shutil
 import signal
 import stat
 import struct
+import threading
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -558,3 +561,68 @@ def test_a_part_of_a_folder_that_cannot_be_written_is_a_target(folder: Path) -> 
         part.write(b"abc")
     output.abort()
     assert raised.value.filename2 == f"{folder / 'made'}/part"
+
+
+def test_every_file_of_a_folder_is_synced_before_it_appears(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: set[int] = set()
+    at_rename: set[int] = set()
+    rename = os.rename
+
+    def sync(fd: int) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            time.sleep(0.02)
+        synced.add(os.fstat(fd).st_ino)
+
+    def renamed(old: Path, new: Path) -> None:
+        at_rename.update(synced)
+        rename(old, new)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(os, "rename", renamed)
+    with FolderOutput(folder / "t", may_hold="a") as output:
+        for number in range(40):
+            with output.part(f"{number}/a") as part:
+                part.write(b"new")
+    written = {path.stat().st_ino for path in (folder / "t").rglob("*")}
+    assert len(written) == 80
+    assert written <= at_rename
+
+
+@pytest.mark.parametrize("failing", [2, 30, 79])
+def test_a_file_that_cannot_be_synced_is_named_and_no_folder_appears(
+    failing: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = itertools.count()
+
+    def sync(fd: int) -> None:
+        if next(asked) == failing:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fsync", sync)
+    before = len(os.listdir("/proc/self/fd"))
+    with (
+        pytest.raises(OSError, match="Input/output error") as error,
+        FolderOutput(folder / "t", may_hold="a") as output,
+    ):
+        for number in range(40):
+            with output.part(f"{number}/a") as part:
+                part.write(b"new")
+    assert error.value.errno == errno.EIO
+    assert ".lod-partial" in str(error.value.filename)
+    assert os.listdir(folder) == []
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_writing_many_files_of_a_folder_holds_few_open(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda fd: time.sleep(0.02))
+    before, most = len(os.listdir("/proc/self/fd")), 0
+    with FolderOutput(folder / "t", may_hold="a") as output:
+        for number in range(60):
+            with output.part(f"a{number}") as part:
+                part.write(b"new")
+            most = max(most, len(os.listdir("/proc/self/fd")) - before)
+    assert most < 20
