@@ -186,8 +186,13 @@ def npz(path: Path) -> Content:
             levels.append(arrays[level].tolist())
         native = array.astype(array.dtype.newbyteorder("="))
         lengths = _checked(levels, len(array))
-        found[re.sub(r"[\0-\x1f\x7f-\x9f/]|(?<=:):", _escaped, called)] = known(native, lengths)
+        found[_tensor_name(called)] = known(native, lengths)
     return found
+
+
+def _tensor_name(text: str) -> str:
+    """Return the name of a tensor that is called so in a file: docs/formats.md."""
+    return re.sub(r"[\0-\x1f\x7f-\x9f/]|(?<=:):", _escaped, text)
 
 
 def _escaped(found: re.Match[str]) -> str:
@@ -219,7 +224,7 @@ def torch_file(path: Path) -> Content:
             levels = [value[key].tolist() for key in keys]
             found[name] = known(one.numpy(), _checked(levels, len(one)))
         else:
-            found[name] = _torch(one)
+            found[_tensor_name(name)] = _torch(one)
     return found
 
 
