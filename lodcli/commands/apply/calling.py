@@ -16,6 +16,7 @@ from lodcli.commands.apply.expression import TensorExpression
 from lodcli.commands.apply.skipping_nulls import SKIPPING, refusal
 from lodcli.commands.apply.steps import ARITHMETIC, Step
 from lodcli.expressions.decimals import without_decimals
+from lodcli.expressions.digits import EXACT_FUNCTIONS
 from lodcli.expressions.hints import as_written
 from lodcli.expressions.parsing import OF_TIMES, ExpressionError
 from lodcli.expressions.units import undefined
@@ -32,7 +33,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.elementwise.elementwise import joined
 from lodcli.kernels.ops.registry import OpEntry
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.marks import Categories, Times
+from lodcli.kernels.tensor.marks import Categories, Decimals, Times
 from lodcli.kernels.tensor.nulls import Nulls
 
 # What errors call the second tensor, if the first has the same name.
@@ -51,11 +52,11 @@ def call(step: Step, tensors: Sequence[LoDTensor], device: str, name: str, padde
     Args:
         padder: the op before it that made the nulls of the first tensor, for messages.
     """
-    if not step.entry.marks:
-        tensors = [without_decimals(tensor) for tensor in tensors]
     found = _of_units(step, tensors, device, name)
     if found is not None:
         return found
+    if not step.entry.marks:
+        tensors = [without_decimals(tensor) for tensor in tensors]
     if step.number is not None:
         with np.errstate(all="ignore"):
             return arithmetic(ARITHMETIC[step.name], tensors[0].to_device(device), step.number)
@@ -107,7 +108,7 @@ def call(step: Step, tensors: Sequence[LoDTensor], device: str, name: str, padde
 
 
 def _of_units(step: Step, tensors: Sequence[LoDTensor], device: str, name: str) -> LoDTensor | None:
-    """Return what an expression computes from times and categories.
+    """Return what an expression computes from times, categories and decimals.
 
     Args:
         step: the op.
@@ -123,8 +124,12 @@ def _of_units(step: Step, tensors: Sequence[LoDTensor], device: str, name: str) 
     """
     units = [tensor.marks.unit for tensor in tensors]
     marked = any(isinstance(unit, Times | Categories) for unit in units)
+    if not marked and any(isinstance(unit, Decimals) for unit in units):
+        refused = any(one.nulls for one in tensors) and step.number is None
+        marked = step.entry.nulls or not refused
     if not marked or step.entry.package is not None:
         return None
+    of_decimals = isinstance(units[0], Decimals) and step.name in EXACT_FUNCTIONS
     first, *others = tensors
     second = (step.files[-1].name or "") if others else ""
     if step.name in ARITHMETIC:
@@ -139,7 +144,7 @@ def _of_units(step: Step, tensors: Sequence[LoDTensor], device: str, name: str) 
         if step.number is not None:
             other = ast.Constant(step.number)
         tree: ast.expr = ast.BinOp(one, _OPERATORS[step.name](), other)
-    elif step.name in OF_TIMES and isinstance(units[0], Times):
+    elif of_decimals or (step.name in OF_TIMES and isinstance(units[0], Times)):
         if first.nulls and not step.entry.nulls:
             return None  # which the op refuses
         values = {key: value for key, value in step.values.items() if key != "backend"}

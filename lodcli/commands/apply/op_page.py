@@ -43,8 +43,9 @@ to hi-1 its rows, and n its number of rows. Below each equation:
   ops need the whole input at once.
 - *units kept*: it only moves or picks values, so times, decimals and categories stay (of several
   results, in the first), and text where whole texts move, such as the words of `--level 0`. Other
-  ops return numbers; `lod apply` computes with the values of decimals, as float64, and with times
-  as in [expressions](expressions.md): differences are durations, and the sum of dates is an error.
+  ops return numbers; `lod apply` computes with decimals and times as in
+  [expressions](expressions.md): sums and products of decimals are exact, other results are
+  float64; differences of times are durations, and the sum of dates is an error.
   In Python, ops compute with the numbers.
 - *nulls kept*: those of the first tensor; other ops refuse nulls.
 

@@ -188,6 +188,35 @@ def test_sums_of_parts_of_a_list_are_exact(lod: Lod, table: pa.Table) -> None:
     assert found.to_pylist() == wanted
 
 
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("sum d.arrow", ["0.30", "0.00", "7.10"]),
+        ("cumsum d.arrow", [["0.10", "0.30"], [], ["7.10"]]),
+        ("diff d.arrow", [["0.10"], [], []]),
+        ("mul d.arrow 1.19", [["0.1190", "0.2380"], [], ["8.4490"]]),
+        ("add d.arrow d.arrow", [["0.20", "0.40"], [], ["14.20"]]),
+        ("div d.arrow 2", [[0.05, 0.1], [], [3.55]]),
+        ("mean d.arrow", [np.mean([0.1, 0.2]), 0.0, 7.1]),
+    ],
+)
+def test_ops_by_name_are_as_exact(lod: Lod, folder: None, line: str, wanted: list[Any]) -> None:
+    ps = pa.array([[D("0.10"), D("0.20")], [], [D("7.10")]], pa.list_(pa.decimal128(5, 2)))
+    pa.feather.write_feather(pa.table({"ps": ps}), "d.arrow")
+    done = lod("apply", *line.split(), "-qo", "o.parquet")
+    assert (done.code, done.stderr) == (0, "")
+    found = pq.read_table("o.parquet").column(0).to_pylist()
+    nested = [
+        [D(x) if isinstance(x, str) else x for x in one]
+        if isinstance(one, list)
+        else D(one)
+        if isinstance(one, str)
+        else one
+        for one in wanted
+    ]
+    assert found == nested
+
+
 def test_the_price_of_a_tenth(lod: Lod, folder: None) -> None:
     """As floats, three times 0.10 is not 0.30, and 0.10 + 0.20 is not 0.30 either."""
     pq.write_table(pa.table({"p": [D("0.10"), D("0.20"), D("0.30")]}), "p.parquet")
