@@ -22,7 +22,12 @@ from lodcli.formats.core.schema import Schema, TensorSpec
 from lodcli.formats.items.sharing import Shared
 from lodcli.formats.items.taking import joined_items, part_indexes, taken, taken_indexes
 from lodcli.formats.storage.prefetch import ahead
-from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.index.checks import (
+    Array,
+    Offsets,
+    lengths_to_offsets,
+    offsets_to_lengths,
+)
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.slicing.row_ranges import rows_of_ranges
 from lodcli.kernels.runtime import buffers as memory
@@ -95,12 +100,21 @@ class Items:
         Raises:
             TooLargeError: one exceeds the memory budget.
         """
-        found = np.zeros(items.size, np.int64)
-        for first in range(0, items.size, _ITEMS):
-            some = items[first : first + _ITEMS]
+        # Of many items, those of all in the order of the file, and then these: of each tensor, the
+        # offsets of items in any order are anywhere in memory.
+        many = 2 * items.size >= self.count
+        found = np.zeros(self.count if many else items.size, np.int64)
+        for first in range(0, found.size, _ITEMS):
+            some = slice(first, first + _ITEMS)
             for ends, size in zip(self._ends.values(), self._row_bytes, strict=True):
-                rows = 1 if isinstance(ends, range) else ends[some + 1] - ends[some]
-                found[first : first + _ITEMS] += rows * size
+                if isinstance(ends, range):
+                    found[some] += size
+                elif many:
+                    found[some] += offsets_to_lengths(ends[first : first + _ITEMS + 1]) * size
+                else:
+                    found[some] += (ends[items[some] + 1] - ends[items[some]]) * size
+        if many:
+            found = found[items]
         with naming(listing(self._ends)):
             require_sizes_fit(found, items)
         return found
