@@ -19,8 +19,8 @@ class ValueRange:
         low: no value is less. A number in the unit of the tensor, or the bytes of a text or of a
             word of categories. None if unknown.
         high: no value is greater; None if unknown.
-        nulls: whether there may be nulls.
-        values: whether there may be other values than nulls.
+        nulls: whether there may be nulls; True of values in lists, which may be empty.
+        values: whether there may be other values than nulls; True of values in lists.
     """
 
     low: int | float | bytes | None = None

@@ -164,54 +164,54 @@ class _Conditions:
 
     def whole(self) -> Outcomes:
         """Return the outcomes of the expression."""
-        return self._of(self._expression.tree, of_rows=False)
+        return self._of(self._expression.tree)
 
-    def _of(self, node: ast.expr, *, of_rows: bool) -> Outcomes:
-        """Return the outcomes of a condition; `of_rows`: of rows of items, as any(..) has them."""
+    def _of(self, node: ast.expr) -> Outcomes:
+        """Return the outcomes of a condition, for items or for their rows."""
         if isinstance(node, ast.BoolOp):
-            found = [self._of(one, of_rows=of_rows) for one in node.values]
+            found = [self._of(one) for one in node.values]
             is_and = isinstance(node.op, ast.And)
             return functools.reduce(Outcomes.both if is_and else Outcomes.either, found)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            return self._of(node.operand, of_rows=of_rows).inverted()
+            return self._of(node.operand).inverted()
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
             pairs = zip(sides, node.ops, sides[1:], strict=False)
-            found = [self._pair(left, op, right, of_rows) for left, op, right in pairs]
+            found = [self._pair(left, op, right) for left, op, right in pairs]
             return functools.reduce(Outcomes.both, found)
         if isinstance(node, ast.Call) and function_name(node) == "any" and len(node.args) == 1:
-            return self._any(self._of(node.args[0], of_rows=True))
+            return self._any(self._of(node.args[0]))
         if self._expression.named(node) is not None:
-            return self._nonzero(node, of_rows)
+            return self._nonzero(node)
         return self._anything
 
     def _any(self, found: Outcomes) -> Outcomes:
         """Return the outcomes of `any`, which may be without values."""
         return replace(self._anything, true=found.true)
 
-    def _nonzero(self, node: ast.expr, of_rows: bool) -> Outcomes:
+    def _nonzero(self, node: ast.expr) -> Outcomes:
         """Return the outcomes of a tensor as a condition."""
-        side = self._side(node, of_rows)
+        side = self._side(node)
         if side is None or side.known is None or side.known.spec.marks.kind is not None:
             return self._anything
         one = side.known
         (_, low), (_, high) = one.low, one.high
         known, zero = one.known, (low == 0) & (high == 0)
-        true, false = ~known | ~zero, ~known | ((low <= 0) & (high >= 0))
+        true, false = ~known | ~zero, ~known | ((low <= 0) & (high >= 0)) | one.nan
         return Outcomes(true & one.values, false & one.values, one.nulls | one.nan)
 
-    def _pair(self, left: ast.expr, op: ast.cmpop, right: ast.expr, of_rows: bool) -> Outcomes:
+    def _pair(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Outcomes:
         """Return the outcomes of one comparison."""
         if isinstance(op, ast.IsNot | ast.NotIn | ast.NotEq):
-            return self._pair(left, _OPPOSITES[type(op)](), right, of_rows).inverted()
+            return self._pair(left, _OPPOSITES[type(op)](), right).inverted()
         if isinstance(op, ast.Is):
-            return self._is_null(left, of_rows)
+            return self._is_null(left)
         if isinstance(op, ast.In) and isinstance(right, LISTS):
-            found = [self._pair(left, ast.Eq(), one, of_rows) for one in right.elts]
+            found = [self._pair(left, ast.Eq(), one) for one in right.elts]
             return functools.reduce(Outcomes.either, found) if found else self._anything
         if isinstance(op, ast.In):
-            return self._any(self._pair(right, ast.Eq(), left, True))
-        one, two = self._side(left, of_rows), self._side(right, of_rows)
+            return self._any(self._pair(right, ast.Eq(), left))
+        one, two = self._side(left), self._side(right)
         if one is None or two is None or (one.name is not None and one.name == two.name):
             return self._anything
         sides = one, two
@@ -254,13 +254,13 @@ class _Conditions:
         high = isinstance(op, ast.Gt | ast.GtE)
         return at(type(op), high=high), ~at(type(op), high=not high)
 
-    def _is_null(self, node: ast.expr, of_rows: bool) -> Outcomes:
-        side = self._side(node, of_rows)
-        if of_rows or side is None or side.known is None or self._expression.named(node) is None:
+    def _is_null(self, node: ast.expr) -> Outcomes:
+        side = self._side(node)
+        if side is None or side.known is None or self._expression.named(node) is None:
             return self._anything
         return Outcomes(side.known.nulls, side.known.values, np.zeros(self._parts, np.bool_))
 
-    def _side(self, node: ast.expr, of_rows: bool) -> _Side | None:
+    def _side(self, node: ast.expr) -> _Side | None:
         """Return what is known of a side of a comparison; None if that is nothing."""
         function = function_name(node) if isinstance(node, ast.Call) else ""
         picks = function in _PICKS
@@ -274,9 +274,7 @@ class _Conditions:
             return None if function or calls or names else _Side()
         known = self._known[name]
         by_code = function in ("max", "min") and known.spec.marks.categories is not None
-        if by_code or (known.spec.depth and not of_rows and not picks):
-            return None
-        return _Side(name, known, nulls=picks)
+        return None if by_code else _Side(name, known, nulls=picks)
 
 
 _OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {

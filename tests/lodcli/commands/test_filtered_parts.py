@@ -7,6 +7,7 @@ import functools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,12 +16,18 @@ import pytest
 
 from lodcli.commands.choose.expression import Expression
 from lodcli.commands.choose.filtering import Filter
+from lodcli.commands.choose.outcomes import outcomes
 from lodcli.expressions.parsing import ExpressionError
+from lodcli.formats.choosing.choice import UNKNOWN, ValueRange
 from lodcli.formats.choosing.part_runs import runs
 from lodcli.formats.core.format import Source
+from lodcli.formats.core.schema import schema_of
 from lodcli.formats.items.sharing import Shared, sharing
 from lodcli.formats.items.streaming import chosen_batches, item_batches, numbered
+from lodcli.formats.items.taking import part
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.opening import source_of
+from tests.lodcli.conftest import Lod
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -65,6 +72,9 @@ def table(rng: np.random.Generator, rows: int) -> Any:
     }
     return pa.table(columns)
 
+
+# A few, and with the slow tests more.
+SEEDS = [0, 1, *(pytest.param(one, marks=pytest.mark.slow) for one in range(2, 60))]
 
 NUMBERS = ["i8", "i64", "u32", "u64", "f32", "f64", "f16", "s9", "p", "r.x", "id"]
 TEXTS, TIMES = ["s", "c"], ["d", "ms", "ns"]
@@ -188,9 +198,6 @@ def kept(path: Path, text: str, *, invert: bool = False, numbers: Any = None) ->
     return found
 
 
-SEEDS = [*range(3), *(pytest.param(one, marks=pytest.mark.slow) for one in range(3, 60))]
-
-
 @pytest.mark.parametrize("write", [write_pyarrow, write_polars, write_duckdb])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_filter_keeps_the_same_items_as_without_statistics(
@@ -211,6 +218,60 @@ def test_a_filter_keeps_the_same_items_as_without_statistics(
         numbers = np.flatnonzero(rng.random(97) < 0.1) if rng.random() < 0.2 else None
         with suppress(ExpressionError):  # a word that is not among the categories
             kept(path, text, invert=bool(rng.integers(2)), numbers=numbers)
+
+
+def range_of(tensor: LoDTensor) -> ValueRange:
+    """Return the narrowest range of the values of a tensor."""
+    spec = schema_of({"x": tensor})[0]
+    lists = bool(spec.depth)
+    found = [one for one in flat(tensor.to_list(), spec.depth) if one is not None]
+    if tensor.marks.categories is not None or tensor.marks.is_text:
+        texts = [one.encode() for one in found]
+        known: tuple[Any, Any] = (min(texts), max(texts)) if texts else (None, None)
+    else:
+        rows = tensor.values[tensor.nulls.rows if tensor.nulls.rows is not None else slice(None)]
+        rows = rows[rows == rows]
+        known = (rows.min().item(), rows.max().item()) if rows.size else (None, None)
+    return ValueRange(*known, nulls=lists or bool(tensor.nulls), values=lists or bool(found))
+
+
+def flat(values: list[Any], depth: int) -> list[Any]:
+    for _ in range(depth):
+        values = [inner for one in values if one is not None for inner in one]
+    return values
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_outcomes_are_those_of_the_values_in_the_ranges(seed: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(seed)
+    content = table(rng, 97)
+    pq.write_table(content, tmp_path / "x.parquet")
+    values = {name: content[name].to_pylist() for name in content.column_names}
+    values["r.x"] = [None if one is None else one["x"] for one in values["r"]]
+    writing = Writing(rng, values)
+    with opened(tmp_path / "x.parquet") as (source, shared):
+        (batch,) = item_batches(source, shared)
+    offsets = [0, *np.cumsum(rng.integers(1, 12, 40)).tolist()]
+    offsets = [*(one for one in offsets if one < 97), 97]
+    parts = [part(batch, low, high) for low, high in pairwise(offsets)]
+    ranges = {name: [range_of(one[name]) for one in parts] for name in batch if name != "raw"}
+    for _ in range(150):
+        expression = Expression(writing.condition(int(rng.integers(3))))
+        some = {
+            name: [UNKNOWN if rng.random() < 0.1 else one for one in known]
+            for name, known in ranges.items()
+            if rng.random() < 0.9
+        }
+        with suppress(ExpressionError):  # a word that is not among the categories
+            expression.check(shared.schema)
+            found = outcomes(expression, shared.schema, some, len(parts))
+            for number, one in enumerate(parts):
+                first = offsets[number]
+                got = expression.of_batch(one, first, offsets[number + 1] - first)
+                valid = np.ones(got.data.shape, np.bool_) if got.valid is None else got.valid
+                assert found.true[number] or not got.true.any(), expression.text
+                assert found.false[number] or not (valid & ~got.true).any(), expression.text
+                assert found.null[number] or valid.all(), expression.text
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, tuple[str, ...]]]:
@@ -361,3 +422,68 @@ def test_runs_are_the_parts_that_may_hold_items_but_those_seen_without(seed: int
     }
     assert found == expected
     assert seen == sorted(seen)
+
+
+def test_ordered_categories_are_not_compared_by_their_bytes(tmp_path: Path) -> None:
+    words = pa.array(["small", "medium", "large"])
+    codes = pa.array(np.arange(30) // 10, pa.int8())
+    sizes = pa.DictionaryArray.from_arrays(codes, words, ordered=True)
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"id": range(30), "size": sizes}), path, row_group_size=10)
+    assert kept(path, "size < 'large'") == [*range(20)]
+    assert kept(path, "'medium' <= size") == [*range(10, 30)]
+    assert kept(path, "max(size) == 'large'") == [*range(20, 30)]
+    assert kept(path, "size == 'small'") == [*range(10)]
+
+
+def test_nan_is_not_in_the_statistics(tmp_path: Path) -> None:
+    nan = float("nan")
+    path = tmp_path / "x.parquet"
+    columns = {
+        "id": range(6),
+        "x": [1.0, nan, 1.0, 1.0, nan, nan],
+        "y": [0.0, nan, -0.0, 0.0, 1, 1],
+    }
+    pq.write_table(pa.table(columns), path, row_group_size=2)
+    assert kept(path, "x != 1") == [1, 4, 5]
+    assert kept(path, "not (x == 1)") == [1, 4, 5]
+    assert kept(path, "not (x <= 2)") == [1, 4, 5]
+    assert kept(path, "x not in (1, 2)") == [1, 4, 5]
+    assert kept(path, "x", invert=True) == [1, 4, 5]
+    assert kept(path, "y == -0.0") == [0, 2, 3]
+    assert kept(path, "not y") == [0, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("id == 0 and coalesce(half, big) > 0", "9007199254740993 is not exact in float64"),
+        ("id == 0 and any(one == two)", "different numbers of rows in item 3: 2 and 1"),
+    ],
+)
+def test_an_expression_that_fails_for_some_item_fails_wherever_that_is(
+    text: str, error: str, folder: Path, lod: Lod
+) -> None:
+    columns = {
+        "id": [0, 1, 2, 3],
+        "half": pa.array([0.5, 0.5, None, None], pa.float64()),
+        "big": [1, 1, 1, 2**53 + 1],
+        "one": [[1], [2, 3], [], [5, 6]],
+        "two": [[1], [2, 3], [], [5]],
+    }
+    pq.write_table(pa.table(columns), folder / "x.parquet", row_group_size=1)
+    done = lod("filter", "x.parquet", text, "-o", "out.lod.h5")
+    assert done.code in (1, 2)
+    assert error in done.stderr
+
+
+def test_the_number_of_an_item_that_is_too_large_counts_what_was_left_out(
+    folder: Path, lod: Lod
+) -> None:
+    lists = [[1] * 3000] * 9 + [[1] * 300_000]
+    table = pa.table({"id": range(10), "lists": pa.array(lists, pa.list_(pa.int64()))})
+    pq.write_table(table, folder / "x.parquet", row_group_size=5)
+    args = ("filter", "x.parquet", "id > 7", "-o", "out.lod.h5", "--memory", "4M")
+    done = lod(*args)
+    assert done.code == 1
+    assert "item 9" in done.stderr
