@@ -16,7 +16,7 @@ from lodcli.formats.core.io import read_all
 from lodcli.formats.csv.records import Records
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.text.lines import LineReader
-from lodcli.kernels.errors import LodError
+from lodcli.kernels.errors import InvalidDataError, LodError
 
 SIZES = st.integers(1, 60)
 # The line and the fields of each record, and an error, or "".
@@ -90,6 +90,17 @@ def test_records_do_not_depend_on_the_size_of_blocks(content: str, limit_bytes: 
 def test_a_blank_line_between_blocks_is_named(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("k,v\n1,1\n\n1,1\n")
     assert records(tmp_path / "x.csv", 1)[1].startswith("line 3: expected 2 fields, as line 1 has")
+
+
+def test_a_wrong_quote_is_an_error_at_once(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text('k,v\n"a"b,1\n' + "1,1\n" * 1000)
+    with Input(tmp_path / "x.csv") as file:
+        lines = LineReader(file)
+        reader = Records(lines, ",")
+        reader.restart()
+        with pytest.raises(InvalidDataError, match="line 2: is not a record"):
+            list(reader.blocks(64, 2))
+        assert lines.line < 100  # the rest might be long
 
 
 @pytest.mark.parametrize("place", [3, 40_000])
