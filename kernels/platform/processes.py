@@ -32,7 +32,7 @@ CAN_ISOLATE = CAN_FORK and resource is not None
 
 # Signals that end a command. SIGHUP comes when the terminal or the connection is gone, SIGXCPU when
 # the processor time is used up that `ulimit -S -t` allows, and then every second; SIGQUIT from the
-# key ^\\, and SIGUSR1 and SIGUSR2 from batch systems before they end a job. Windows has only the
+# key Ctrl+\, and SIGUSR1 and SIGUSR2 from batch systems before they end a job. Windows has only the
 # first two.
 ENDING: tuple[signal.Signals, ...] = tuple(
     getattr(signal, name)
