@@ -26,7 +26,7 @@ from lodcli.shell.targets import Target
     type=click.Choice(("key", "first")),
     default="key",
     show_default=True,
-    help="Sort groups by their keys, or by their first items.",
+    help="Sort groups by their keys, or in the order of their first items (of those of --keep).",
 )
 @click.option(
     "--gap",
