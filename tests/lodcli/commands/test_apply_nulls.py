@@ -269,7 +269,7 @@ def test_categories_in_place_of_nulls(lod: Lod, folder: Path) -> None:
             "column 5: the two sides have different numbers of rows in item 0: 2 and 1",
         ),
         (["filter", "l.jsonl", "fill_null(n, 0) > 1"], "no function 'fill_null'; write coalesce"),
-        (["convert", "l.jsonl::n", "out.npy"], "--nulls zero, fill=X or drop (fill_nulls"),
+        (["convert", "l.jsonl::n", "out.npy"], "npy has no nulls: --nulls zero, fill=X or drop\n"),
     ],
 )
 def test_the_error_of_a_null_says_what_replaces_it(
