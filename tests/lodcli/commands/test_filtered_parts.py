@@ -487,3 +487,30 @@ def test_the_number_of_an_item_that_is_too_large_counts_what_was_left_out(
     done = lod(*args)
     assert done.code == 1
     assert "item 9" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "sql"),
+    [
+        ("id >= 1000 and not (i64 is None)", "id >= 1000 and i64 is not null"),
+        ("i64 != 1125899906842624 and i8 < 3", "i64 <> 1125899906842624 and i8 < 3"),
+        ("s in ('a', 'ab') or u32 == 2147483700", "s in ('a', 'ab') or u32 = 2147483700"),
+        ("s < 'b' and id > 2048", "s < 'b' and id > 2048"),
+        ("d == '2025-03-01' and b", "d = '2025-03-01' and b"),
+        ("ms > '2024-01-20T12:00'", "ms > timestamp '2024-01-20 12:00'"),
+        ("date(ns) == '2024-01-09'", "cast(ns as date) = date '2024-01-09'"),
+        ("s9 >= 5.5 or s9 == 0.07", "s9 >= 5.5 or s9 = 0.07"),
+        ("max(l) > 600", "list_max(l) > 600"),
+        ("'a' in lw and i8 > 50", "list_contains(lw, 'a') and i8 > 50"),
+        ("r.x == 300 or r.x is None and id == 7", "r.x = 300 or (r.x is null and id = 7)"),
+    ],
+)
+def test_a_filter_keeps_what_duckdb_selects(text: str, sql: str, tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    rng = np.random.default_rng(1)
+    write_pyarrow(tmp_path / "x.parquet", table(rng, 5000), np.random.default_rng(4))
+    with duckdb.connect() as connection:
+        query = f"select id from '{tmp_path}/x.parquet' where {sql} order by id"
+        expected = [one for (one,) in connection.execute(query).fetchall()]
+    assert 0 < len(expected) < 5000
+    assert kept(tmp_path / "x.parquet", text) == expected
