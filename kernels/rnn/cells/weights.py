@@ -287,20 +287,25 @@ class LayerWeights(CheckedFields, Summarized, ABC):
             return self
         return self.moved(lambda array: array.astype(wanted, copy=False))
 
+    @types_explained
     def with_arrays(self, arrays: Mapping[str, Array]) -> Self:
         """Return the weights with other arrays, by field, and the same options; see `check`.
 
         Sizes that were read before are not read again if all shapes are the same.
 
         Raises:
-            InvalidDataError: a value is no array.
+            InvalidDataError: a value is no array, or these weights have none of that name.
         """
         made, mine = object.__new__(type(self)), vars(self)
         theirs = vars(made)
         for field in self._fields():
             theirs[field] = mine[field]
-        same = True
+        same, known = True, self.names().values()
         for field, array in arrays.items():
+            if field not in known:
+                raise InvalidDataError(
+                    f"{type(self).__name__}: expected arrays of {', '.join(known)}, found {field}"
+                )
             if not _is_array(array):
                 raise InvalidDataError(
                     f"{type(self).__name__}: {field}: expected an array, found "

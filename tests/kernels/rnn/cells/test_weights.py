@@ -47,6 +47,10 @@ def test_what_is_no_array_or_does_not_fit_is_refused() -> None:
     sizes(one)
     with pytest.raises(InvalidDataError, match="GRUWeights: bias_ih: expected an array, found li"):
         one.with_arrays({"bias_ih": [1.0]})  # type: ignore[dict-item]
+    with pytest.raises(InvalidDataError, match=r"GRUWeights: expected arrays of weight_ih, .* f"):
+        one.with_arrays({"hidden_size": np.zeros(1)})
+    with pytest.raises(InvalidDataError, match="with_arrays: arrays: expected a dict, found list"):
+        one.with_arrays([np.zeros(1)])  # type: ignore[arg-type]
     short = one.with_arrays({"bias_ih": np.zeros(2)})
     with pytest.raises(ShapeMismatchError, match=r"bias_ih: expected shape \(12,\), found \(2,\)"):
         short.check()
