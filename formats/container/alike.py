@@ -85,6 +85,8 @@ def positions(
             kinds.setdefault(_kind(part, entries), []).append(part)
         waiting = []
         for parts in kinds.values():
+            # In the order of the file, of which near parts are read together.
+            parts.sort(key=_address)
             for first in range(0, len(parts), _AT_ONCE):
                 some = parts[first : first + _AT_ONCE]
                 if some[0].holds is None:
@@ -102,6 +104,10 @@ def _part(above: str, name: str, holds: Mapping[str, Any], link: Link) -> _Part:
     return _Part(
         f"{above}/{name}", None if isinstance(below, str) else below, link.address, link.cached
     )
+
+
+def _address(part: _Part) -> int:
+    return part.address
 
 
 def _kind(part: _Part, entries: Mapping[str, DatasetEntry]) -> object:
@@ -258,6 +264,12 @@ def _require_same(rows: Rows, varying: Sequence[tuple[int, int]]) -> None:
         raise UnlikeError
 
 
+def near(addresses: Int64s) -> Iterator[tuple[int, int]]:
+    """Yield the bounds of runs of ascending addresses that are worth reading together."""
+    apart = (np.diff(addresses) > _NEAR_BYTES) | (np.diff(addresses // _SPAN_BYTES) != 0)
+    return pairwise([0, *(np.flatnonzero(apart) + 1).tolist(), addresses.size])
+
+
 def _gathered(blocks: Blocks, addresses: Int64s, size: int) -> Rows:
     """Return bytes of a file from each of these addresses on, (addresses, size)."""
     if addresses.size * size > blocks.size:  # they overlap
@@ -267,8 +279,7 @@ def _gathered(blocks: Blocks, addresses: Int64s, size: int) -> Rows:
     if ordered.item(-1) > blocks.size - size:
         raise UnlikeError
     found = np.empty((addresses.size, size), np.uint8)
-    apart = (np.diff(ordered) > _NEAR_BYTES) | (np.diff(ordered // _SPAN_BYTES) != 0)
-    for low, high in pairwise([0, *(np.flatnonzero(apart) + 1).tolist(), ordered.size]):
+    for low, high in near(ordered):
         start, stop = ordered.item(low), ordered.item(high - 1) + size
         read = np.frombuffer(files.pread(blocks.fd, stop - start, start), np.uint8)
         if read.size < stop - start:

@@ -14,6 +14,7 @@ from lodcli.formats.core.schema import Batch, Schema
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.runtime.garbage import no_search_for_garbage
 from lodcli.kernels.tensor.marks import ALL_MARKS
 
 if TYPE_CHECKING:
@@ -64,7 +65,8 @@ class Container(Format):
         from lodcli.formats.container.reader import ContainerSource
 
         fd = source.make_seekable().fileno()
-        found = ContainerSource(fd, source.label, mmap=bool(options.mmap))
+        with no_search_for_garbage():
+            found = ContainerSource(fd, source.label, mmap=bool(options.mmap))
         return found if options.part is None else Part(found, *options.part)
 
     def write(
@@ -98,5 +100,5 @@ def _check(output: Output) -> None:
     """Raise an error if the written file cannot be read, before it is renamed to its target."""
     from lodcli.formats.container.structure import structure_of
 
-    with output.naming(), naming(output.label):
+    with output.naming(), naming(output.label), no_search_for_garbage():
         structure_of(output.fd)

@@ -11,13 +11,21 @@ from lodcli.formats.container import header
 from lodcli.formats.container.checksums import FileState, block_rows
 from lodcli.formats.container.marked_arrays import with_words
 from lodcli.formats.container.rows import Rows
-from lodcli.formats.container.stored import ContainerFile
+from lodcli.formats.container.stored import MANY, ContainerFile
 from lodcli.formats.container.structure import structure_of
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.format import RowBlocks, StoredRows
 from lodcli.formats.core.indexed import OFFSET_BYTES, IndexedSource, Loaded
 from lodcli.formats.core.marks import tensor_of
-from lodcli.formats.core.schema import Batch, Item, LevelSpec, StoredArray, TensorSpec, find
+from lodcli.formats.core.schema import (
+    Batch,
+    Item,
+    LevelSpec,
+    Schema,
+    StoredArray,
+    TensorSpec,
+    find,
+)
 from lodcli.formats.values.file_attributes import parsed
 from lodcli.kernels.errors import InvalidLoDError, SelectionError, ShapeMismatchError
 from lodcli.kernels.index.checks import (
@@ -74,28 +82,29 @@ class ContainerSource(IndexedSource):
         self.header_crc32c = structure.header_crc32c
         self.attributes = parsed(found.attributes)
         state = FileState(fd)
-        self._rows = {
-            path: Rows(fd, state, path, found.datasets[path], stored)
-            for path, stored in structure.datasets.items()
-        }
+        self._datasets = structure.datasets
+        self._rows = _Lazy(
+            lambda path: Rows(fd, state, path, found.datasets[path], self._datasets[path])
+        )
         self.schema = tuple(
             with_words(spec, self._rows, label) if spec.marks.categories is not None else spec
             for spec in found.schema
         )
-        self._data = {spec.name: self._rows[header.data_path(spec.name)] for spec in self.schema}
+        self._data = _Lazy(lambda name: self._rows[header.data_path(name)])
         self._arrays = frozenset(spec.name for spec in self.schema if spec.array)
         self._offsets: dict[str, Offsets] = {}
         self._indexes: dict[tuple[LevelSpec, ...], LoD] = {}
         self._lazy: dict[tuple[LevelSpec, ...], LazyLoD] = {}
         self._by_name: dict[str, LoD | LazyLoD] = {}
         self.lods: Mapping[str, LoD] = Loaded(self.schema, self._whole_index)
-        left_bytes = WHOLE_INDEX_BYTES
-        for spec in self.schema:
-            known = spec.array or spec.levels in self._indexes
-            size_bytes = 0 if known else _index_bytes(spec.levels)
-            if known or size_bytes <= left_bytes:
-                self._whole_index(spec)
-                left_bytes -= size_bytes
+        whole = _read_at_once(self.schema)
+        if len(self._datasets) >= MANY:
+            from lodcli.formats.container.small_indexes import read_together
+
+            keys = {level.key for spec in whole for level in (*spec.levels, *spec.outer)}
+            self._offsets = read_together(fd, keys, found.datasets, self._datasets)
+        for spec in whole:
+            self._whole_index(spec)
             if spec.array:
                 self._index(spec.outer)
 
@@ -125,7 +134,7 @@ class ContainerSource(IndexedSource):
     def read_mask(self, name: str, level: int, start: int, stop: int) -> Mask | None:
         spec = find(self.schema, name)
         path = header.mask_path(spec, level) if spec.nullable else ""
-        if path not in self._rows:
+        if path not in self._datasets:
             return None
         count = spec.rows if level == len(spec.levels) else spec.levels[level].items
         assert count is not None
@@ -201,7 +210,7 @@ class ContainerSource(IndexedSource):
         return all(self.check_in_place(spec.name) is not None for spec in self.schema) and all(
             rows.entry.block_rows == block_rows(rows.row_bytes)
             and (rows.offset is not None or not rows.row_bytes or not rows.entry.shape[0])
-            for rows in self._rows.values()
+            for rows in map(self._rows.__getitem__, self._datasets)
         )
 
     def check_in_place(self, name: str) -> Iterator[int] | None:
@@ -292,6 +301,32 @@ class ContainerSource(IndexedSource):
             array = TensorArray.from_steps(steps)
             array.pack(index_map.level, index_map)
         return StoredArray(array, index_map)
+
+
+class _Lazy(dict[str, Rows]):
+    """Rows by path or name, made when they are first asked for."""
+
+    def __init__(self, make: Callable[[str], Rows]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, key: str) -> Rows:
+        rows = self[key] = self._make(key)
+        return rows
+
+
+def _read_at_once(schema: Schema) -> list[TensorSpec]:
+    """Return the tensors whose index is read when the file is opened."""
+    found = []
+    known = set[tuple[LevelSpec, ...]]()
+    left_bytes = WHOLE_INDEX_BYTES
+    for spec in schema:
+        size_bytes = 0 if spec.array or spec.levels in known else _index_bytes(spec.levels)
+        if spec.array or size_bytes <= left_bytes:
+            found.append(spec)
+            known.add(spec.levels)
+            left_bytes -= size_bytes
+    return found
 
 
 def _index_bytes(levels: tuple[LevelSpec, ...]) -> int:

@@ -26,6 +26,7 @@ from lodcli.formats.container.writing.written_file import WrittenFile
 from lodcli.formats.core.schema import Batch, LevelSpec, Schema, rekeyed
 from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.runtime.garbage import no_search_for_garbage
 
 
 def write_container(
@@ -68,15 +69,16 @@ def write_container(
         )
         masks = MaskWriter(schema, open_sink, header.mask_path, packed=True)
         writer.write(masks.watched(batches))
-        schema, arrays = writer.finish()
-        arrays |= masks.finish()
-        _complete(arrays)
-        words = write_words(schema, open_sink)
-        _complete(words)
-        sinks = {path: sink for path, (_, sink) in (arrays | words).items()}
-        entries = {path: sink.entry() for path, sink in sinks.items()}
-        text = header.encode(Header(schema, entries, attributes or ""))
-        file.finish({path: sink.placed() for path, sink in sinks.items()}, text)
+        with no_search_for_garbage():
+            schema, arrays = writer.finish()
+            arrays |= masks.finish()
+            _complete(arrays)
+            words = write_words(schema, open_sink)
+            _complete(words)
+            sinks = {path: sink for path, (_, sink) in (arrays | words).items()}
+            entries = {path: sink.entry() for path, sink in sinks.items()}
+            text = header.encode(Header(schema, entries, attributes or ""))
+            file.finish({path: sink.placed() for path, sink in sinks.items()}, text)
     finally:
         file.close()
 

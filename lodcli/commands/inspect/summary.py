@@ -94,16 +94,16 @@ class _Collected:
 
     def __init__(self, spec: TensorSpec, *, whole: bool = False) -> None:
         self.rows = 0
-        self._empty = spec.empty().lod
-        self._lengths = Lengths(self._empty.names)
+        self._spec = spec
+        self._lengths = Lengths(spec.level_names)
         self._head: list[LoD] = []
         most = math.inf if whole or spec.array else HEAD_ITEMS
-        self._wanted: list[float] = [most] * self._empty.n_levels
+        self._wanted: list[float] = [most] * len(spec.levels)
 
     @property
     def first(self) -> LoD:
         """The beginning of the first part."""
-        return self._head[0] if self._head else self._empty
+        return self._head[0] if self._head else self._spec.empty().lod
 
     def add(self, lod: LoD) -> None:
         """Take the next part."""
@@ -126,7 +126,7 @@ class _Collected:
 
     def summary(self, spec: TensorSpec, rows: int, text: str | None) -> TensorSummary:
         """Return the summary of a tensor with this index, after all parts were added."""
-        head = LoD.concatenate(self._head) if self._head else self._empty
+        head = LoD.concatenate(self._head) if self._head else self.first
         return TensorSummary(spec, self._lengths, head, rows, text)
 
 
