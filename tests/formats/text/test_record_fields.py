@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -105,6 +106,14 @@ def test_nulls_and_texts_stand_between_fixed_bytes() -> None:
     lines = [b'<"a,b";0;"a,b">\n', b'<"";-;->\n', b'<"""c";2;"\\"c">\n']
     assert text.tobytes() == b"".join(lines)
     assert np.diff(offsets).tolist() == list(map(len, lines))
+
+
+def test_every_character_is_escaped_as_python_does() -> None:
+    words = [*map(chr, range(128)), "\x80\u2028\U0001f600"]
+    contents = [word.encode() for word in words]
+    data = np.frombuffer(b"".join(contents), np.uint8)
+    field = Field.of_texts(JSON_TEXT, data, np.cumsum([0, *map(len, contents)]))
+    assert lines_of(field) == [json.dumps(word, ensure_ascii=False) for word in words]
 
 
 @pytest.mark.parametrize("most", [1, 7, 1 << 14])
