@@ -42,7 +42,9 @@ class Container(Format):
     seekable_output = True
     modules = (
         "lodcli.formats.arrays.part",
+        "lodcli.formats.container.alike",
         "lodcli.formats.container.reader",
+        "lodcli.formats.container.small_indexes",
         "lodcli.formats.arrow.sizes.codecs",
         "pyarrow",
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -80,3 +82,16 @@ def test_they_equal_those_that_are_read_one_by_one(
     for name, tensor in lodcli.read_all(path).items():
         np.testing.assert_array_equal(tensor.lod.levels[0], together[name].lod.levels[0])
         assert not together[name].lod.levels[0].flags.writeable
+
+
+def test_they_are_read_in_a_sandbox_that_imports_nothing(path: Path) -> None:
+    script = (
+        "import sys, lodcli\n"
+        "from lodcli.formats.core.limits import Limits\n"
+        "print(len(lodcli.read_all(sys.argv[1], limits=Limits(isolate=True))))"
+    )
+    # In a process of its own, which has not imported the modules yet.
+    done = subprocess.run(
+        [sys.executable, "-c", script, path], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == (f"{COUNT}\n", "")
