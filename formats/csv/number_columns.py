@@ -221,7 +221,7 @@ def is_number(field: str) -> bool:
         float(field)
     except ValueError:
         return False
-    return "_" not in field  # float() takes 2024_01 for 202401
+    return _is_plain(field)
 
 
 def _read(dtype: np.dtype[Any], fields: Texts, reader: ModuleType) -> tuple[Array, Mask]:
@@ -250,8 +250,8 @@ def _numbers_of(dtype: np.dtype[Any], fields: list[str], *, rounded: bool) -> Ar
         fields: their texts.
         rounded: whether whole numbers may be rounded.
     """
-    if "_" in "".join(fields):
-        raise ValueError  # int() takes 1_000 for 1000
+    if not _is_plain("".join(fields)):
+        raise ValueError
     if dtype == np.bool_:
         if not _BOOLEANS.keys() >= set(fields):
             raise ValueError
@@ -274,4 +274,9 @@ def _numbers_of(dtype: np.dtype[Any], fields: list[str], *, rounded: bool) -> Ar
 
 def _is_whole(text: str) -> bool:
     text = text.strip()
-    return text.removeprefix("-" if text.startswith("-") else "+").isdecimal()
+    return _is_plain(text) and text.removeprefix("-" if text.startswith("-") else "+").isdecimal()
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether a text lacks what int() and float() take beside numbers: 1_000, and "٣"."""
+    return text.isascii() and "_" not in text

@@ -341,6 +341,7 @@ def test_tensors_of_equal_lengths_are_columns(tmp_path: Path) -> None:
         (["", "ann", "5"], ["", "ann", "5"]),
         (["NA", "bob"], ["NA", "bob"]),
         (["2024_01", "2024_02"], ["2024_01", "2024_02"]),
+        (["\u0663", "4"], ["\u0663", "4"]),  # a digit of another script
     ],
 )
 def test_the_first_records_decide_the_dtype(
