@@ -7,6 +7,7 @@ them are plain text. `str(error)` names arguments of Python, except while a comm
 from __future__ import annotations
 
 import shlex
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -17,19 +18,25 @@ ARGUMENTS = {
     "vocab": "vocabulary",
 }
 
-# One for the process, not for each thread: threads that read for a command report to it.
-_for_shell = False
+# The number of commands that run in the process. Threads that read for a command report to it.
+_commands = 0
+_lock = threading.Lock()
 
 
 @contextmanager
 def for_shell() -> Iterator[None]:
     """Name options of commands in messages that are made within the block, or the function."""
-    global _for_shell
-    before, _for_shell = _for_shell, True
+    _count(1)
     try:
         yield
     finally:
-        _for_shell = before
+        _count(-1)
+
+
+def _count(number: int) -> None:
+    global _commands
+    with _lock:
+        _commands += number
 
 
 def option(name: str, *values: object) -> str:
@@ -45,7 +52,7 @@ def option(name: str, *values: object) -> str:
     ...     option("nulls", "zero", "drop"), option("wide", True), option("to")
     ('--nulls zero or drop', '--wide', '--to')
     """
-    if not _for_shell:
+    if not _commands:
         return f"{option_name(name)}={_alternatives(list(map(repr, values)))}"
     said = _alternatives([shlex.quote(str(value)) for value in values if value is not True])
     return f"{option_name(name)} {said}".rstrip()
@@ -57,7 +64,7 @@ def option_name(name: str) -> str:
     >>> option_name("index-dtype")
     'index_dtype'
     """
-    return f"--{name}" if _for_shell else ARGUMENTS.get(name, name.replace("-", "_"))
+    return f"--{name}" if _commands else ARGUMENTS.get(name, name.replace("-", "_"))
 
 
 def together(*options: str) -> str:
@@ -66,12 +73,12 @@ def together(*options: str) -> str:
     >>> together(option("from", "hdf5"), option("data", "/x"))
     "format_name='hdf5', data='/x'"
     """
-    return (" " if _for_shell else ", ").join(options)
+    return (" " if _commands else ", ").join(options)
 
 
 def by_reader(*, shell: str, python: str) -> str:
     """Return the one of two texts that the reader of a message understands."""
-    return shell if _for_shell else python
+    return shell if _commands else python
 
 
 def to_main_memory(what: str) -> str:

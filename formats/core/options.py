@@ -102,7 +102,7 @@ class ReadOptions:
             for name in names:
                 if not is_level_name(name):
                     raise OptionError(
-                        f"levels: {name!r} is not a valid level name: use letters, digits, '_' "
+                        f"{option_name('levels')}: {name!r} is not a valid level name: use letters, digits, '_' "
                         "and '-', not all digits"
                     )
         for double in repeated(names):
@@ -324,7 +324,7 @@ def _value(name: str, value: Any) -> Any:
         names = _texts(name, (value,) if isinstance(value, str) else value)
         if name == "columns" and not names:  # which could mean all as well as none
             raise OptionError(
-                f"columns: expected at least one name, found {value!r}; omit it for all"
+                f"{option_name('columns')}: expected at least one name, found {value!r}; omit it for all"
             )
         return names or None
     if name == "vocabulary":
@@ -337,7 +337,7 @@ def _value(name: str, value: Any) -> Any:
         return tuple(zip(_texts(name, value), _texts(name, value.values()), strict=True)) or None
     if name == "text_levels" and value not in TEXT_LEVELS:
         raise OptionError(
-            f"text_levels: expected {', '.join(TEXT_LEVELS)}, found {value!r}"
+            f"{option_name('text-levels')}: expected {', '.join(TEXT_LEVELS)}, found {value!r}"
             f"{or_near(value, TEXT_LEVELS)}"
         )
     if name == "dtype":
@@ -346,7 +346,9 @@ def _value(name: str, value: Any) -> Any:
         filling = isinstance(value, str) and value.startswith("fill=") and value != "fill="
         if value not in NULLS[:-1] and not filling:
             near = or_near(value, NULLS[:-1])
-            raise OptionError(f"nulls: expected {', '.join(NULLS)}, found {value!r}{near}")
+            raise OptionError(
+                f"{option_name('nulls')}: expected {', '.join(NULLS)}, found {value!r}{near}"
+            )
     if name in ("shards", "shard_bytes") and value < 1:
         raise OptionError(f"{name}: expected a whole number from 1, found {value!r}")
     if name in _NUMBERS:
@@ -398,7 +400,7 @@ def _separator(value: str) -> str:
     found = SEPARATORS.get(value, value)
     if len(found) != 1 or not found.isascii() or found.isalnum() or found in '"+-.\r\n\0':
         raise OptionError(
-            "separator: expected one ASCII character that is not a letter, digit, quote or part of "
+            f"{option_name('separator')}: expected one ASCII character that is not a letter, digit, quote or part of "
             f"a number, or one of {', '.join(SEPARATORS)}; found {value!r}"
         )
     return found

@@ -7,7 +7,7 @@ from typing import BinaryIO
 
 from lodcli.formats.text.derived import Derived
 from lodcli.kernels.errors import InvalidDataError, OptionError
-from lodcli.kernels.options import option
+from lodcli.kernels.options import option, option_name
 
 
 def encoding_named(name: str) -> str:
@@ -26,7 +26,7 @@ def encoding_named(name: str) -> str:
     except (LookupError, TypeError, ValueError):
         pass  # rot13, zlib and others are codecs, but not encodings of text
     raise OptionError(
-        f"encoding: no encoding {name!r}; there are utf-8, utf-16, latin1, cp1252, shift_jis, "
+        f"{option_name('encoding')}: no encoding {name!r}; there are utf-8, utf-16, latin1, cp1252, shift_jis, "
         "gb18030 and all others of Python"
     )
 

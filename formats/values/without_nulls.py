@@ -16,7 +16,7 @@ from lodcli.formats.core.schema import Batch, Item, Schema, StoredArray, TensorS
 from lodcli.formats.core.wrapped import Wrapped
 from lodcli.formats.items.taking import taken
 from lodcli.kernels.errors import NullError, OptionError
-from lodcli.kernels.options import option
+from lodcli.kernels.options import option, option_name
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Mask, Nulls
 
@@ -87,7 +87,7 @@ class WithoutNulls(Wrapped):
             return
         if not any(one is not None and text in one.words for one in known):
             raise OptionError(
-                f"nulls: {self._how}: expected a number, a date, a time, a duration, true, false "
+                f"{option_name('nulls')}: {self._how}: expected a number, a date, a time, a duration, true, false "
                 "or a word of categories"
             )
 

@@ -204,3 +204,13 @@ def test_options_are_named_only_within_a_command() -> None:
         assert option("to") == "--to"
     assert rounding == "dtype='int8', dtype_unsafe=True"
     assert option("to") == "format_name="
+
+
+def test_options_are_named_until_the_last_command_ends() -> None:
+    first, second = for_shell(), for_shell()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert option("to") == "--to"
+    second.__exit__(None, None, None)
+    assert option("to") == "format_name="

@@ -203,7 +203,7 @@ def test_expressions_compare_the_words_of_two_dictionaries(lod: Lod) -> None:
         ("convert c.lod.h5 --nulls fill=lo", ["lo", "lo", "1"]),
         ("convert c.lod.h5 --nulls fill=1", ["lo", "1", "1"]),
         ("convert c.lod.h5 --nulls fill=2", "data: no category '2'; there are: '1', 'lo', 'hi'"),
-        ("convert w.lod.h5::l --nulls fill=zz", "nulls: fill=zz: expected a number, a date"),
+        ("convert w.lod.h5::l --nulls fill=zz", "--nulls: fill=zz: expected a number, a date"),
         ("convert w.lod.h5::n --nulls fill=lo", "n: no int64 is 'lo', which nulls are to be"),
         ("apply erase w.lod.h5::l --tokens hi,1", [["lo"], []]),
         ("apply erase w.lod.h5::l --tokens 2", "no category '2'"),
