@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from lodcli.formats.choosing.choice import Choice, ValueRange
-from lodcli.formats.core.errors import DamagedFileError, naming
+from lodcli.formats.core.errors import DamagedFileError, naming_file
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source
 from lodcli.formats.core.registry import get
 from lodcli.formats.core.schema import Batch, Schema
@@ -258,9 +258,12 @@ class ManyFiles(Source):
         return self.batches_of([spec.name for spec in self.schema], limit_bytes)
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        for schema, own, source in self._sources(names):
+        for path, schema, own, source in self._sources(names):
             content = as_joined(source.batches_of(own, limit_bytes), schema, self._joined)
-            yield from [as_item(content, self._joined, FILE_LEVEL)] if self._by_file else content
+            with naming_file(path):
+                yield from (
+                    [as_item(content, self._joined, FILE_LEVEL)] if self._by_file else content
+                )
 
     def chosen_batches(
         self, names: Iterable[str], choice: Choice, limit_bytes: int = BATCH_BYTES
@@ -269,24 +272,28 @@ class ManyFiles(Source):
             yield from super().chosen_batches(names, choice, limit_bytes)
             return
         start = stop = 0
-        for schema, own, source in self._sources(names):
+        for path, schema, own, source in self._sources(names):
             of_file = _OfFile(choice, schema, self._joined, start)
-            for first, batch in source.chosen_batches(own, of_file, limit_bytes):
-                stop = start + first + len(next(iter(batch.values())))
-                for one in as_joined([batch], schema, self._joined):
-                    yield start + first, one
+            with naming_file(path):
+                for first, batch in source.chosen_batches(own, of_file, limit_bytes):
+                    stop = start + first + len(next(iter(batch.values())))
+                    for one in as_joined([batch], schema, self._joined):
+                        yield start + first, one
             # Only of a file that is read whole, it may be unknown.
             start = stop if schema[0].items is None else start + schema[0].items
 
-    def _sources(self, names: Iterable[str]) -> Iterator[tuple[Schema, list[str], Source]]:
-        """Open one file after another, and yield its schema, the names of tensors, and itself."""
+    def _sources(self, names: Iterable[str]) -> Iterator[tuple[str, Schema, list[str], Source]]:
+        """Open each file, and yield its path, its schema, the names of its tensors, and itself.
+
+        Errors of reading are raised in the caller, which adds the path.
+        """
         places = {spec.name: place for place, spec in enumerate(self.schema)}
         wanted = [places[name] for name in names]
         for path, schema in zip(self._paths, self._schemas, strict=True):
-            with self._open_one(path) as file, naming(path):
+            with self._open_one(path) as file, naming_file(path):
                 if file.source.schema != schema:
                     raise DamagedFileError("was changed while it was read")
-                yield schema, [schema[place].name for place in wanted], file.source
+                yield path, schema, [schema[place].name for place in wanted], file.source
                 said = [f"{os.path.basename(path)}: {one}" for one in file.source.notes]
                 self.notes = [*self.notes, *said][:MOST_NOTES]
 

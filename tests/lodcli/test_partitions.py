@@ -31,3 +31,12 @@ def test_commands_read_keys(lod: Lod, events: Path) -> None:
     done = lod("group", str(events), "--by", "year", "-qo", "g.jsonl")
     assert done.code == 0
     assert re.findall(r'"year":(\d+)', Path("g.jsonl").read_text()) == ["2023", "2024"]
+
+
+def test_an_error_names_the_file_and_not_the_pattern(lod: Lod, folder: None) -> None:
+    Path("x1.csv").write_text("n\n1\n")
+    Path("x2.csv").write_text("n\n1\n2x\n")
+    for words in (["convert", "x?.csv"], ["filter", "x?.csv", "n > 0"]):
+        done = lod(*words, "-o", "o.jsonl")
+        assert (done.code, done.stdout) == (1, "")
+        assert done.stderr.splitlines()[-1].startswith(f"lod {words[0]}: x2.csv: line 3, column")

@@ -19,6 +19,7 @@ from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.limits import Limits
 from lodcli.kernels.errors import (
     InvalidDataError,
+    NullError,
     SelectionError,
     ShapeMismatchError,
     UnsupportedError,
@@ -198,6 +199,21 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "all" / "part-2.jsonl").write_text("[1,\n")
     with pytest.raises((DamagedFileError, InvalidDataError), match=r"part-2.jsonl: "):
         io.read(tmp_path / "all")
+
+
+def test_an_error_in_the_rows_of_a_file_names_it_alone(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_text("n\n1\n")
+    bad = tmp_path / "2.csv"
+    bad.write_text("n\n1\n2x\n")
+    (tmp_path / "1.jsonl").write_text('{"n":1}\n')
+    null = tmp_path / "2.jsonl"
+    null.write_text('{"n":1}\n{"n":null}\n')
+    with pytest.raises(InvalidDataError) as caught:
+        lodcli.read_all(tmp_path / "*.csv")
+    assert str(caught.value).startswith(f"{bad}: line 3, column 'n': ")
+    with pytest.raises(NullError) as missing:  # its row is counted in its file
+        lodcli.read_all(tmp_path / "*.jsonl", nulls="error")
+    assert str(missing.value).startswith(f"{null}: n: row <1> is null")
 
 
 def test_folders_of_a_format_are_no_lists_of_files(tmp_path: Path) -> None:
