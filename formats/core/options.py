@@ -102,8 +102,8 @@ class ReadOptions:
             for name in names:
                 if not is_level_name(name):
                     raise OptionError(
-                        f"{option_name('levels')}: {name!r} is not a valid level name: use letters, digits, '_' "
-                        "and '-', not all digits"
+                        f"{option_name('levels')}: {name!r} is not a valid level name: use "
+                        "letters, digits, '_' and '-', not all digits"
                     )
         for double in repeated(names):
             raise SelectionError(
@@ -324,7 +324,8 @@ def _value(name: str, value: Any) -> Any:
         names = _texts(name, (value,) if isinstance(value, str) else value)
         if name == "columns" and not names:  # which could mean all as well as none
             raise OptionError(
-                f"{option_name('columns')}: expected at least one name, found {value!r}; omit it for all"
+                f"{option_name('columns')}: expected at least one name, found {value!r}; "
+                "omit it for all"
             )
         return names or None
     if name == "vocabulary":
@@ -400,8 +401,8 @@ def _separator(value: str) -> str:
     found = SEPARATORS.get(value, value)
     if len(found) != 1 or not found.isascii() or found.isalnum() or found in '"+-.\r\n\0':
         raise OptionError(
-            f"{option_name('separator')}: expected one ASCII character that is not a letter, digit, quote or part of "
-            f"a number, or one of {', '.join(SEPARATORS)}; found {value!r}"
+            f"{option_name('separator')}: expected one ASCII character that is not a letter, "
+            f"digit, quote or part of a number, or one of {', '.join(SEPARATORS)}; found {value!r}"
         )
     return found
 

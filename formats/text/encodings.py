@@ -26,8 +26,8 @@ def encoding_named(name: str) -> str:
     except (LookupError, TypeError, ValueError):
         pass  # rot13, zlib and others are codecs, but not encodings of text
     raise OptionError(
-        f"{option_name('encoding')}: no encoding {name!r}; there are utf-8, utf-16, latin1, cp1252, shift_jis, "
-        "gb18030 and all others of Python"
+        f"{option_name('encoding')}: no encoding {name!r}; there are utf-8, utf-16, latin1, "
+        "cp1252, shift_jis, gb18030 and all others of Python"
     )
 
 

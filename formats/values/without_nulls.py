@@ -87,8 +87,8 @@ class WithoutNulls(Wrapped):
             return
         if not any(one is not None and text in one.words for one in known):
             raise OptionError(
-                f"{option_name('nulls')}: {self._how}: expected a number, a date, a time, a duration, true, false "
-                "or a word of categories"
+                f"{option_name('nulls')}: {self._how}: expected a number, a date, a time, "
+                "a duration, true, false or a word of categories"
             )
 
     def _spec(self, spec: TensorSpec) -> TensorSpec:
