@@ -96,7 +96,7 @@ def _sorted(out: list[Tensors], names: Sequence[str], keep: Keep | None) -> Iter
     whole = joined_items(out)
     out.clear()
     order = keys.ordered(keys.columns([whole], names))
-    if keep is not None:
+    if keep is not None and order.size:
         starts = keys.starts(taken({name: whole[name] for name in names}, order), names)
         order = order[starts if keep == "first" else np.append(starts[1:], order.size) - 1]
     elif (order[1:] > order[:-1]).all():

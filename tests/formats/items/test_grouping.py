@@ -299,3 +299,20 @@ def test_of_each_run_only_kept_items_are_stored(
     assert np.array_equal(np.asarray(found["n"]), kept)
     assert len(stored) % 7 == 0
     assert 7 < len(stored) < 20_000 / 20
+
+
+@pytest.mark.parametrize("by_key", [True, False])
+@pytest.mark.parametrize("keep", ["first", "last"])
+@pytest.mark.parametrize("count", [0, 3])
+def test_kept_items_may_be_none(
+    count: int, keep: external_sort.Keep, by_key: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(external_sort, "RUN_BYTES", 1)
+    batch = {"key": LoDTensor(np.arange(3)), "n": LoDTensor(np.arange(3))}
+    parts = [part(batch, 0, count), part(batch, count, count)]
+    schema = schema_of(batch)
+    found = joined(
+        grouped_schema(schema, ["key"], keep),
+        grouped(schema, iter(parts), ["key"], by_key=by_key, keep=keep),
+    )
+    assert np.asarray(found["n"]).tolist() == list(range(count))
