@@ -6,6 +6,7 @@ import csv
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 from operator import xor
+from typing import NamedTuple
 
 import numpy as np
 
@@ -152,18 +153,16 @@ class Records:
         lines += self._reader.peek(self._first_bytes(lines))
         while True:
             self._head = b"".join(lines)
-            try:
-                found = self._parsed(self._head, 1)
+            found, unfinished = self._parsed(self._head, 1)
+            if unfinished is None:
                 break
-            except _OpenQuotesError as error:
-                more = self._reader.peek(size) if size < MOST_FIELD_BYTES else []
-                if not more:
-                    raise
-                found = error.found
-                if len(found) > 1:
-                    self._head = self._head.removesuffix(error.rest)
-                    break
-                lines, size = lines + more, 2 * size
+            if len(found) > 1:
+                self._head = self._head.removesuffix(unfinished.lines)
+                break
+            more = self._reader.peek(size) if size < MOST_FIELD_BYTES else []
+            if not more:
+                raise InvalidDataError(unfinished.message)
+            lines, size = lines + more, 2 * size
         return found[: _end(found, len(found[0][1]))] if found else found
 
     def columns_in_quotes(self) -> set[int]:
@@ -291,13 +290,9 @@ class Records:
         Args:
             is_last: whether no lines follow, which might close a quote.
         """
-        rest = b""
-        try:
-            found = self._parsed(block, first)
-        except _OpenQuotesError as error:
-            if is_last:
-                raise
-            found, rest = error.found, error.rest
+        found, unfinished = self._parsed(block, first)
+        if unfinished is not None and is_last:
+            raise InvalidDataError(unfinished.message)
         end = _end(found, width)
         if end:
             self._refuse_blank(width)
@@ -307,18 +302,18 @@ class Records:
         for number, record in found:
             if len(record) != width:
                 raise InvalidDataError(f"line {number}: {wrong_width(record, width)}")
-        return Table.of_records(found, width), rest
+        return Table.of_records(found, width), b"" if unfinished is None else unfinished.lines
 
     def _refuse_blank(self, width: int) -> None:
         """Raise InvalidDataError if there were blank lines, before a record."""
         if self._blank is not None:
             raise InvalidDataError(f"line {self._blank}: {wrong_width([''], width)}")
 
-    def _parsed(self, block: bytes, first: int) -> list[Record]:
+    def _parsed(self, block: bytes, first: int) -> tuple[list[Record], _Unfinished | None]:
         """Return the records of a block, the first of which is on this line.
 
         Raises:
-            InvalidDataError: not text, or no records; _OpenQuotesError: the last is not complete.
+            InvalidDataError: not text, or no records.
         """
         if b"\0" in block:
             line = first + block.count(b"\n", 0, block.index(b"\0"))
@@ -338,10 +333,8 @@ class Records:
             lines = text.split("\n")
             if not lines[-1]:
                 lines.pop()
-            return [
-                (number, line.removesuffix("\r").split(self._separator))
-                for number, line in enumerate(lines, first)
-            ]
+            fields = (line.removesuffix("\r").split(self._separator) for line in lines)
+            return list(enumerate(fields, first)), None
         rows = csv.reader(
             (line + "\n" for line in text.removesuffix("\n").split("\n")),
             delimiter=self._separator,
@@ -363,23 +356,21 @@ class Records:
             remedy = _UNESCAPED if escaped else _QUOTED
             said = f"line {begins}: is not a record ({error}); {remedy}"
             if str(error) == _IS_OPEN:
-                rest = "\n".join(lines[begins - first :]).encode()
-                raise _OpenQuotesError(said, found, rest) from None
+                return found, _Unfinished("\n".join(lines[begins - first :]).encode(), said)
             raise InvalidDataError(said) from None
-        return found
+        return found, None
 
 
-class _OpenQuotesError(InvalidDataError):
-    """Lines end within quotes, which further lines may close.
+class _Unfinished(NamedTuple):
+    """A record at the end of a block that ends within quotes, which further lines may close.
 
     Attributes:
-        found: the records before.
-        rest: the lines of the last one.
+        lines: of the record.
+        message: of the error, if there are no further lines.
     """
 
-    def __init__(self, message: str, found: list[Record], rest: bytes) -> None:
-        super().__init__(message)
-        self.found, self.rest = found, rest
+    lines: bytes
+    message: str
 
 
 _DOUBLED = 'double the quotes in it, as "a ""b"" c"'

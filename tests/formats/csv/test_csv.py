@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import pickle
 import tempfile
 from itertools import groupby
 from pathlib import Path
@@ -611,3 +612,19 @@ def test_an_open_quote_in_the_header_is_not_searched_for_its_end_without_limit(
     with pytest.raises(InvalidDataError, match="line 1: is not a record"):
         given_lines(tmp_path, b'"a,b\n' + b"1,2\n" * 1_000_000)
     assert peeked < 1 << 20
+
+
+@pytest.mark.parametrize("records", [1, 2_000])
+def test_an_open_quote_at_the_end_is_an_error_of_any_process(tmp_path: Path, records: int) -> None:
+    with pytest.raises(InvalidDataError, match="is not a record") as caught:
+        given_lines(tmp_path, b"a,b\n" + b"1,2\n" * records + b'3,"4\n')
+    assert type(pickle.loads(pickle.dumps(caught.value))) is InvalidDataError
+
+
+def test_whole_records_are_there_before_one_that_is_longer_than_what_is_looked_at(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("lodcli.formats.csv.records.MOST_FIELD_BYTES", 1 << 17)
+    field = "some words\n" * 10_000
+    found = given_lines(tmp_path, f'a,b\n1,"{field}"\n2,"{field}"\n'.encode())
+    assert found["b"].to_list() == [field] * 2
