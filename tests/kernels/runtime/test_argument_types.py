@@ -276,7 +276,7 @@ def test_methods_of_weights_name_an_argument_of_a_wrong_type(kind: Any) -> None:
         "no dtype 'brain'; there are: bfloat16, bool": lambda: kind.seeded(sizes, rng, "brain"),
         f"other: expected an {kind.__name__}, found int": lambda: weights.plus(3),
         "move: expected a function, found 'cuda'": lambda: weights.moved("cuda"),
-        r"move\(.*\): expected an array, found list": lambda: weights.moved(np.ndarray.tolist),
+        r"Weights: \w+: expected an array, found list": lambda: weights.moved(np.ndarray.tolist),
         "no dtype <class 'object'>; there are": lambda: weights.astype(object),
     }
     weights = kind.seeded(sizes, rng, "f4")

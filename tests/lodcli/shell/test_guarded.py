@@ -102,8 +102,8 @@ def test_csv_of_another_dialect_is_read(name: str, isolate: str, lod: Lod, folde
 @pytest.mark.parametrize(
     ("option", "value", "said", "code"),
     [
-        ("--separator", ";", "'separator' (--separator); it is for csv and tsv", 4),
-        ("--encoding", "latin1", "(--encoding); it is for text formats, and text in hdf5", 4),
+        ("--separator", ";", "no option --separator; it is for csv and tsv", 4),
+        ("--encoding", "latin1", "no option --encoding; it is for text formats, and text in hdf5", 4),
         ("--encoding", "klingon", "no encoding 'klingon'", 2),
         ("--separator", "xyz", "expected one ASCII character", 2),
     ],
