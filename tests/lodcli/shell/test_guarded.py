@@ -103,7 +103,7 @@ def test_csv_of_another_dialect_is_read(name: str, isolate: str, lod: Lod, folde
     ("option", "value", "said", "code"),
     [
         ("--separator", ";", "no option --separator; it is for csv and tsv", 4),
-        ("--encoding", "latin1", "no option --encoding; it is for text formats, and text in hdf5", 4),
+        ("--encoding", "latin1", "no option --encoding; it is for text formats", 4),
         ("--encoding", "klingon", "no encoding 'klingon'", 2),
         ("--separator", "xyz", "expected one ASCII character", 2),
     ],
