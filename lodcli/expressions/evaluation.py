@@ -152,7 +152,7 @@ class Evaluation(ExactDecimals[V]):
         if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
             inner = node.slice.value
             self.fail(node, f"write {inner}, of a record r.{inner}, or tensor({inner!r})")
-        values = self.in_own_unit(node.value)
+        values = self.taken(node)
         try:
             column = ast.literal_eval(node.slice)
         except (TypeError, ValueError):  # TypeError: a set or dict of lists
@@ -191,6 +191,8 @@ class Evaluation(ExactDecimals[V]):
     def _binop(self, node: ast.BinOp) -> V:
         chain = [node]  # a long sum is nested on the left
         while isinstance(inner := chain[-1].left, ast.BinOp):
+            if self.unit_of(chain[-1]) is not None and self.unit_of(inner) is None:
+                break  # whole numbers, whose digits are computed
             chain.append(inner)
         found: V | None = None
         for one in reversed(chain):
@@ -497,7 +499,7 @@ class Evaluation(ExactDecimals[V]):
             self.fail(node, f"{name} takes {count} argument{'s' * (count > 1)}, as in {example}")
         if count == 1:
             self._require_defined(node, name)
-            if isinstance(decimals := self.expression.marks_of(node)[1].unit, Decimals):
+            if (decimals := self.unit_of(node)) is not None:
                 return self.exact_function(node, name, decimals)
             return self._function(node, ONE[name], self.of(node.args[0]))
         left, right = self._alternatives(node, node.args, ast.Gt())
@@ -514,7 +516,7 @@ class Evaluation(ExactDecimals[V]):
         marks_of = self.expression.marks_of
         unit = marks_of(node)[1].unit
         if isinstance(unit, Decimals):
-            return [self.digits(part, unit) for part in parts]
+            return self.alternatives(parts, unit)
         marked = (one for one in parts if isinstance(marks_of(one)[1].unit, Times | Categories))
         given = next(marked, parts[0])
         name, found = marks_of(given)[0], []

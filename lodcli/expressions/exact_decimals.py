@@ -16,14 +16,15 @@ import numpy as np
 
 from lodcli.expressions.comparisons import MIRRORED, compared
 from lodcli.expressions.digits import (
+    WHOLE,
     compared_digits,
     digits_of_number,
     order_of_digits,
     stepped,
 )
-from lodcli.expressions.functions import COMPARISONS, MANY
+from lodcli.expressions.functions import BINARY, COMPARISONS, MANY, TWO
 from lodcli.expressions.operations import Operations, OverflowsError, V
-from lodcli.expressions.parsing import LISTS, Parsed, choices_of, is_none
+from lodcli.expressions.parsing import LISTS, Parsed, choices_of, function_name, is_none
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.tensor.marks import Decimals
@@ -41,10 +42,16 @@ class ExactDecimals(Operations[V]):
     def __init__(self, expression: Parsed) -> None:
         self.expression = expression
         self.fail = expression.fail
+        # Functions and columns of whole numbers below decimals, which count in 64 bits.
+        self._below: set[ast.expr] = set()
 
     @abstractmethod
     def in_own_unit(self, node: ast.expr) -> V:
         """Return the values of a part, which count its unit: of decimals, the digits."""
+
+    @abstractmethod
+    def of(self, node: ast.expr) -> V:
+        """Return the values of a part: of decimals, floating numbers."""
 
     @abstractmethod
     def both(self, node: ast.expr, function: np.ufunc, left: V, right: V) -> V:
@@ -57,33 +64,83 @@ class ExactDecimals(Operations[V]):
     def digits(self, node: ast.expr, decimals: Decimals) -> V:
         """Return a part whose values these decimals hold, see `Parsed.exact_of`, as digits."""
         own = self.expression.marks_of(node)[1].unit
-        if not isinstance(own, Decimals):
-            if (number := self.expression.number_of(node)) is not None:
-                digits = digits_of_number(number, decimals.scale)
-                if digits is None or not _LEAST <= digits <= _MOST:
-                    self._refuse(node, decimals)
-                return self.constant(digits)
-            if isinstance(node, ast.IfExp | ast.Call) and choices_of(node):
-                sides = [node.body, node.orelse] if isinstance(node, ast.IfExp) else node.args
-                parts = (None if is_none(one) else self.digits(one, decimals) for one in sides)
-                return self.one_of(node, list(parts))
-        return self._moved(node, self.in_own_unit(node), own, decimals)
+        if isinstance(own, Decimals):
+            return self._moved(node, self.in_own_unit(node), own, decimals)
+        if (number := self.expression.number_of(node)) is not None:
+            digits = digits_of_number(number, decimals.scale)
+            if digits is None or not _LEAST <= digits <= _MOST:
+                self.refuse(node, decimals)
+            return self.constant(digits)
+        if isinstance(node, ast.Call) and function_name(node) in TWO:
+            left, right = self.alternatives(node.args, decimals)
+            return self.both(node, TWO[function_name(node)], left, right)
+        if isinstance(node, ast.IfExp | ast.Call) and choices_of(node):
+            sides = [node.body, node.orelse] if isinstance(node, ast.IfExp) else node.args
+            known = iter(self.alternatives([s for s in sides if not is_none(s)], decimals))
+            return self.one_of(node, [None if is_none(one) else next(known) for one in sides])
+        return self._moved(node, self._whole(node), None, decimals)
+
+    def alternatives(self, parts: Sequence[ast.expr], decimals: Decimals) -> list[V]:
+        """Return the digits of parts of which one is picked, in one dtype."""
+        found = [self.digits(part, decimals) for part in parts]
+        known = [self.data(one) for one in found]
+        unsigned = {one.dtype for one in known if one.ndim} == {np.dtype(np.uint64)}
+        if unsigned and all(one.ndim or one >= 0 for one in known):
+            return found  # comparisons take all of them
+        pairs = zip(parts, found, strict=True)
+        return [self._wide(part, one, decimals) for part, one in pairs]
+
+    def _whole(self, node: ast.expr) -> V:
+        """Return the values of a part of whole numbers; what is computed of them has 64 bits."""
+        if isinstance(node, ast.BinOp):
+            chain = [node]  # a long sum is nested on the left
+            while isinstance(inner := chain[-1].left, ast.BinOp):
+                if self.expression.number_of(inner) is not None:
+                    break
+                chain.append(inner)
+            found = self.digits(chain[-1].left, WHOLE)
+            for one in reversed(chain):
+                right = self.digits(one.right, WHOLE)
+                found = self._exactly(one, BINARY[type(one.op)], found, right, WHOLE)
+            return found
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+            found = self.digits(node.operand, WHOLE)
+            return self.negative(node, found, WHOLE) if isinstance(node.op, ast.USub) else found
+        if isinstance(node, ast.Call | ast.Subscript):
+            self._below.add(node)
+        return self.in_own_unit(node)
+
+    def unit_of(self, node: ast.expr) -> Decimals | None:
+        """Return the decimals that the values of a function or column are; None of other values.
+
+        Whole numbers below decimals are some too.
+        """
+        unit = self.expression.marks_of(node)[1].unit
+        below = WHOLE if node in self._below else None
+        return unit if isinstance(unit, Decimals) else below
+
+    def taken(self, node: ast.Call | ast.Subscript) -> V:
+        """Return the values of which a function or a column is: see `unit_of`."""
+        part = node.args[0] if isinstance(node, ast.Call) else node.value
+        if node in self._below:
+            return self._wide(part, self.digits(part, WHOLE), WHOLE)
+        exact = isinstance(node, ast.Subscript) or self.unit_of(node) is not None
+        return self.in_own_unit(part) if exact else self.of(part)
 
     def exact_operator(
         self, node: ast.BinOp, function: np.ufunc, decimals: Decimals, left: V | None
     ) -> V:
-        """Return the digits of a result; `left` are the values of the left side, if known."""
+        """Return the digits of a result; `left` are those of the left side, if known."""
         exact_of, multiplies = self.expression.exact_of, isinstance(node.op, ast.Mult)
         one, two = exact_of(node.left), exact_of(node.right)
         assert one is not None
         assert two is not None
         if not multiplies:
             one = two = replace(decimals, scale=max(one.scale, two.scale))
-        if left is None or self.expression.number_of(node.left) is not None:
+        if left is None:
             left = self.digits(node.left, one)
         else:
-            unit = self.expression.marks_of(node.left)[1].unit
-            left = self._moved(node.left, left, unit, one)
+            left = self._moved(node.left, left, self.unit_of(node.left), one)
         return self._exactly(node, function, left, self.digits(node.right, two), decimals)
 
     def negative(self, node: ast.expr, values: V, decimals: Decimals) -> V:
@@ -92,12 +149,11 @@ class ExactDecimals(Operations[V]):
 
     def exact_function(self, node: ast.Call, name: str, decimals: Decimals) -> V:
         """Return the digits of one of EXACT_FUNCTIONS of single values."""
-        (argument,) = node.args
-        values, unit = self.in_own_unit(argument), self.expression.marks_of(argument)[1].unit
-        assert isinstance(unit, Decimals)
+        values, unit = self.taken(node), self.expression.marks_of(node.args[0])[1].unit
         if name == "abs":
             return self.both(node, np.maximum, values, self.negative(node, values, decimals))
-        return values if unit.scale <= 0 else self.mapped(stepped(name, unit.scale), values)
+        scale = unit.scale if isinstance(unit, Decimals) else 0
+        return values if scale <= 0 else self.mapped(stepped(name, scale), values)
 
     def exact_comparison(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> V | None:
         """Return a comparison with decimals; None of others, and with floats."""
@@ -156,14 +212,14 @@ class ExactDecimals(Operations[V]):
 
     def require_digits(self, node: ast.Call, values: V) -> V:
         """Return the digits of a sum. Fails if they are no whole numbers of 64 bits."""
-        unit = self.expression.marks_of(node)[1].unit
-        if isinstance(unit, Decimals) and self.data(values).dtype.kind != "i":
-            self._refuse(node, unit)
+        unit = self.unit_of(node)
+        if unit is not None and self.data(values).dtype.kind == "f":
+            self.refuse(node, unit)
         return values
 
-    def _moved(self, node: ast.expr, values: V, own: object, decimals: Decimals) -> V:
+    def _moved(self, node: ast.expr, values: V, own: Decimals | None, decimals: Decimals) -> V:
         """Return values of an own unit as digits of decimals with no fewer after the point."""
-        places = decimals.scale - (own.scale if isinstance(own, Decimals) else 0)
+        places = decimals.scale - (0 if own is None else own.scale)
         if not places:
             return values
         data = self.data(values)
@@ -176,28 +232,39 @@ class ExactDecimals(Operations[V]):
         self, node: ast.expr, function: np.ufunc, left: V, right: V, decimals: Decimals
     ) -> V:
         """Return digits computed from digits, all of 64 bits."""
-        for one in (left, right):
-            data = self.data(one)
-            if data.dtype.kind == "f" or (data.dtype == np.uint64 and np.any(data > _MOST)):
-                self._refuse(node, decimals)
+        left, right = (self._wide(node, one, decimals) for one in (left, right))
+        one, two = self.data(left), self.data(right)
+        if not one.ndim and not two.ndim:
+            number = int(function(int(one), int(two), dtype=object))
+            if not _LEAST <= number <= _MOST:
+                self.refuse(node, decimals)
+            return self.constant(number)
+        if function is np.floor_divide and not two.ndim and two == -1:  # the least may overflow
+            return self.negative(node, left, decimals)
         try:
-            found = self.timed(function, self._wide(left), self._wide(right))
+            found = self.timed(function, left, right)
         except OverflowsError:
-            self._refuse(node, decimals)
+            self.refuse(node, decimals)
         except LodError as error:
             self.fail(node, str(error))
-        if self.data(found).dtype.kind == "f":
-            self._refuse(node, decimals)
-        return found
+        data = self.data(found)
+        if data.dtype.kind != "f":
+            return found
+        # Long doubles, of which those in 64 bits are exact.
+        if not np.all((data >= -(2.0**63)) & (data < 2.0**63)):
+            self.refuse(node, decimals)
+        return self.mapped(lambda data: data.astype(np.int64), found)
 
-    def _wide(self, values: V) -> V:
-        """Return whole numbers as int64; a number as it is."""
+    def _wide(self, node: ast.expr, values: V, decimals: Decimals) -> V:
+        """Return whole numbers as int64; a number as it is. Fails if one does not fit."""
         data = self.data(values)
+        if data.dtype.kind == "f" or (data.dtype == np.uint64 and np.any(data > _MOST)):
+            self.refuse(node, decimals)
         if not data.ndim or data.dtype == np.int64:
             return values
         return self.mapped(lambda data: data.astype(np.int64), values)
 
-    def _refuse(self, node: ast.expr, decimals: Decimals) -> NoReturn:
+    def refuse(self, node: ast.expr, decimals: Decimals) -> NoReturn:
         source, cast = self.expression.source_of(node), self.expression.cast()
         what = f"a number does not fit {decimals}, whose digits have 64 bits"
         self.fail(node, f"{source}: {what}; {cast}")

@@ -47,6 +47,8 @@ LONGEST = 10_000
 # Functions that return some of their values; others that keep durations.
 _PICKS = ("first", "last", "max", "min", *TWO, COALESCE)
 OF_TIMES = ("mean", "sum", "cumsum", "abs", "ceil", FLOOR, "round", "diff")
+# Functions that return conditions.
+_CONDITIONS = ("all", "any", "isfinite", "isnan")
 LISTS = (ast.Tuple, ast.List, ast.Set)
 # Functions that return one of a list of texts: by its place, or by its bytes.
 TEXT_ENDS = ("max", "min")
@@ -239,7 +241,10 @@ class Parsed:
             return self._whole.get(name)
         if choices := choices_of(node):
             return self._joint_decimals(choices)
-        if isinstance(node, ast.Compare | ast.BoolOp):
+        if isinstance(node, ast.Call) and function_name(node) in TWO:
+            return self._joint_decimals(node.args) if len(node.args) == 2 else None
+        truth = isinstance(node, ast.Constant) and isinstance(node.value, bool)
+        if truth or isinstance(node, ast.Compare | ast.BoolOp):
             return CONDITION
         return self._whole_of(node)
 
@@ -256,8 +261,10 @@ class Parsed:
             function = function_name(node)
             if function in ("length", INDEX):
                 return WHOLE
+            if function in _CONDITIONS:
+                return CONDITION
             if self.picks(function) or function in EXACT_FUNCTIONS:
-                parts = node.args[: 2 if function in TWO else 1]
+                parts = node.args[:1]
         known = [self.exact_of(one) for one in parts]
         return WHOLE if known and all(one and not one.scale for one in known) else None
 

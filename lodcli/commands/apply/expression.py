@@ -364,7 +364,7 @@ class _Tensors(Evaluation[Values]):
             self.fail(
                 node, f"{entry.name} takes one tensor{others}, and options by name, as level=0"
             )
-        tensor = self._argument(node) if known is None else known
+        tensor = self.taken(node) if known is None else known
         if not isinstance(tensor, LoDTensor):
             self.fail(node.args[0], f"{entry.name} takes a tensor, this is one number")
         if own.several:
@@ -373,30 +373,27 @@ class _Tensors(Evaluation[Values]):
             self._require_defined(node, entry.name)
         options = self._options(node, own.options)
         unit, made = (self.expression.marks_of(one)[1].unit for one in (node.args[0], node))
+        decimals = self.unit_of(node)
         if isinstance(unit, Categories):
             self._require_words(node, unit, options)
         try:
-            if isinstance(unit, Times) and "pad_value" in options:
+            # Ops that pick decimals convert it.
+            digits = isinstance(made, Decimals) and not entry.marks
+            if "pad_value" in options and (digits or isinstance(unit, Times)):
                 options["pad_value"] = in_unit(options["pad_value"], made or unit)
             if entry.marks:
                 tensor = _with_unit(tensor, _SECONDS if unit == _DAYS else unit)
-            if entry.name in SKIPPING:
-                padded = "pad_value" in options
-                result = pooled(
-                    entry.name, lambda one: own.function(one, **options), tensor, padded=padded
-                )
-            else:
-                result = _under_null_lists(lambda one: own.function(one, **options), entry, tensor)
-            if isinstance(made, Decimals) and entry.name in EXACT_FUNCTIONS:
-                data = tensor.values.astype(float)
-                if data.size and float(abs(data).max()) * len(data) >= 2.0**63:
-                    floats = LoDTensor(data, tensor.lod)
-                    self.require_digits(node, own.function(floats, **options))
-            elif entry.name == "diff" and isinstance(unit, Times) and not is_float(tensor.dtype):
-                data = tensor.values
-                if not fits(np.subtract, data, data):  # some may not fit
-                    floats = LoDTensor(data.astype(float), tensor.lod, nulls=tensor.nulls)
-                    _require_near(result.values, own.function(floats, **options).values)
+            compute = functools.partial(_computed, entry, own.function, options)
+            result = compute(tensor)
+            held = isinstance(unit, Times) and not is_float(tensor.dtype)
+            if entry.name in EXACT_FUNCTIONS and (
+                decimals is not None or (entry.name == "diff" and held)
+            ):
+                _require_held(compute, tensor, result)
+        except OverflowsError as error:
+            if decimals is not None:
+                self.refuse(node, decimals)
+            self.fail(node, str(error))
         except NotFloatingError as error:
             self.fail(node, f"{error}; --dtype float32 converts them first")
         except NullError:
@@ -412,11 +409,6 @@ class _Tensors(Evaluation[Values]):
             self.fail(node, f"{entry.name}: {error}")
         assert isinstance(result, LoDTensor)
         return LoDTensor(result.values, result.lod, nulls=result.nulls)
-
-    def _argument(self, node: ast.Call) -> Values:
-        """Return the values that an op takes: of decimals that it picks, the digits."""
-        picks = isinstance(self.expression.marks_of(node)[1].unit, Decimals)
-        return (self.in_own_unit if picks else self.of)(node.args[0])
 
     def _require_words(
         self, node: ast.Call, categories: Categories, options: Mapping[str, Any]
@@ -469,6 +461,29 @@ def _without_nan(values: Values, of_row: Callable[..., Any]) -> Values:
     return values if known.all() else with_valid(values, known)
 
 
+def _computed(
+    entry: OpEntry,
+    function: Callable[..., LoDTensor],
+    options: Mapping[str, Any],
+    tensor: LoDTensor,
+) -> LoDTensor:
+    """Return the result of an op; those in SKIPPING skip nulls."""
+    given = functools.partial(function, **options)
+    if entry.name in SKIPPING:
+        return pooled(entry.name, given, tensor, padded="pad_value" in options)
+    return _under_null_lists(given, entry, tensor)
+
+
+def _require_held(
+    compute: Callable[[LoDTensor], LoDTensor], tensor: LoDTensor, result: LoDTensor
+) -> None:
+    """Raise OverflowsError if a sum or difference of whole numbers does not fit 64 bits."""
+    data = tensor.values.astype(float)
+    if data.size and float(abs(data).max()) * max(2, len(data)) >= 2.0**63:
+        floats = compute(LoDTensor(data, tensor.lod, nulls=tensor.nulls))
+        _require_near(result.values, floats.values)
+
+
 def _under_null_lists(
     function: Callable[[LoDTensor], LoDTensor], entry: OpEntry, tensor: LoDTensor
 ) -> LoDTensor:
@@ -482,7 +497,7 @@ def _under_null_lists(
 
 
 def _require_near(found: Array, floats: Array) -> None:
-    """Raise OverflowsError if a time is not near the same computed with floats: it overflowed."""
+    """Raise OverflowsError if a result is not near the same computed with floats: it overflowed."""
     # An overflow is off by a multiple of 2**64; rounding by far less.
     if np.any(np.abs(floats - found) >= 2.0**62):
         raise OverflowsError("a time does not fit 64 bits")

@@ -223,8 +223,7 @@ class _Items(Evaluation[Values]):
             self.fail(node, f"{name} takes one argument, as in {name}(data)")
         self._require_defined(node, name)
         self._reductions += 1
-        picks = isinstance(self.expression.marks_of(node)[1].unit, Decimals)
-        values = (self.in_own_unit if picks else self.of)(node.args[0])
+        values = self.taken(node)
         self._reductions -= 1
         if not values.data.ndim:
             self.fail(node.args[0], f"{name} takes a tensor, this is one number")

@@ -394,7 +394,10 @@ def _sum(values: Values) -> Array:
     if data.dtype.kind in "iu" and data.size:
         most = max(abs(int(data.min())), int(data.max())) * int(np.diff(offsets).max())
         if most > 2**63 - 1:
-            return _pooled(segment_sum, Values(data.astype(np.longdouble), offsets))
+            wide = _pooled(segment_sum, Values(data.astype(np.longdouble), offsets))
+            found = _pooled(segment_sum, values)
+            # An overflow is off by a multiple of 2**64; rounding by far less.
+            return found if np.all(np.abs(wide - found) < 2.0**62) else wide
     return _pooled(segment_sum, values)
 
 
