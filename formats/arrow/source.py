@@ -432,13 +432,14 @@ class SeekableRecordSource(RecordSource):
             yield from super().chosen_batches(chosen, choice, limit_bytes)
             return
         ranges = {}
-        for name in choice.deciding:
+        all_deciding = dict.fromkeys(choice.deciding)
+        for name in all_deciding:
             path = tuple(field.name for field in self._places[name].leaf.marks.fields)
             found = self._records.ranges(path or (name_of(self._owners[name]),))
             if found is not None:
                 ranges[name] = found
         may_hold = choice.of_ranges(ranges, parts)
-        deciding = [name for name in chosen if name in choice.deciding]
+        deciding = [name for name in chosen if name in all_deciding]
 
         def holds(start: int, stop: int) -> bool:
             batches = self._read_range(deciding, limit_bytes, start, stop)

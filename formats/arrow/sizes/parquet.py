@@ -80,6 +80,12 @@ class ParquetRecords(Records):
                 self._file = _file(data, "us")
                 self.schema = self._file.schema_arrow
                 self.notes = [_FAR]
+            fields = [
+                one for each in self.schema for one in _values(each.type, (name_of(each.name),))
+            ]
+            # Of the leaf columns: the type of each, and the number of the first with a path.
+            self._kinds = [kind for _, kind in fields]
+            self._numbers = {path: leaf for leaf, (path, _) in [*enumerate(fields)][::-1]}
 
     def _encrypted(self) -> dict[str, LodError]:
         """Return the error for each encrypted column."""
@@ -173,21 +179,16 @@ class ParquetRecords(Records):
     def may_be_null(self, column: str) -> bool:
         if column not in self._nullable:
             # Not from pyarrow, which aborts if the type of a column differs from the schema.
-            leaves, groups = self._leaves[column], range(len(self._rows))
-            # parquet-wasm counts no nulls in a column of the null type.
-            self._nullable[column] = types.is_null(self.schema.field(column).type) or any(
-                self._pages.nulls(group, leaf) != 0 for group in groups for leaf in leaves
+            self._nullable[column] = any(
+                self._pages.may_be_null(leaf, self._kinds[leaf])
+                for leaf in self._leaves[column]
+                if not self._groups.schema.column(leaf).max_repetition_level
             )
         return self._nullable[column]
 
     def ranges(self, path: tuple[str, ...]) -> Sequence[ValueRange] | None:
-        leaf = 0
-        for field in self.schema:
-            for one, kind in _values(field.type, (name_of(field.name),)):
-                if one == path:
-                    return self._pages.ranges(leaf, kind)
-                leaf += 1
-        return None  # which records are null is no column
+        leaf = self._numbers.get(path)  # which records are null is no column
+        return None if leaf is None else self._pages.ranges(leaf, self._kinds[leaf])
 
     def size(self, columns: Sequence[str]) -> int:
         return sum(self._pages.size(leaf) for name in columns for leaf in self._leaves[name])

@@ -114,16 +114,29 @@ class Pages:
             leaf for group in groups for leaf, chunk in enumerate(group.get(1, [])) if 8 in chunk
         }
         self._writer = about.get(6, b"")
+        self._trusted = not parquet_statistics.are_wrong(self._writer)
         self._orders = about.get(7, [])
 
     def values(self, group: int, leaf: int) -> int:
         """Return the number of values of a column in a row group, from the footer."""
         return int(self._groups[group][leaf].get(5, 0))
 
-    def nulls(self, group: int, leaf: int) -> int | None:
-        """Return the number of nulls of a column in a row group, from the footer, if it has it."""
-        statistics = self._groups[group][leaf].get(12, {})
-        return None if 3 not in statistics else int(statistics[3])
+    def may_be_null(self, leaf: int, kind: pa.DataType) -> bool:
+        """Return whether a column may have nulls, from the footer.
+
+        Args:
+            leaf: the column.
+            kind: the Arrow type of its values.
+        """
+        column = self._schema.column(leaf)
+        return any(
+            parquet_statistics.null_count(statistics, kind, column) != 0
+            for statistics in self._statistics(leaf)
+        )
+
+    def _statistics(self, leaf: int) -> list[dict[int, Any]]:
+        """Return the statistics of a column in each row group, without those that may be wrong."""
+        return [group[leaf].get(12, {}) if self._trusted else {} for group in self._groups]
 
     def size(self, leaf: int) -> int:
         """Return the decompressed bytes of a column in all row groups, from the footer."""
@@ -138,17 +151,16 @@ class Pages:
         """
         column = self._schema.column(leaf)
         decode = parquet_statistics.decoder(kind, column, self._writer)
-        in_lists = column.max_repetition_level > 0  # nulls are then also empty lists
         return [
             parquet_statistics.value_range(
-                group[leaf].get(12, {}),
+                statistics,
                 decode,
                 ordered=1 in self._orders[leaf] if leaf < len(self._orders) else False,
                 signed=parquet_statistics.in_signed_order(kind, column),
-                values=-1 if in_lists else group[leaf].get(5, 0),
-                nullable=column.max_definition_level > 0,
+                values=group[leaf].get(5, 0),
+                nulls=parquet_statistics.null_count(statistics, kind, column),
             )
-            for group in self._groups
+            for group, statistics in zip(self._groups, self._statistics(leaf), strict=True)
         ]
 
     def estimate(self, group: int, leaves: list[int], bounds: Bounds) -> int:

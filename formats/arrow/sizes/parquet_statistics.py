@@ -9,6 +9,7 @@ import json
 import re
 import struct
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -28,6 +29,36 @@ _WHOLE = {"INT32": 4, "INT64": 8}
 _FLOATS = {"FLOAT": "<f", "DOUBLE": "<d"}
 # Before version 1.5, parquet-cpp compared floats with nan: PARQUET-1225.
 _COMPARED_NAN = re.compile(rb"parquet-cpp version (0|1\.[0-4])\.")
+# Of arrow2 and old polars: with nan in a row group, its least and greatest values may be wrong, and
+# the number of nulls of categories and texts may be 0 where there are some.
+_WRONG = re.compile(rb"Polars\Z|Arrow2 ")
+
+
+def are_wrong(writer: bytes) -> bool:
+    """Return whether no statistics of a program can be trusted.
+
+    Args:
+        writer: the program that wrote the file, from the footer.
+    """
+    return _WRONG.match(writer) is not None
+
+
+def null_count(statistics: Mapping[int, Any], kind: Any, column: Any) -> int | None:
+    """Return the number of nulls of a column in a row group; None if it is not certain.
+
+    Args:
+        statistics: the fields of its Statistics that the file has.
+        kind: the Arrow type of the values.
+        column: its pyarrow.parquet.ColumnSchema.
+    """
+    # Some programs count null and empty lists, and some only the nulls in lists: PARQUET-2067.
+    # parquet-wasm counts no nulls in a column of the null type.
+    if column.max_repetition_level or types.is_null(kind):
+        return None
+    if not column.max_definition_level:
+        return 0
+    count = int(statistics.get(NULL_COUNT, -1))
+    return count if count >= 0 else None
 
 
 def decoder(kind: Any, column: Any, writer: bytes) -> Decode | None:
@@ -87,7 +118,7 @@ def value_range(
     ordered: bool,
     signed: bool,
     values: int,
-    nullable: bool,
+    nulls: int | None,
 ) -> ValueRange:
     """Return the range of the values of a column in a row group.
 
@@ -96,14 +127,12 @@ def value_range(
         decode: from `decoder`.
         ordered: whether the footer says that statistics are in the order of the type.
         signed: from `in_signed_order`.
-        values: how many values there are, nulls included; -1 if nulls are not only those of values.
-        nullable: whether they may be null.
+        values: how many values there are, nulls included.
+        nulls: from `null_count`.
     """
-    count = statistics.get(NULL_COUNT, -1)
-    nulls = nullable and count != 0
-    if values >= 0 and nullable and count == values:
-        return ValueRange(nulls=nulls, values=False)
-    unknown = ValueRange(nulls=nulls)
+    unknown = ValueRange(nulls=nulls != 0)
+    if nulls and nulls == values:
+        return replace(unknown, values=False)
     fields = (_MIN, _MAX) if ordered else (_OLD_MIN, _OLD_MAX)
     if decode is None or not (ordered or signed) or not all(one in statistics for one in fields):
         return unknown
@@ -112,7 +141,7 @@ def value_range(
     except (ValueError, struct.error):
         return unknown
     # Not low > high: nan is neither.
-    return ValueRange(low, high, nulls) if low <= high else unknown
+    return replace(unknown, low=low, high=high) if low <= high else unknown
 
 
 def _order(stored: str) -> Any:

@@ -11,14 +11,17 @@ from typing import Any
 import pytest
 
 from lodcli.formats.choosing.choice import ValueRange
+from lodcli.formats.core import io
 from lodcli.formats.core.limits import Limited
 from tests.formats.cases.opening import source_of
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 from lodcli.formats.arrow.sizes.parquet_statistics import (  # noqa: E402
+    are_wrong,
     decoder,
     in_signed_order,
+    null_count,
     value_range,
 )
 
@@ -132,7 +135,7 @@ def test_statistics_of_old_files_are_those_of_signed_numbers(
         ordered=False,
         signed=in_signed_order(kind, about),
         values=2,
-        nullable=True,
+        nulls=0,
     )
     assert (found.low, found.high) == (expected or (None, None))
 
@@ -152,6 +155,49 @@ def test_writers_that_compared_nan_have_no_ranges_of_floats(writer: bytes, known
     assert decoder(pa.int64(), column("INT64"), writer) is not None
 
 
-def test_a_negative_number_of_nulls_is_unknown() -> None:
-    found = value_range({3: -1}, None, ordered=True, signed=True, values=2, nullable=True)
-    assert found == ValueRange()
+def leaf(definition: int, repetition: int = 0) -> Any:
+    return SimpleNamespace(max_definition_level=definition, max_repetition_level=repetition)
+
+
+@pytest.mark.parametrize(
+    ("statistics", "kind", "about", "expected"),
+    [
+        ({3: 2}, pa.int64(), leaf(1), 2),
+        ({}, pa.int64(), leaf(0), 0),
+        ({}, pa.int64(), leaf(1), None),
+        ({3: -1}, pa.int64(), leaf(1), None),
+        ({3: 0}, pa.int64(), leaf(2, 1), None),  # null and empty lists are perhaps not counted
+        ({3: 0}, pa.null(), leaf(1), None),
+        ({3: 0}, pa.null(), leaf(0), None),
+    ],
+)
+def test_nulls_are_counted_only_where_all_programs_count_them(
+    statistics: dict[int, int], kind: Any, about: Any, expected: int | None
+) -> None:
+    assert null_count(statistics, kind, about) == expected
+
+
+@pytest.mark.parametrize(
+    ("writer", "wrong"),
+    [
+        (b"Polars", True),
+        (b"Arrow2 - Native Rust implementation of Arrow", True),
+        (b"Polars (python) version 2.1.0 (build 7f902bd3)", False),
+        (b"parquet-rs version 59.3.0", False),
+        (b"", False),
+    ],
+)
+def test_statistics_of_writers_known_for_wrong_ones_are_not_used(
+    writer: bytes, wrong: bool
+) -> None:
+    assert are_wrong(writer) == wrong
+
+
+def test_nulls_that_old_polars_does_not_count_are_announced(tmp_path: Path) -> None:
+    path = Path(__file__).parents[1] / "theirs" / "polars.parquet"
+    with source_of(path) as source:
+        assert {spec.name for spec in source.schema if spec.nullable} == {"id", "x", "c", "l"}
+        io.write_batches(tmp_path / "x.lod.h5", source.schema, source.batches())
+    found = io.read(tmp_path / "x.lod.h5", columns=("c",))
+    assert found.to_list() == ["a", None, "b", "a", "b", "b"]
+    assert ranges(path, "x") == [ValueRange(), ValueRange()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from decimal import Decimal
 from itertools import pairwise
@@ -20,6 +20,7 @@ from lodcli.commands.choose.outcomes import outcomes
 from lodcli.expressions.parsing import ExpressionError
 from lodcli.formats.choosing.choice import UNKNOWN, ValueRange
 from lodcli.formats.choosing.part_runs import runs
+from lodcli.formats.core import io
 from lodcli.formats.core.format import Source
 from lodcli.formats.core.schema import schema_of
 from lodcli.formats.items.sharing import Shared, sharing
@@ -190,12 +191,26 @@ def kept(path: Path, text: str, *, invert: bool = False, numbers: Any = None) ->
     """Return the ids that `lod filter` keeps, having checked that they are those of all items."""
     with opened(path) as (source, shared):
         make = functools.partial(Filter, shared, numbers=numbers, invert=invert, lead=None)
-        expected = ids(make(Expression(text)).of(numbered(item_batches(source, shared))))
+        expected = kept_or_error(
+            lambda: make(Expression(text)).of(numbered(item_batches(source, shared)))
+        )
     with opened(path) as (source, shared):
-        chosen = make(Expression(text))
-        found = ids(chosen.of(chosen_batches(source, shared, chosen)))
+
+        def filtered() -> Any:
+            chosen = make(Expression(text))
+            return chosen.of(chosen_batches(source, shared, chosen))
+
+        found = kept_or_error(filtered)
     assert found == expected, text
-    return found
+    return found if isinstance(found, list) else []
+
+
+def kept_or_error(filtered: Callable[[], Any]) -> list[int] | str:
+    """Return the ids of batches, or the error."""
+    try:
+        return ids(filtered())
+    except ExpressionError as error:
+        return str(error)
 
 
 @pytest.mark.parametrize("write", [write_pyarrow, write_polars, write_duckdb])
@@ -216,8 +231,38 @@ def test_a_filter_keeps_the_same_items_as_without_statistics(
         if write is not write_pyarrow:
             text = text.replace("f16", "f32")
         numbers = np.flatnonzero(rng.random(97) < 0.1) if rng.random() < 0.2 else None
-        with suppress(ExpressionError):  # a word that is not among the categories
-            kept(path, text, invert=bool(rng.integers(2)), numbers=numbers)
+        kept(path, text, invert=bool(rng.integers(2)), numbers=numbers)
+
+
+THEIRS = Path(__file__).parents[2] / "formats" / "theirs"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("polars", "x == 1.5", [0]),
+        ("polars", "x > 0", [0, 3, 5]),
+        ("polars", "c is None", [1]),
+        ("polars", "c == 'a' or c is None", [0, 1, 3]),
+        ("polars", "l is None", [1]),
+        ("polars", "not (l is not None)", [1]),
+        ("structs", "k.y is None", [3]),
+        ("structs", "k.s is None", [3]),
+        ("structs", "first(k.y) is None", [3, 5]),
+    ],
+)
+def test_statistics_of_programs_that_miss_nulls_or_nan_hide_no_items(
+    name: str, text: str, expected: list[int]
+) -> None:
+    assert kept(THEIRS / f"{name}.parquet", text) == expected
+
+
+@pytest.mark.parametrize(("text", "expected"), [("n is None", "ab"), ("n is not None", "")])
+def test_a_column_of_nulls_is_null_although_no_null_is_counted(
+    text: str, expected: str, folder: Path, lod: Lod
+) -> None:
+    assert lod("filter", str(THEIRS / "nulls.parquet"), text, "-o", "out.lod.h5").code == 0
+    assert "".join(io.read_all("out.lod.h5")["word"].to_list()) == expected
 
 
 def range_of(tensor: LoDTensor) -> ValueRange:
