@@ -385,7 +385,8 @@ class Evaluation(ExactDecimals[V]):
             self.fail(node, "expected a text in quotes, or a tensor of texts")
 
         def numbers(data: Array, offsets: Offsets) -> Array:
-            pool.append((data, offsets))
+            # One text at least: a null has the number of any.
+            pool.append((data, offsets) if offsets.size > 1 else packed([""]))
             return np.arange(first, first + offsets.size - 1)
 
         return self.of_texts(name, numbers)

@@ -263,3 +263,24 @@ def test_other_functions_of_texts_are_errors(lod: Lod, text: str, said: str) -> 
     done = lod("apply", text, "t.jsonl", "-o", "out.lods")
     assert done.code == 2
     assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("first(l) == 'c' or i == 1", [1]),
+        ("last(l) < w or i == 0", [0]),
+        ("any(l == w) or i == 0", [0]),
+        ("first(l) == 'a'", []),
+        ("length(first(l)) == 1", []),
+        ("coalesce(first(l), w) == 'b'", [1]),
+    ],
+)
+def test_first_of_lists_that_have_no_text_at_all_is_null(
+    text: str, kept: list[int], folder: Path, lod: Lod
+) -> None:
+    pa = pytest.importorskip("pyarrow")
+    columns = {"l": pa.array([[], None], pa.list_(pa.string())), "w": ["a", "b"], "i": [0, 1]}
+    pytest.importorskip("pyarrow.parquet").write_table(pa.table(columns), "x.parquet")
+    assert lod("filter", "x.parquet", text, "-q", "-o", "kept.lods").code == 0
+    assert tensor("kept.lods", "i").to_list() == kept
