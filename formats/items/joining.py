@@ -22,11 +22,12 @@ from lodcli.kernels.index.checks import Offsets, lengths_to_offsets
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Decimals
 from lodcli.kernels.tensor.nulls import Nulls
 
 How = Literal["inner", "left", "semi", "anti"]
 Tensors = dict[str, LoDTensor]
-# Of `_kind`, those that one command makes equal.
+# Of `_kind`, those that one command makes equal, and of numbers decimals too.
 _NUMBERS = {"uint64", "whole numbers", "floating numbers"}
 _WORDS = {"text", "categories", "ordered categories"}
 
@@ -38,10 +39,13 @@ def joined_schema(left: Schema, right: Schema, names: Sequence[str], how: How) -
         InvalidDataError: keys of different types, or tensors of one name that are not keys.
     """
     for name in names:
-        one, two = (_kind(find(schema, name)) for schema in (left, right))
+        specs = [find(schema, name) for schema in (left, right)]
+        one, two = map(_kind, specs)
         if one != two:
             remedy = ""
-            if {one, two} <= _NUMBERS:
+            if all(
+                isinstance(spec.marks.unit, Decimals) or _kind(spec) in _NUMBERS for spec in specs
+            ):
                 remedy = "; `lod cast` makes them equal"
             elif {one, two} <= _WORDS:
                 remedy = "; `lod convert --text-levels text` makes texts of categories"

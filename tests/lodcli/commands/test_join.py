@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,26 @@ def test_null_keys_join_and_group_as_in_duckdb(
 def _some(rng: np.random.Generator, count: int) -> list[int | None]:
     """Return numbers 0 to 3, and nulls."""
     return [None if one > 3 else one for one in rng.integers(0, 6, count).tolist()]
+
+
+@pytest.mark.parametrize(
+    ("keys", "kind"),
+    [(["1.5"], "decimal(2, 1)"), ([1], "whole numbers"), ([1.5], "floating numbers")],
+)
+def test_keys_of_decimals_of_another_scale_are_an_error_with_a_remedy(
+    lod: Lod, folder: Path, keys: list[Any], kind: str
+) -> None:
+    values = [Decimal(one) if isinstance(one, str) else one for one in keys]
+    pq.write_table(pa.table({"k": [Decimal("1.50")], "x": [1]}), "a.parquet")
+    pq.write_table(pa.table({"k": values, "y": [2]}), "b.parquet")
+    done = lod("join", "a.parquet", "b.parquet", "--on", "k", "-o", "out.parquet")
+    assert done.code == 1
+    assert f"decimal(3, 2) in the first file and {kind} in the second; `lod cast`" in done.stderr
+    assert lod("cast", "b.parquet", "k=decimal(3, 2)", "-qo", "c.parquet").code == 0
+    done = lod("join", "a.parquet", "c.parquet", "--on", "k", "-qo", "out.parquet")
+    assert done.code == 0
+    found = pq.read_table("out.parquet").to_pylist()
+    assert found == ([{"k": Decimal("1.50"), "x": 1, "y": 2}] if 1 not in keys else [])
 
 
 def test_what_does_not_fit_is_an_error_with_a_remedy(lod: Lod, folder: Path) -> None:
