@@ -45,7 +45,7 @@ from lodcli.formats.core.writing import (
     output_format,
     refuse_pipe,
 )
-from lodcli.formats.items import many_files
+from lodcli.formats.several import many_files
 from lodcli.formats.storage.inputs import Input, require_path
 from lodcli.formats.storage.output_set import OutputSet
 from lodcli.formats.values.inner_axes import InnerAxes, takes_axes

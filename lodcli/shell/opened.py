@@ -34,7 +34,7 @@ from lodcli.formats.core.schema import (
     find_all,
 )
 from lodcli.formats.items.indexed_copy import Labelled, in_place, indexed
-from lodcli.formats.items.many_files import listed
+from lodcli.formats.several.many_files import listed
 from lodcli.formats.structs.names import named
 from lodcli.formats.values.file_attributes import alike
 from lodcli.kernels.errors import OptionError, SelectionError

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import glob
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from lodcli.formats.core.schema import Batch, Schema
 from lodcli.formats.core.table import FOLDERS, PAIRS, TABLE, UNFINISHED
 from lodcli.formats.items.concatenated import as_item, as_joined, below, joined_schema
 from lodcli.formats.remote.urls import is_url
+from lodcli.formats.several.patterns import files_below, fixed_folder, is_file, is_hidden, matching
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.text.lines import shown
 from lodcli.formats.values.file_attributes import alike
@@ -51,7 +51,6 @@ _REFUSED = {
     "data.mdb": "an LMDB database; write its values as Parquet, webdataset or another format of "
     "lod",
 }
-_MAGIC = re.compile(r"[*?]|\[[^]]+\]")
 
 
 class Opened(Protocol):
@@ -93,21 +92,22 @@ def listed(path: PathLike, format_name: str | None) -> Listed | None:
 
     Raises:
         FileNotFoundError: a pattern that no file matches.
+        PermissionError: a folder cannot be read.
         UnsupportedError: a folder is a checkpoint, a database, of N5, or a table with a log.
     """
     text = os.fspath(path)
     if text == "-" or is_url(text):
         return None
     if not os.path.lexists(text):
-        if not (magic := _MAGIC.search(text)):
+        folder = fixed_folder(text)
+        if folder is None:
             return None
-        folder = os.path.dirname(text[: magic.start()]) or "."
-        found = [one for one in glob.iglob(text, recursive=True) if os.path.isfile(one)]
+        found = matching(text)
         if "**" in text:
-            found = [one for one in found if not _is_hidden(os.path.relpath(one, folder))]
+            found = [one for one in found if not _in_hidden(os.path.relpath(one, folder or "."))]
         if not found:
             raise FileNotFoundError(errno.ENOENT, "no file matches", text)
-        return Listed(text, folder, _in_order(found))
+        return Listed(text, folder or ".", _in_order(found))
     if not os.path.isdir(text) or _is_claimed(text, format_name):
         return None
     for log, kind in _LOGS.items():
@@ -124,7 +124,7 @@ def listed(path: PathLike, format_name: str | None) -> Listed | None:
             raise UnsupportedError(f"{text}: is {what}")
     found = [path for path in every if not _NO_DATA.match(os.path.basename(path))]
     # Not entry.is_file(), which raises an error for a link to itself.
-    paths = [one for one in found if os.path.isfile(one) and not _is_second(one)]
+    paths = [one for one in found if is_file(one) and not _is_second(one)]
     beside = _in_order(filter(os.path.isdir, found))
     if beside and [os.path.basename(path) for path in paths] == ["attributes.json"]:
         raise UnsupportedError(f"{text}: is an N5 container; TensorStore reads it and writes Zarr")
@@ -135,18 +135,14 @@ def listed(path: PathLike, format_name: str | None) -> Listed | None:
 
 def _below(folder: str) -> Listed | None:
     """Return the files of a folder, and of all folders in it, but the hidden ones."""
-    found: list[str] = []
-    for inner, folders, names in os.walk(folder):
-        folders[:] = [one for one in folders if not _is_hidden(os.path.join(one, ""))]
-        found += [os.path.join(inner, one) for one in names if not _NO_DATA.match(one)]
-    paths = [one for one in found if os.path.isfile(one) and not _is_second(one)]
+    found = [one for one in files_below(folder) if not _NO_DATA.match(os.path.basename(one))]
+    paths = [one for one in found if not _is_second(one)]
     return Listed(folder, folder, _in_order(paths)) if paths else None
 
 
-def _is_hidden(path: str) -> bool:
-    """Return whether a folder of a path holds no data, as _temporary and _delta_log of Spark."""
-    folders = os.path.dirname(path).split(os.sep)
-    return any(one[:1] in "._" and one not in ("", ".", "..") and "=" not in one for one in folders)
+def _in_hidden(path: str) -> bool:
+    """Return whether a file is in a hidden folder."""
+    return any(map(is_hidden, os.path.dirname(path).split(os.sep)))
 
 
 def _is_second(path: str) -> bool:
