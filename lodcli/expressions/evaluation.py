@@ -89,7 +89,12 @@ class Evaluation(ExactDecimals[V]):
         """Return the numbers that values of a unit are: of decimals, floating ones."""
         if not isinstance(unit, Decimals) or not unit.scale:
             return values
-        return self.mapped(lambda data: scaled(self.floats(name, data, unit), unit), values)
+
+        def floats(data: Array) -> Array:
+            found = scaled(self.floats(name, data, unit), unit)
+            return found.astype(np.float64, copy=False)
+
+        return self.mapped(floats, values)
 
     def contained(self, node: ast.expr, values: ast.expr) -> V:
         """Return which sequences have a value among theirs, or fail."""

@@ -189,6 +189,8 @@ class Parsed:
         known = [self.marks_of(one) for one in parts]
         units = [marks.unit for _, marks in known]
         if len(units) > 1 and any(isinstance(one, Decimals) for one in units):
+            for one in parts:
+                self._require_held(one)
             if joint := self._joint_decimals(parts):
                 return "this", Marks(unit=joint)
             units = [None if isinstance(one, Decimals) else one for one in units]
@@ -230,13 +232,7 @@ class Parsed:
         if unit is not None:
             return unit if isinstance(unit, Decimals) else None
         if number is not None:
-            exponent = any(
-                isinstance(one, ast.Constant)
-                and isinstance(one.value, float)
-                and "e" in self.source_of(one).lower()
-                for one in ast.walk(node)
-            )
-            return None if exponent else decimals_of_number(number)
+            return None if self._has_exponent(node) else decimals_of_number(number)
         if name is not None:
             return self._whole.get(name)
         if choices := choices_of(node):
@@ -247,6 +243,23 @@ class Parsed:
         if truth or isinstance(node, ast.Compare | ast.BoolOp):
             return CONDITION
         return self._whole_of(node)
+
+    def _has_exponent(self, node: ast.expr) -> bool:
+        """Return whether a number, or one that it is computed from, is written as 1e0."""
+        return any(
+            isinstance(one, ast.Constant)
+            and isinstance(one.value, float)
+            and "e" in self.source_of(one).lower()
+            for one in ast.walk(node)
+        )
+
+    def _require_held(self, node: ast.expr) -> None:
+        """Fail if a part is a number in digits that no decimal of 64 bits holds."""
+        number = self.number_of(node)
+        if number is None or decimals_of_number(number) is not None or self._has_exponent(node):
+            return
+        what = "the number does not fit a decimal, whose digits have 64 bits"
+        self.fail(node, f"{self.source_of(node)}: {what}; {self.cast()}")
 
     def _whole_of(self, node: ast.expr) -> Decimals | None:
         """Return decimals that hold the whole numbers of a function or column; None of others."""
@@ -271,6 +284,9 @@ class Parsed:
     def _exact_of_operator(self, node: ast.BinOp) -> Decimals | None:
         one, two = self.exact_of(node.left), self.exact_of(node.right)
         divides = isinstance(node.op, ast.FloorDiv | ast.Mod)
+        if isinstance(node.op, EXACT_OPERATORS) and self._has_decimals(node):
+            self._require_held(node.left)
+            self._require_held(node.right)
         if one is None or two is None or not isinstance(node.op, EXACT_OPERATORS):
             return None
         if (number := self.number_of(node)) is not None:

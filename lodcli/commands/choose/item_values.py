@@ -32,7 +32,6 @@ OF_NOTHING, PICKING = ("sum", "any", "all"), ("first", "last")
 # Functions that ask whether values are true.
 ASKING = ("any", "all")
 _LEAST = -(2**63)
-_WIDEST = np.dtype(np.longdouble)
 # Functions whose result may be the negative of a value.
 _SIGNED = (np.absolute, np.negative, np.sign)
 
@@ -207,10 +206,8 @@ def _of_one_kind(a: Array, b: Array) -> tuple[Array, Array]:
         elif b.ndim:
             a = rounded(a, b.dtype)
         return a, b
-    a, b = _in_axes(a, b)
-    if {a.dtype, b.dtype} == {_WIDEST, np.dtype(np.float64)}:
-        a, b = a.astype(np.float64), b.astype(np.float64)  # 0.1 of decimals is that of floats
-    return a, b
+    one, two = _in_axes(a, b)
+    return one, two
 
 
 def _in_axes(*arrays: Array) -> list[Array]:

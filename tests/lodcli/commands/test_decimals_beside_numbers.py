@@ -263,6 +263,28 @@ def test_whole_numbers_beyond_64_bits_below_decimals_are_an_error(
         assert done.stderr.count("column") == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("p * 0.1234567890123456789", "0.1234567890123456789"),
+        ("9223372036854775808 + p", "9223372036854775808"),
+        ("coalesce(p, -0.1234567890123456789)", "-0.1234567890123456789"),
+        ("minimum(p, 9223372036854775808 * 2)", "9223372036854775808 * 2"),
+    ],
+)
+def test_numbers_beyond_64_bits_beside_decimals_are_an_error(
+    lod: Lod, small: None, text: str, number: str
+) -> None:
+    for line in (["apply", text, "d.parquet"], ["filter", "d.parquet", f"{text} > 0"]):
+        done = lod(*line, "-qo", "o.parquet")
+        assert done.code == 2
+        assert f"{number}: the number does not fit a decimal, whose digits have" in done.stderr
+        assert "lod cast p=float64" in done.stderr
+    done = lod("apply", "p * 1e30 + 1e-30", "d.parquet", "-qo", "o.parquet")
+    assert (done.code, done.stderr) == (0, "")
+    assert pq.read_table("o.parquet").column(0).type == pa.float64()
+
+
 def test_columns_beyond_64_bits_are_compared_with_decimals(lod: Lod, folder: None) -> None:
     u = pa.array([2**64 - 1, 1], pa.uint64())
     pq.write_table(pa.table({"p": [D("2.50"), D("2.50")], "u": u}), "d.parquet")

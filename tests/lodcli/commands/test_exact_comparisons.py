@@ -122,3 +122,15 @@ def test_a_number_with_a_point_is_that_of_complex_numbers(name: str) -> None:
         found = Expression(text).values({"x": (LoD(), data)}, len(data)).data
         assert found.tolist() == wanted, text
         assert TensorExpression(text).of({"x": LoDTensor(data)}).data.tolist() == wanted, text
+
+
+def test_sums_beyond_64_bits_are_compared_exactly_with_floats() -> None:
+    """In `lod filter`, whose whole numbers are wider."""
+    u = np.array([2**63, 2**63 + 512, 2**63 + 2048], np.uint64)
+    floats = np.array([2.0**64, 2.0**64, 2.0**64 + 4096])
+    of_items = {"u": LoDTensor(u), "f": LoDTensor(floats)}
+    for text, wanted in {
+        "u + u == f": [True, False, True],
+        "u + u > f": [False, True, False],
+    }.items():
+        assert Expression(text).of_batch(of_items, 0, 3).data.tolist() == wanted, text
