@@ -12,7 +12,7 @@ import numpy as np
 
 from lodcli.commands.choose.expression import Expression
 from lodcli.commands.choose.item_values import REDUCTIONS
-from lodcli.expressions.functions import COALESCE, DATE, FLOOR
+from lodcli.expressions.functions import CLOCK, COALESCE, DATE, FLOOR, INDEX
 from lodcli.expressions.parsing import LISTS, function_name
 from lodcli.formats.choosing.choice import UNKNOWN, ValueRange
 from lodcli.formats.core.schema import LevelSpec, Schema, TensorSpec
@@ -25,6 +25,8 @@ from lodcli.kernels.tensor.nulls import Mask
 
 # Functions that return one of the values of an item, or null.
 _PICKS = ("max", "min", "first", "last")
+# Functions that are never an error for some values only, also of times and decimals.
+_SURE = (*_PICKS, *("all", "any", "isfinite", "isnan", "length", "tensor"), CLOCK, DATE, INDEX)
 
 
 @dataclass(frozen=True)
@@ -324,15 +326,41 @@ def _may_fail(expression: Expression, schema: Schema) -> bool:
     rows_of(expression.tree)
     if several:  # which may differ in length
         return True
-    for node in ast.walk(expression.tree):
-        function = function_name(node) if isinstance(node, ast.Call) else ""
-        # Whole numbers may not be exact beside others, and times beyond 64 bits.
-        if isinstance(node, ast.IfExp) or function in (COALESCE, FLOOR):
-            return True
-        if isinstance(node, ast.BinOp) and any(
-            specs[name].marks.unit is not None
-            for one in ast.walk(node)
-            if (name := expression.named(one)) is not None
-        ):
-            return True
-    return False
+
+    def has_unit(node: ast.expr) -> bool:
+        names = map(expression.named, ast.walk(node))
+        return any(name is not None and specs[name].marks.unit is not None for name in names)
+
+    return any(
+        _may_fail_alone(node, exact=has_unit(condition))
+        for condition in _conditions(expression.tree)
+        for node in ast.walk(condition)
+    )
+
+
+def _conditions(node: ast.expr) -> list[ast.expr]:
+    """Return the conditions that `and`, `or` and `not` join."""
+    if isinstance(node, ast.BoolOp):
+        return [one for value in node.values for one in _conditions(value)]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return _conditions(node.operand)
+    return [node]
+
+
+def _may_fail_alone(node: ast.AST, *, exact: bool) -> bool:
+    """Return whether a part may be an error for some values, its own parts aside.
+
+    Args:
+        node: the part.
+        exact: whether there are times or decimals in its condition, all numbers of which are then
+            exact, or an error.
+    """
+    if isinstance(node, ast.IfExp):
+        return True  # whole numbers may not be exact beside others
+    if isinstance(node, ast.Call):
+        function = function_name(node)
+        return function in (COALESCE, FLOOR) or (exact and function not in _SURE)
+    if isinstance(node, ast.UnaryOp):
+        is_number = isinstance(node.operand, ast.Constant)
+        return exact and not is_number and not isinstance(node.op, ast.Not)
+    return exact and isinstance(node, ast.BinOp)

@@ -342,6 +342,8 @@ def sorted_path(tmp_path: Path) -> Path:
         "id": pa.array(ids),
         "name": pa.array([f"{one:05}" for one in ids]).dictionary_encode(),
         "day": pa.array(ids // 2000, pa.int32()).cast(pa.date32()),
+        "moment": pa.array(ids, pa.timestamp("s")),
+        "price": pa.array(ids // -2000).cast(pa.decimal128(21, 2)),
         "shuffled": pa.array(ids * 7919 % 80_000),
         "null": pa.array([None if one < 40_000 else one for one in ids.tolist()], pa.int64()),
         "lists": pa.array([[one] * (one % 3) for one in ids.tolist()]),
@@ -370,6 +372,7 @@ def sorted_path(tmp_path: Path) -> Path:
         ("any(lists == 50001)", {25}),
         ("2000 in lists", {1}),
         ("date(day) == '1970-01-01'", {0}),
+        ("time(moment) >= '00:00' and price < -0.5 and id % 2 == 1 and 2000 <= id < 4000", {1}),
     ],
 )
 def test_only_row_groups_that_may_hold_items_are_read(
@@ -504,6 +507,11 @@ def test_nan_is_not_in_the_statistics(tmp_path: Path) -> None:
     [
         ("id == 0 and coalesce(half, big) > 0", "9007199254740993 is not exact in float64"),
         ("id == 0 and any(one == two)", "different numbers of rows in item 3: 2 and 1"),
+        ("id == 0 and sum(lp) > 0", "sum(lp): a number does not fit decimal(38, 2)"),
+        ("not (id != 0 or -p >= 1)", "-p: a number does not fit decimal(21, 2)"),
+        ("id == 0 and abs(p) > 0", "abs(p): a number does not fit decimal(21, 2)"),
+        ("id == 0 and maximum(p, huge) > 0", "huge: a number does not fit decimal(21, 2)"),
+        ("id == 0 and p == id * 4611686018427387904", "does not fit"),
     ],
 )
 def test_an_expression_that_fails_for_some_item_fails_wherever_that_is(
@@ -513,8 +521,11 @@ def test_an_expression_that_fails_for_some_item_fails_wherever_that_is(
         "id": [0, 1, 2, 3],
         "half": pa.array([0.5, 0.5, None, None], pa.float64()),
         "big": [1, 1, 1, 2**53 + 1],
+        "huge": [1, 1, 1, 2**62],
         "one": [[1], [2, 3], [], [5, 6]],
         "two": [[1], [2, 3], [], [5]],
+        "p": pa.array([1, 1, 1, Decimal(-(2**63)) / 100], pa.decimal128(21, 2)),
+        "lp": pa.array([[1], [1], [], [9 * 10**16] * 2], pa.list_(pa.decimal128(38, 2))),
     }
     pq.write_table(pa.table(columns), folder / "x.parquet", row_group_size=1)
     done = lod("filter", "x.parquet", text, "-o", "out.lod.h5")
