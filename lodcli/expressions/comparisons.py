@@ -28,7 +28,7 @@ def compared(function: np.ufunc, values: Array, number: Array) -> Array:
     Args:
         function: of COMPARISONS.
         values: any shape and dtype, also on a GPU.
-        number: () of any dtype.
+        number: () of any dtype; a whole number beyond 64 bits as an object.
 
     Returns:
         Booleans of the shape of the values.
@@ -43,6 +43,7 @@ def compared(function: np.ufunc, values: Array, number: Array) -> Array:
     if values.dtype.kind in "iu":
         return _of_whole(function, values, number)
     if values.dtype.kind == "c":
+        number = np.asarray(_float(number)) if number.dtype.kind == "O" else number
         number = rounded(number, values.real.dtype)
     if not is_float(values.dtype) or number.dtype.kind == "c":
         found: Array = function(values, number)
@@ -96,11 +97,11 @@ def compared_pairs(function: np.ufunc, left: T, right: T) -> T:
 
 def _of_whole(function: np.ufunc, values: Array, number: Array) -> Array:
     """Return `compared` of whole numbers."""
-    if number.dtype.kind not in "biu" and not np.isfinite(number):
+    if number.dtype.kind not in "biuO" and not np.isfinite(number):
         found: Array = function(values, float(number))
         return found
     # Not np.floor of whole numbers: before NumPy 2.1 it makes them float64.
-    below = int(number) if number.dtype.kind in "biu" else int(np.floor(number))
+    below = int(number) if number.dtype.kind in "biuO" else int(np.floor(number))
     return compared_whole(function, values, below, whole=bool(below == number))
 
 
@@ -126,14 +127,25 @@ def _of_floats(function: np.ufunc, values: Array, number: Array) -> Array:
     """Return `compared` of floats."""
     dtype = values.dtype
     with np.errstate(over="ignore"):
-        near = number.astype(dtype) if number.dtype.kind in "biu" else rounded(number, dtype)
+        if number.dtype.kind == "O":
+            near = np.asarray(_float(number)).astype(dtype)
+        else:
+            near = number.astype(dtype) if number.dtype.kind in "biu" else rounded(number, dtype)
         if near.dtype != dtype:  # rounding makes it infinite
             near = near.astype(dtype)
-        elif number.dtype.kind not in "biu" or _is(near, number):
+        elif number.dtype.kind not in "biuO" or _is(near, number):
             found: Array = function(values, near[()])
             return found
     above = near > 0 if np.isinf(near) else int(near) > int(number)
     return _above(function, values, np.nextafter(near, dtype.type(-np.inf)) if above else near)
+
+
+def _float(number: Array) -> float:
+    """Return a whole number as a float; infinity if it is beyond all floats."""
+    try:
+        return float(int(number))
+    except OverflowError:
+        return float("inf") if int(number) > 0 else float("-inf")
 
 
 def _is(near: Array, number: Array) -> bool:

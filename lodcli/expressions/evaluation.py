@@ -13,6 +13,7 @@ from shlex import quote
 import numpy as np
 
 from lodcli.expressions.calendar import clock_of, date_of, floor_to
+from lodcli.expressions.comparisons import compared
 from lodcli.expressions.exact_decimals import ExactDecimals
 from lodcli.expressions.functions import (
     BINARY,
@@ -263,6 +264,8 @@ class Evaluation(ExactDecimals[V]):
             return found if isinstance(op, ast.In) else self.mapped(np.logical_not, found)
         if (exact := self.exact_comparison(left, op, right)) is not None:
             return exact
+        if (wide := self._compared_wide(left, op, right)) is not None:
+            return wide
         values = self._beside(left, right, op)
         if isinstance(op, ast.In | ast.NotIn):
             assert isinstance(right, LISTS)
@@ -273,6 +276,21 @@ class Evaluation(ExactDecimals[V]):
             self._require_order(right, units)
         both = self._in_one_unit(right, (values, self._beside(right, left, op)), units)
         return self.both(right, COMPARISONS[type(op)], *both)
+
+    def _compared_wide(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> V | None:
+        """Return a comparison of numbers with a whole number beyond 64 bits; None of others."""
+        for node, other, mirrored in ((left, right, False), (right, left, True)):
+            number = self.expression.wide_number(other)
+            marks = self.expression.marks_of(node)[1]
+            if number is None or type(op) not in COMPARISONS or marks.kind is not None:
+                continue
+            function = COMPARISONS[SWAPPED.get(type(op), type(op)) if mirrored else type(op)]
+            values = self.of(node)
+            if type(op) in SWAPPED and self.data(values).dtype.kind == "c":
+                self.fail(right, "complex numbers have no order")
+            of_number = functools.partial(compared, function, number=np.asarray(number, object))
+            return self.mapped(of_number, values)
+        return None
 
     def _require_one_kind(self, node: ast.expr, left: ast.expr, right: ast.expr) -> _Units:
         """Return the units of two parts. Fails if they are times of different kinds, or words."""

@@ -321,7 +321,9 @@ class Parsed:
                 self._known_numbers[node] = self._computed(node)
             return self._known_numbers[node]
         value = node.value if isinstance(node, ast.Constant) else None
-        if not isinstance(value, int | float) or isinstance(value, bool) or not isfinite(value):
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            return None
+        if isinstance(value, float) and not isfinite(value):
             return None
         # 1e-999999999 is 0.
         return (
@@ -329,6 +331,14 @@ class Parsed:
             if isinstance(value, float) and value
             else Fraction(value)
         )
+
+    def wide_number(self, node: ast.expr) -> int | None:
+        """Return the whole number beyond 64 bits that a part is written as; None of others."""
+        part = node.operand if isinstance(node, ast.UnaryOp) else node
+        number = self.number_of(node)
+        whole = isinstance(part, ast.Constant) and isinstance(part.value, int)
+        held = number is None or -(2**63) <= number < 2**64
+        return int(number) if number is not None and whole and not held else None
 
     def _computed(self, node: ast.BinOp) -> Fraction | None:
         """Return the sum, the difference or the product of two numbers."""

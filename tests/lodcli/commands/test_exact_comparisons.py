@@ -134,3 +134,25 @@ def test_sums_beyond_64_bits_are_compared_exactly_with_floats() -> None:
         "u + u > f": [False, True, False],
     }.items():
         assert Expression(text).of_batch(of_items, 0, 3).data.tolist() == wanted, text
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_a_comparison_with_a_number_beyond_64_bits_is_exact(name: str) -> None:
+    dtype = dtype_of_rows(name)
+    numbers = [2**64, -(2**63) - 1, 10**29, -(10**30) - 1, int(2.0**100), 2**127 + 1, 10**400]
+    values = values_of(dtype)
+    if dtype.kind not in "biu":
+        with np.errstate(all="ignore"):
+            near = np.array([float(one) for one in numbers[:-1]]).astype(dtype)
+        values = np.concatenate([values, near, np.nextafter(near, dtype.type(0))])
+    tensor = LoDTensor(values)
+    for number in numbers:
+        for sign, compare in COMPARISONS.items():
+            wanted = [compare(exact(one), number) for one in values]
+            text = f"x {sign} {number}"
+            found = Expression(text).of_batch({"x": tensor}, 0, len(values)).data
+            assert found.tolist() == wanted, text
+            assert TensorExpression(text).of({"x": tensor}).data.tolist() == wanted, text
+            wanted = [compare(number, exact(one)) for one in values]
+            text = f"{number} {sign} x"
+            assert TensorExpression(text).of({"x": tensor}).data.tolist() == wanted, text
