@@ -16,6 +16,7 @@ import numpy as np
 
 from lodcli.expressions.comparisons import MIRRORED, compared
 from lodcli.expressions.digits import (
+    CONDITION,
     WHOLE,
     compared_digits,
     digits_of_number,
@@ -106,7 +107,8 @@ class ExactDecimals(Operations[V]):
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
             found = self.digits(node.operand, WHOLE)
             return self.negative(node, found, WHOLE) if isinstance(node.op, ast.USub) else found
-        if isinstance(node, ast.Call | ast.Subscript):
+        is_condition = self.expression.exact_of(node) == CONDITION  # maybe of floats
+        if isinstance(node, ast.Call | ast.Subscript) and not is_condition:
             self._below.add(node)
         return self.in_own_unit(node)
 
