@@ -49,7 +49,14 @@ from lodcli.formats.several import many_files
 from lodcli.formats.storage.inputs import Input, require_path
 from lodcli.formats.storage.output_set import OutputSet
 from lodcli.formats.values.inner_axes import InnerAxes, takes_axes
-from lodcli.formats.values.partitions import NO_KEYS, Keys, Partitioned, keys_of, takes_keys
+from lodcli.formats.values.partitions import (
+    NO_KEYS,
+    Keys,
+    Partitioned,
+    keys_of,
+    refuse_keys,
+    takes_keys,
+)
 from lodcli.formats.values.relabelled import (
     Relabelled,
     chosen_by_name,
@@ -131,6 +138,8 @@ def open_file(
             opened = open_within(limits, kind, source, told)
             if keys and takes_keys(opened, kind):
                 opened = Partitioned(opened, keys)
+            elif keys and not options.rename:
+                refuse_keys(keys, opened.schema, (name,) if name else options.columns or ())
         except NotThisFormatError as error:
             if kind.name == "lod.h5":
                 _say_how_to_import(error, source, limits)

@@ -22,7 +22,7 @@ from lodcli.formats.several.patterns import files_below, fixed_folder, is_file, 
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.text.lines import shown
 from lodcli.formats.values.file_attributes import alike
-from lodcli.formats.values.partitions import takes_keys
+from lodcli.formats.values.partitions import NOT_READ, takes_keys
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.platform.files import PathLike
@@ -212,7 +212,7 @@ class ManyFiles(Source):
     """
 
     def __init__(self, files: Listed, open_one: Open, keys: Iterable[str] = ()) -> None:
-        self._paths, self._open_one = files.paths, open_one
+        self._paths, self._open_one, self._label = files.paths, open_one, files.label
         self._schemas: list[Schema] = []
         attributes: list[Mapping[str, Any]] = []
         for path in files.paths:
@@ -247,7 +247,7 @@ class ManyFiles(Source):
         if (names := list(keys)) and not takes_keys(self, self.kind):
             self.notes = [
                 *self.notes,
-                f"the folders name values of {', '.join(map(shown, names))}, which are not read",
+                f"the folders name values of {', '.join(map(shown, names))}, {NOT_READ}",
             ]
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
@@ -269,7 +269,7 @@ class ManyFiles(Source):
             return
         start = stop = 0
         for path, schema, own, source in self._sources(names):
-            of_file = _OfFile(choice, schema, self._joined, start)
+            of_file = _OfFile(choice, schema, self._joined, start, self._label)
             with naming_file(path):
                 for first, batch in source.chosen_batches(own, of_file, limit_bytes):
                     stop = start + first + len(next(iter(batch.values())))
@@ -302,10 +302,12 @@ class _OfFile:
         own: the schema of the file.
         joined: that of all files.
         first: the number of the first item of the file.
+        label: of all files, for errors of the choice, whose numbers of items are of all files.
     """
 
-    def __init__(self, choice: Choice, own: Schema, joined: Schema, first: int) -> None:
+    def __init__(self, choice: Choice, own: Schema, joined: Schema, first: int, label: str) -> None:
         self._choice, self._own, self._joined, self._first = choice, own, joined, first
+        self._label = label
         self._called = {one.name: spec.name for spec, one in zip(own, joined, strict=True)}
 
     @property
@@ -319,4 +321,5 @@ class _OfFile:
 
     def of_batch(self, batch: Batch, first: int) -> bool:
         (joined,) = as_joined([batch], self._own, self._joined)
-        return self._choice.of_batch(joined, first + self._first)
+        with naming_file(self._label):
+            return self._choice.of_batch(joined, first + self._first)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from lodcli.formats.choosing.choice import Choice, ValueRange
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source
 from lodcli.formats.core.names import check_name, listing
-from lodcli.formats.core.schema import Batch, LevelSpec, TensorSpec, tensor_of
+from lodcli.formats.core.schema import Batch, LevelSpec, Schema, TensorSpec, tensor_of
 from lodcli.formats.core.wrapped import Wrapped
 from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError
 from lodcli.kernels.index.checks import Offsets
@@ -27,8 +28,10 @@ from lodcli.kernels.tensor.nulls import Mask, Nulls
 
 # The value of a key that is null.
 _NULL = "__HIVE_DEFAULT_PARTITION__"
-_WHOLE, _DATE = re.compile(r"[+-]?[0-9]{1,19}"), re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_WHOLE, _DATE = re.compile(r"-?[0-9]{1,19}"), re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DAYS = Times("date", "D")
+# Why some files take no keys.
+NOT_READ = "which are read only with formats of records, and files of one tensor with items"
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,11 @@ class Key:
             return ValueRange(nulls=True, values=False)
         value = self._bytes if self.marks.is_text else int(self.value)
         return ValueRange(value, value, nulls=False)
+
+    @property
+    def item_bytes(self) -> int:
+        """The bytes of an item of the column, with its offset."""
+        return 8 + self.marks.is_text * len(self._bytes) + self.nullable
 
     @property
     def _bytes(self) -> bytes:
@@ -130,7 +138,11 @@ def _pairs(path: str, relative: str) -> dict[str, str | None]:
                 os.fsencode(text).decode()
             except UnicodeDecodeError:
                 raise InvalidDataError(f"the folder {part!a} is not UTF-8") from None
-            check_name(name)
+            try:
+                check_name(name)
+            except InvalidDataError as error:
+                skip = option("skip-partitions", True)
+                raise InvalidDataError(f"{error}; {skip} reads no names of folders") from None
             if name in found:
                 raise InvalidDataError(f"two folders name {name!r}")
         found[name] = None if value == _NULL else text
@@ -160,6 +172,14 @@ def takes_keys(source: Source, kind: Format) -> bool:
     return source.records or (len(source.schema) == 1 and not source.schema[0].array)
 
 
+def refuse_keys(keys: Iterable[str], schema: Schema, names: Iterable[str]) -> None:
+    """Raise SelectionError if a key is among the names to read from a file that takes no keys."""
+    known = {spec.name for spec in schema}
+    for name in names:
+        if name in keys and name not in known:
+            raise SelectionError(f"{name!r} is in the names of folders, {NOT_READ}")
+
+
 class Partitioned(Wrapped):
     """A file with further columns, the keys; in place of a column of the file with that name.
 
@@ -174,13 +194,14 @@ class Partitioned(Wrapped):
         # To count the items, if only keys are read.
         self._lead = min(inner.schema, key=lambda spec: len(spec.levels))
         items = self._lead.items
-        specs = {spec.name: spec for spec in inner.schema}
+        self._own_specs = {spec.name: spec for spec in inner.schema if not self._is_replaced(spec)}
+        specs = dict(self._own_specs)
         specs |= {name: key.spec(name, items) for name, key in keys.items()}
         self.schema = tuple(specs.values())
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         wanted = list(names)
-        for batch in self._inner.batches_of(self._own(wanted), limit_bytes):
+        for batch in self._inner.batches_of(self._own(wanted), self._left(limit_bytes, wanted)):
             yield self._with_keys(batch, wanted)
 
     def chosen_batches(
@@ -188,18 +209,37 @@ class Partitioned(Wrapped):
     ) -> Iterator[tuple[int, Batch]]:
         wanted = list(names)
         keyed = _Keyed(choice, self._keys, self._with_keys)
-        for first, batch in self._inner.chosen_batches(self._own(wanted), keyed, limit_bytes):
+        left = self._left(limit_bytes, wanted)
+        for first, batch in self._inner.chosen_batches(self._own(wanted), keyed, left):
             yield first, self._with_keys(batch, wanted)
 
     def _own(self, names: Sequence[str]) -> list[str]:
         """Return the tensors of the file to read."""
         return [name for name in names if name not in self._keys] or [self._lead.name]
 
+    def _is_replaced(self, spec: TensorSpec) -> bool:
+        """Return whether a tensor of the file, or the records whose field it is, is a key."""
+        outer = spec.marks.fields[0].name if spec.marks.fields else spec.name
+        return spec.name in self._keys or outer in self._keys
+
+    def _left(self, limit_bytes: int, names: Sequence[str]) -> int:
+        """Return the bytes of a batch without those of its keys."""
+        own = sum(_item_bytes(self._own_specs.get(one, self._lead)) for one in self._own(names))
+        keys = sum(key.item_bytes for name, key in self._keys.items() if name in names)
+        return max(1, int(limit_bytes * own / (own + keys))) if keys else limit_bytes
+
     def _with_keys(self, batch: Batch, names: Sequence[str]) -> Batch:
         """Return a batch of the file with those of the keys that are among the names."""
         count = len(tensor_of(next(iter(batch.values()))))
         columns = {name: key.column(count) for name, key in self._keys.items() if name in names}
-        return {**{k: one for k, one in batch.items() if k not in self._keys}, **columns}
+        return {**{k: one for k, one in batch.items() if k in self._own_specs}, **columns}
+
+
+def _item_bytes(spec: TensorSpec) -> float:
+    """Return the mean bytes of an item; of one row if their number is unknown."""
+    row = spec.dtype.itemsize * math.prod(spec.row_shape)
+    rows = 1.0 if spec.rows is None or not spec.items else spec.rows / spec.items
+    return row * rows + 8 * len(spec.levels)
 
 
 class _Keyed:

@@ -16,6 +16,7 @@ import pytest
 import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core.limits import Limits
+from lodcli.formats.core.schema import tensor_of
 from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError
 from lodcli.kernels.platform import processes
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -64,7 +65,8 @@ def test_keys_are_columns_as_in_pyarrow_duckdb_and_polars(events: Path) -> None:
 
 def test_a_key_is_of_whole_numbers_or_of_dates_if_all_its_values_are(tmp_path: Path) -> None:
     values = {
-        "whole": ["01", "-7", "+3"],
+        "whole": ["01", "-7", "3"],
+        "phone": ["+49", "1", "+1"],
         "large": ["9223372036854775807", "9223372036854775808", "1"],
         "day": ["0001-01-01", "__HIVE_DEFAULT_PARTITION__", "9999-12-31"],
         "days": ["2024-02-29", "2023-02-29", "2024-01-01"],
@@ -77,19 +79,20 @@ def test_a_key_is_of_whole_numbers_or_of_dates_if_all_its_values_are(tmp_path: P
         io.write(folder / f"{place}.jsonl", LoDTensor([place, place]))
     with lodcli.open(tmp_path) as file:
         marks = {spec.name: spec.marks for spec in file.schema}
-        assert [file.schema[place].name for place in range(7)] == ["data", *values]
+        assert [file.schema[place].name for place in range(8)] == ["data", *values]
     found = {name: one.to_list() for name, one in io.read_all(tmp_path).items()}
     order = [found["data"].index(place) for place in range(3)]
     at = {name: [some[place] for place in order] for name, some in found.items()}
     assert at["whole"] == [1, -7, 3]
     assert at["large"] == values["large"]
+    assert at["phone"] == values["phone"]  # as in pyarrow, DuckDB and Polars
     assert at["day"] == [datetime.date(1, 1, 1), None, datetime.date(9999, 12, 31)]
     assert at["days"] == values["days"]
     assert at["mixed"] == values["mixed"]
     assert at["none"] == [None] * 3
     assert marks["day"] == Marks(unit=Times("date", "D"))
     assert not marks["whole"]
-    assert all(marks[name].is_text for name in ("large", "days", "mixed", "none"))
+    assert all(marks[name].is_text for name in ("large", "phone", "days", "mixed", "none"))
 
 
 @pytest.mark.parametrize(
@@ -173,6 +176,7 @@ def test_files_with_other_keys_are_an_error(events: Path) -> None:
         ("k=1/k=2", "two folders name 'k'"),
         ("k=%ff", "the folder 'k=%ff' is not UTF-8"),
         ("a%00b=1", "name"),
+        ("a%2Fb=1", "it holds '/'; skip_partitions=True reads no names of folders"),
     ],
 )
 def test_names_that_no_column_has_are_an_error(folder: str, wanted: str, tmp_path: Path) -> None:
@@ -190,7 +194,43 @@ def test_files_without_items_have_no_keys(tmp_path: Path) -> None:
         np.save(tmp_path / f"year={year}" / "a.npy", np.arange(year))
     with lodcli.open(tmp_path) as file:
         assert [spec.name for spec in file.schema] == ["data"]
-        assert "the folders name values of 'year', which are not read" in file.notes
+        wanted = "the folders name values of 'year', which are read only with formats of records"
+        assert any(one.startswith(wanted) for one in file.notes)
+
+
+def test_a_key_of_files_without_items_is_an_error_that_says_why(tmp_path: Path) -> None:
+    for year in (1, 2):
+        (tmp_path / f"year={year}").mkdir()
+        tensors = {"a": LoDTensor([year]), "b": LoDTensor([year, 7])}
+        io.write(tmp_path / f"year={year}" / "a.lod.h5", tensors)
+    wanted = "year=1/a.lod.h5: 'year' is in the names of folders, which are read only with formats"
+    with pytest.raises(SelectionError, match=wanted):
+        io.read(tmp_path, "year")
+    with pytest.raises(SelectionError, match=wanted):
+        io.read_all(tmp_path, columns=["a", "year"])
+    assert io.read(tmp_path, "a").to_list() == [1, 2]
+
+
+def test_a_key_replaces_a_struct_of_its_name(tmp_path: Path) -> None:
+    (tmp_path / "k=5").mkdir()
+    struct = pa.array([{"x": 1, "y": {"z": 2}}, None])
+    pq.write_table(pa.table({"n": [1, 2], "k": struct, "kk": [3, 4]}), tmp_path / "k=5/a.pq")
+    assert rows(tmp_path) == [{"n": 1, "kk": 3, "k": 5}, {"n": 2, "kk": 4, "k": 5}]
+    assert rows(tmp_path, columns=["k"]) == [{"k": 5}] * 2
+    pq.write_table(pa.table({"k": struct}), tmp_path / "k=5/a.pq")
+    assert rows(tmp_path) == [{"k": 5}] * 2
+
+
+def test_the_bytes_of_keys_count_as_bytes_of_a_batch(tmp_path: Path) -> None:
+    folder = tmp_path / ("k=" + "x" * 90)
+    folder.mkdir()
+    pq.write_table(pa.table({"n": np.zeros(10_000, np.bool_)}), folder / "a.parquet")
+    with lodcli.open(tmp_path) as file:
+        sizes = [
+            sum(tensor_of(one).data.nbytes for one in x.values()) for x in file.batches(20_000)
+        ]
+    assert sum(sizes) == 10_000 * 91
+    assert max(sizes) <= 20_000
 
 
 def test_a_folder_of_files_and_of_folders_is_its_files(tmp_path: Path) -> None:
