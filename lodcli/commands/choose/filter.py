@@ -99,4 +99,4 @@ def command(
                     if items is None
                     else numbered(batches)
                 )
-                target.write(shared.schema, chosen.of(found))
+                target.write(shared.schema, named(source, chosen.of(found)))

@@ -570,3 +570,24 @@ def test_a_filter_keeps_what_duckdb_selects(text: str, sql: str, tmp_path: Path)
         expected = [one for (one,) in connection.execute(query).fetchall()]
     assert 0 < len(expected) < 5000
     assert kept(tmp_path / "x.parquet", text) == expected
+
+
+@pytest.mark.parametrize("width", [1, 100], ids=["at once", "after a look"])
+def test_errors_of_expressions_name_what_the_command_names(
+    width: int, folder: Path, lod: Lod
+) -> None:
+    (folder / "many").mkdir()
+    for number in range(2):
+        columns = {
+            "one": pa.array([[1]] * 3000),
+            "two": pa.array([[1]] * 2999 + [[1] * (1 + number)]),
+            "large": pa.array(np.random.default_rng(0).random((3000, width)).tolist()),
+        }
+        path = folder / "many" / f"{number}.parquet"
+        pq.write_table(pa.table(columns), path, row_group_size=1000)
+    done = lod("filter", "many", "any(one > two)", "-o", "out.lod.h5")
+    assert "filter: many: expression, column 11: the two sides have different" in done.stderr
+    assert "in item 5999: 1 and 2" in done.stderr
+    done = lod("filter", "many/1.parquet", "any(one > two)", "-o", "out.lod.h5")
+    assert "filter: many/1.parquet: expression, column 11: the two" in done.stderr
+    assert "in item 2999: 1 and 2" in done.stderr
