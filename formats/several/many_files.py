@@ -22,7 +22,7 @@ from lodcli.formats.several.patterns import files_below, fixed_folder, is_file, 
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.text.lines import shown
 from lodcli.formats.values.file_attributes import alike
-from lodcli.formats.values.partitions import takes_keys
+from lodcli.formats.values.partitions import NOT_READ, takes_keys
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.platform.files import PathLike
@@ -247,7 +247,7 @@ class ManyFiles(Source):
         if (names := list(keys)) and not takes_keys(self, self.kind):
             self.notes = [
                 *self.notes,
-                f"the folders name values of {', '.join(map(shown, names))}, which are not read",
+                f"the folders name values of {', '.join(map(shown, names))}, {NOT_READ}",
             ]
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
