@@ -48,6 +48,10 @@ def table(rng: np.random.Generator, rows: int) -> Any:
     words = [WORDS[(at + int(rng.integers(2))) % len(WORDS)] for at in np.abs(step) // 3]
     whole = [int(one) for one in step]
     lists = [whole[at : at + int(rng.integers(3))] for at in range(rows)]
+    # Long runs of nulls and of empty lists, some of which fill row groups.
+    runs_of = [(None, [], each)[at // 20 % 3] for at, each in enumerate(lists)]
+    texts_of = [each and [WORDS[one % len(WORDS)] for one in each] for each in runs_of]
+    records_of = [each and [{"y": one} for one in each] for each in runs_of]
     columns = {
         "id": pa.array(range(rows)),
         "i8": pa.array(step % 100, pa.int8()),
@@ -69,6 +73,9 @@ def table(rng: np.random.Generator, rows: int) -> Any:
         "l": pa.array(lists),
         "lf": pa.array([[one / 4 if one % 5 else float("nan") for one in each] for each in lists]),
         "lw": pa.array([[WORDS[one % len(WORDS)] for one in each] for each in lists]),
+        "ls": pa.array(texts_of, pa.list_(pa.string())),
+        "k": pa.array(records_of, pa.list_(pa.struct([("y", pa.int32())]))),
+        "nothing": pa.nulls(rows),
         "r": pa.array([None if no else {"x": one} for one, no in zip(whole, null, strict=True)]),
     }
     return pa.table(columns)
@@ -110,7 +117,7 @@ class Writing:
             some = ", ".join(self.number(name) for _ in range(self.one([1, 2, 20])))
             return f"{name} {self.one(['in', 'not in'])} ({some},)"
         if kind == 4:
-            every = [*NUMBERS, *TEXTS, *TIMES, "b", "r.x"]
+            every = [*NUMBERS, *TEXTS, *TIMES, "b", "l", "lw", "ls", "k.y", "nothing"]
             return f"{self.one(every)} is {self.one(['', 'not '])}None"
         if kind == 5:
             return self.one([f"s {op} {self.one(words)}", f"{self.one(words)} {op} s"])
@@ -132,6 +139,8 @@ class Writing:
             pick = self.one(["max", "min", "first", "last"])
             choices = f"any(l {op} {number})|{number} in l|{pick}(l) {op} {number}|{word} in lw"
             choices += f"|any(lf {op} {self.number('f64')})|max(lf) {op} {number}"
+            choices += f"|max(k.y) {op} {number}|{number} in k.y|{pick}(ls) {op} {word}"
+            choices += f"|length({pick}(ls)) > 1|{pick}(ls) is None|{word} in ls|length(ls) {op} 1"
             return self.one([*choices.split("|"), f"any(lw {op} {word})"])
         choices = f"{name} {op} {self.one(NUMBERS)}|b|b == True|i8|f64|b {op} 0|isnan(f64)"
         choices += f"|length(s) > 1|index() {op} 30|i8 + 1 {op} 5|f64 == f64|i8 % 3"
