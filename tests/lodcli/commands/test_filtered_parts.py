@@ -49,7 +49,7 @@ def table(rng: np.random.Generator, rows: int) -> Any:
     whole = [int(one) for one in step]
     lists = [whole[at : at + int(rng.integers(3))] for at in range(rows)]
     # Long runs of nulls and of empty lists, some of which fill row groups.
-    runs_of = [(None, [], each)[at // 20 % 3] for at, each in enumerate(lists)]
+    runs_of: list[Any] = [(None, [], each)[at // 20 % 3] for at, each in enumerate(lists)]
     texts_of = [each and [WORDS[one % len(WORDS)] for one in each] for each in runs_of]
     records_of = [each and [{"y": one} for one in each] for each in runs_of]
     columns = {
