@@ -11,6 +11,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from lodcli.kernels.platform.processes import held_during_forks
+
 # Options whose arguments in Python have other names.
 ARGUMENTS = {
     **{"compress": "compression", "force": "overwrite", "shard-size": "shard_bytes"},
@@ -20,7 +22,7 @@ ARGUMENTS = {
 
 # The number of commands that run in the process. Threads that read for a command report to it.
 _commands = 0
-_lock = threading.Lock()
+_lock = held_during_forks(threading.Lock())
 
 
 @contextmanager
