@@ -151,12 +151,14 @@ class Pages:
         """
         column = self._schema.column(leaf)
         decode = parquet_statistics.decoder(kind, column, self._writer)
+        ordered = leaf < len(self._orders) and 1 in self._orders[leaf]
+        signed = parquet_statistics.in_signed_order(kind, column)
         return [
             parquet_statistics.value_range(
                 statistics,
                 decode,
-                ordered=1 in self._orders[leaf] if leaf < len(self._orders) else False,
-                signed=parquet_statistics.in_signed_order(kind, column),
+                ordered=ordered,
+                signed=signed,
                 values=group[leaf].get(5, 0),
                 nulls=parquet_statistics.null_count(statistics, kind, column),
             )

@@ -95,7 +95,7 @@ def command(
                 target.write(items.counted(kept), named(source, items.picked(kept)))
             else:
                 found = (
-                    named(source, chosen_batches(file.source, shared, chosen))
+                    chosen_batches(file.source, shared, chosen)
                     if items is None
                     else numbered(batches)
                 )

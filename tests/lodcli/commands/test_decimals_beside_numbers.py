@@ -106,6 +106,13 @@ DIVISIONS = {"//": lambda a, b: Fraction(a // b), "%": operator.mod}
 PICKS: dict[str, Callable[..., Any]] = {"maximum": max, "minimum": min}
 
 
+def of_sign(draw: st.DrawFn, one: Part) -> Part:
+    """Draw the negative or the absolute values of a part."""
+    name = draw(st.sampled_from(("-", "abs")))
+    function = operator.neg if name == "-" else abs
+    return made(f"{name}({one.text})", function, [one], one.scale, one.scale or 0)
+
+
 @st.composite
 def wholes(draw: st.DrawFn, depth: int) -> Part:
     """Draw whole numbers, also those that a dtype of floats has outside of decimals."""
@@ -114,8 +121,7 @@ def wholes(draw: st.DrawFn, depth: int) -> Part:
         return draw(leaves)
     one = draw(wholes(depth - 1))
     if kind == "minus":
-        name = draw(st.sampled_from(("-", "abs")))
-        return made(f"{name}({one.text})", operator.neg if name == "-" else abs, [one], None, 0)
+        return of_sign(draw, one)
     if kind == "division":
         sign = draw(st.sampled_from([*DIVISIONS]))
         other = number(draw(st.sampled_from(("2.0", "3", "-7"))))
@@ -135,9 +141,7 @@ def exact(draw: st.DrawFn, depth: int) -> Part:
     one = draw(exact(depth - 1))
     scale = one.scale or 0
     if kind == "minus":
-        name = draw(st.sampled_from(("-", "abs")))
-        function = operator.neg if name == "-" else abs
-        return made(f"{name}({one.text})", function, [one], one.scale, scale)
+        return of_sign(draw, one)
     if kind == "step":
         name = draw(st.sampled_from(("floor", "round")))
         step: Callable[..., Any] = round if name == "round" else lambda a: a // 1
