@@ -96,7 +96,7 @@ class DatasetSource(IndexedSource):
             return
         names = self._manifest.names
         known = set(names)
-        for name in sorted(self._folder.listed.entries()[0]):
+        for name in sorted(self._folder.listed.entries().files):
             if re.fullmatch(SHARDS, name) and name not in known:
                 said = f"{name}: the manifest, of {len(names)} shards, does not name it"
                 yield name, DamagedFileError(said)

@@ -6,8 +6,12 @@ import contextlib
 import errno
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 from lodcli.kernels.platform import files
+
+# How often a folder is opened again while other processes replace it.
+_TRIES = 100
 
 
 def fsync_folder(folder: Path) -> None:
@@ -62,6 +66,14 @@ def rename_new(old: Path, new: Path) -> None:
     os.unlink(old)
 
 
+class Entries(NamedTuple):
+    """The sorted names in a folder: of files, links to them included, of folders, of all else."""
+
+    files: list[str]
+    folders: list[str]
+    others: list[str]
+
+
 class OpenFolder:
     """An open folder: it stays the same folder if another one is renamed to its path.
 
@@ -77,10 +89,16 @@ class OpenFolder:
         self._path = path
         self._fd: int | None = None
         by_folder = {os.open, os.stat} <= os.supports_dir_fd and os.scandir in os.supports_fd
-        if files.FOLDERS_OPEN and by_folder:
+        if not (files.FOLDERS_OPEN and by_folder):
+            return
+        for _ in range(_TRIES):
+            self.close()
             self._fd = files.open_folder(path)
             with contextlib.suppress(OSError):
                 files.lock(self._fd, shared=True)
+            # Before the lock, a writer may have replaced it and removed its files.
+            if not self.was_replaced():
+                break
 
     def open(self, name: str) -> int:
         """Return a descriptor to read one of its files."""
@@ -112,29 +130,33 @@ class OpenFolder:
         waiting, total = [""], 0
         while waiting:
             prefix = waiting.pop()
-            names, folders = self.entries(prefix)
-            total += sum(self.stat(prefix + name).st_size for name in names)
-            waiting += [f"{prefix}{name}/" for name in folders]
+            found = self.entries(prefix)
+            total += sum(self.stat(prefix + name).st_size for name in found.files)
+            waiting += [f"{prefix}{name}/" for name in found.folders]
         return total
 
-    def entries(self, prefix: str = "") -> tuple[list[str], list[str]]:
-        """Return the names of the files and of the folders in it, or in a folder below.
+    def entries(self, prefix: str = "") -> Entries:
+        """Return the names in it, or in a folder below.
 
         Args:
-            prefix: of the folder below, with a slash at its end. Links to folders are left out.
+            prefix: of the folder below, with a slash at its end.
         """
         place: int | str = os.path.join(self._path, prefix)
         if self._fd is not None:
             place = files.open_folder(prefix or ".", within=self._fd)
+        found = Entries([], [], [])
         try:
             with os.scandir(place) as entries:
-                found = list(entries)
-                names = [entry.name for entry in found if entry.is_file()]
-                folders = [entry.name for entry in found if entry.is_dir(follow_symlinks=False)]
+                for entry in entries:
+                    folder = entry.is_dir(follow_symlinks=False)
+                    kind = found.files if entry.is_file() else found.others
+                    (found.folders if folder else kind).append(entry.name)
         finally:
             if isinstance(place, int):
                 os.close(place)
-        return sorted(names), sorted(folders)
+        for names in found:
+            names.sort()
+        return found
 
     def close(self) -> None:
         """Close the folder. Further calls do nothing."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lodcli.formats.storage.durable import OpenFolder, fsync_folder, fsync_open_folder
+from lodcli.formats.storage.inputs import Input, absolute
 from lodcli.formats.storage.interrupts import shielded
 from lodcli.formats.storage.journal import opened, remove_unused
 from lodcli.formats.storage.outputs import Output, TargetExistsError
@@ -177,7 +178,7 @@ class FolderOutput(Output):
                 try:
                     # Files may have been added since. Not if another writer has just put it there.
                     if _is_at(held, old):
-                        refuse_strangers(old, self._may_hold, self.label)
+                        refuse_strangers(held, self._may_hold, self.label)
                 except BaseException:
                     files.exchange(old, self.path)
                     self._partial = old
@@ -288,10 +289,12 @@ def refuse_existing_folder(target: PathLike, *, overwrite: bool, may_hold: str) 
         raise TargetExistsError(
             f"{label}: exists already; use {option('force', True)} to replace it"
         )
-    refuse_strangers(Path(label), may_hold, label)
+    # Open, so that another writer cannot replace and empty it meanwhile.
+    with contextlib.suppress(FileNotFoundError), Input(absolute(label)) as held:
+        refuse_strangers(held.listed, may_hold, label)
 
 
-def refuse_strangers(folder: Path, may_hold: str, label: str) -> None:
+def refuse_strangers(folder: OpenFolder, may_hold: str, label: str) -> None:
     """Raise TargetExistsError if a folder holds anything that `may_hold` does not match."""
     for name in _strangers(folder, may_hold):
         raise TargetExistsError(
@@ -300,11 +303,13 @@ def refuse_strangers(folder: Path, may_hold: str, label: str) -> None:
         )
 
 
-def _strangers(folder: Path, may_hold: str, prefix: str = "") -> Iterator[str]:
+def _strangers(folder: OpenFolder, may_hold: str, prefix: str = "") -> Iterator[str]:
     """Yield the names in a folder, and below it, that are not of files that `may_hold` matches."""
-    for found in sorted(folder.iterdir()):
-        name = prefix + found.name
-        if found.is_dir() and not found.is_symlink() and any(found.iterdir()):
-            yield from _strangers(found, may_hold, f"{name}/")
-        elif not re.fullmatch(may_hold, name) or not found.is_file():
-            yield name
+    found = folder.entries(prefix)
+    if prefix and not any(found):
+        yield prefix.removesuffix("/")
+    for name in sorted(name for names in found for name in names):
+        if name in found.folders:
+            yield from _strangers(folder, may_hold, f"{prefix}{name}/")
+        elif name in found.others or not re.fullmatch(may_hold, prefix + name):
+            yield prefix + name

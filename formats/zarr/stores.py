@@ -167,7 +167,7 @@ class FolderStore(ReadStore):
         return sorted(self._walk("", 0))
 
     def _walk(self, prefix: str, count: int) -> Iterator[str]:
-        files, folders = self._folder.entries(prefix)
+        files, folders, _ = self._folder.entries(prefix)
         yield from (prefix + name for name in files if _is_metadata(name))
         if ".zarray" in files or ("zarr.json" in files and self.is_array(f"{prefix}zarr.json")):
             folders = []  # they hold chunks

@@ -6,12 +6,14 @@ import contextlib
 import errno
 import json
 import os
+import re
 import shutil
 import threading
 import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -333,6 +335,40 @@ def test_an_open_folder_stays_whole_while_it_is_replaced(
     assert folder_in(tmp_path) == NEW
     write(tmp_path)
     assert not partials_in(tmp_path)
+
+
+@pytest.mark.parametrize("write", [write_folder, write_folder_by_journal])
+def test_a_folder_that_is_replaced_while_it_is_opened_is_opened_again(
+    write: Callable[..., None], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old_folder(folder)
+    lock = files.lock
+
+    def meanwhile(fd: int, *, shared: bool = False) -> bool | None:
+        monkeypatch.setattr(files, "lock", lock)
+        write(folder)  # and removes the old folder, which is not locked yet
+        return lock(fd, shared=shared)
+
+    monkeypatch.setattr(files, "lock", meanwhile)
+    with Input(folder / "t") as source:
+        assert {name: source.beside(name).file.read() for name in NEW} == NEW
+
+
+def test_a_folder_that_another_writer_replaces_while_its_names_are_checked_may_be_replaced(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old_folder(folder)
+
+    def meanwhile(expression: str, name: str) -> object:
+        monkeypatch.setattr(folders, "re", re)
+        with FolderOutput(folder / "t", overwrite=True, may_hold=expression) as other:
+            other.part("other").write(b"of other names")
+        return re.fullmatch(expression, name)
+
+    monkeypatch.setattr(folders, "re", SimpleNamespace(fullmatch=meanwhile))
+    with FolderOutput(folder / "t", overwrite=True, may_hold="other|t.*") as output:
+        output.part("t.idx").write(b"new")
+    assert folder_in(folder) == {"t.idx": b"new"}
 
 
 def test_writers_of_a_folder_at_once_leave_each_other_alone(folder: Path) -> None:
