@@ -100,12 +100,16 @@ class FolderOutput(Output):
             os.rename(self._partial / part, self._partial / name)
 
     def _make_partial(self, path: Path) -> tuple[int, str]:
-        partial = tempfile.mkdtemp(prefix=partial_prefix(path), suffix=SUFFIX, dir=path.parent)
-        try:
-            fd = files.open_folder(partial)
-        except OSError:
-            os.rmdir(partial)
-            raise
+        fd = -1
+        while fd < 0:
+            partial = tempfile.mkdtemp(prefix=partial_prefix(path), suffix=SUFFIX, dir=path.parent)
+            # Not locked yet: another writer may take it for one of a killed writer and remove it.
+            with contextlib.suppress(FileNotFoundError):
+                try:
+                    fd = files.open_folder(partial)
+                except OSError:
+                    os.rmdir(partial)
+                    raise
         with contextlib.suppress(FileNotFoundError):
             files.take_group(fd, os.stat(path))  # before there are files in it that inherit it
         return fd, partial

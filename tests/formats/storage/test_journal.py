@@ -381,6 +381,22 @@ def test_writers_of_a_folder_at_once_leave_each_other_alone(folder: Path) -> Non
     assert folder_in(folder) == {"a": b"first"}
 
 
+def test_a_writer_that_begins_may_remove_the_folder_of_another_that_is_not_locked_yet(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_folder = files.open_folder
+
+    def meanwhile(path: str) -> int:
+        monkeypatch.setattr(files, "open_folder", open_folder)
+        write_folder(folder)
+        return open_folder(path)
+
+    monkeypatch.setattr(files, "open_folder", meanwhile)
+    with FolderOutput(folder / "t", overwrite=True, may_hold="t.*") as output:
+        output.part("t.idx").write(b"second")
+    assert folder_in(folder) == {"t.idx": b"second"}
+
+
 def test_a_folder_that_is_replaced_before_its_writer_is_done_is_removed(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
