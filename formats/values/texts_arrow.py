@@ -28,7 +28,7 @@ def encoded(data: Array, offsets: Offsets) -> tuple[list[str], Array]:
     >>> encoded(np.frombuffer(b"nonoyes", np.uint8), np.array([0, 2, 4, 7]))
     (['no', 'yes'], array([0, 0, 1], dtype=int32))
     """
-    found = _array(data, offsets).dictionary_encode()
+    found = as_arrow(data, offsets).dictionary_encode()
     words: list[str] = found.dictionary.to_pylist()
     codes: Array = found.indices.to_numpy()
     return words, codes
@@ -42,7 +42,7 @@ def among(words: Sequence[str], data: Array, offsets: Offsets) -> Array:
         data: (N,) uint8, the bytes of all texts.
         offsets: (K + 1,), of the texts.
     """
-    found: Array = pc.is_in(_array(data, offsets), pa.array(words, pa.large_string())).to_numpy(
+    found: Array = pc.is_in(as_arrow(data, offsets), pa.array(words, pa.large_string())).to_numpy(
         zero_copy_only=False
     )
     return found
@@ -67,7 +67,7 @@ def plain_numbers(data: Array, offsets: Offsets, kind: str) -> Array | None:
     if np.isin(data, _HEX).any():  # Arrow takes 0x10 for 16
         return None
     try:
-        found = _array(data, offsets, known).cast(pa.int64() if whole else pa.float64())
+        found = as_arrow(data, offsets, known).cast(pa.int64() if whole else pa.float64())
     except pa.ArrowInvalid:
         return None
     values = np.frombuffer(found.buffers()[1], np.int64 if whole else np.float64)[: known.size]
@@ -96,7 +96,7 @@ def decimal_digits(data: Array, offsets: Offsets, scale: int) -> Array | None:
         return None
     known = offsets[1:] > offsets[:-1]
     try:
-        found = _array(data, offsets, known).cast(pa.decimal128(DECIMAL_DIGITS[128], scale))
+        found = as_arrow(data, offsets, known).cast(pa.decimal128(DECIMAL_DIGITS[128], scale))
     except pa.ArrowInvalid:
         return None
     low, high = np.frombuffer(found.buffers()[1], np.int64)[: 2 * known.size].reshape(-1, 2).T
@@ -133,7 +133,7 @@ def moments(data: Array, offsets: Offsets, times: Times) -> Array | None:
         return None
     kind = pa.date32() if times.kind == "date" else pa.timestamp(times.unit)
     try:
-        found = _array(data, offsets, known).cast(kind)
+        found = as_arrow(data, offsets, known).cast(kind)
     except pa.ArrowInvalid:
         return None
     width = np.int32 if times.kind == "date" else np.int64
@@ -143,7 +143,14 @@ def moments(data: Array, offsets: Offsets, times: Times) -> Array | None:
     return np.where(known, numbers, 0)
 
 
-def _array(data: Array, offsets: Offsets, valid: Array | None = None) -> Any:
+def as_arrow(data: Array, offsets: Offsets, valid: Array | None = None) -> Any:
+    """Return texts as an array of Arrow; no bytes are copied.
+
+    Args:
+        data: (N,) uint8, the bytes of all texts.
+        offsets: (K + 1,), of the texts.
+        valid: (K,), where texts are not null; None for everywhere.
+    """
     buffers = [pa.py_buffer(np.ascontiguousarray(one)) for one in (offsets, data)]
     mask = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
     return pa.Array.from_buffers(pa.large_string(), offsets.size - 1, [mask, *buffers])

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from lodcli.expressions.functions import CLOCK_PARTS
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.tensor.exchange.time_texts import NANOSECONDS, number_of
@@ -14,6 +15,7 @@ from lodcli.kernels.tensor.marks import Times
 
 # Weeks begin on Mondays: 1970-01-05 is the first after 1970-01-01.
 _MONDAY, _WEEK = 4, 7
+_SECONDS = {"hour": 3600, "minute": 60, "second": 1}
 _MONTHS = re.compile("P([0-9]{1,4})([MY])", re.ASCII)
 
 
@@ -27,6 +29,31 @@ def clock_of(times: Times) -> Callable[[Array], Array]:
     """Return a function of times of this unit: the times since midnight, in UTC."""
     day = _per_day(times)
     return lambda numbers: numbers % day
+
+
+def part_of(name: str, times: Times) -> Callable[[Array], Array]:
+    """Return a function of times of this unit: one of TIME_PARTS, in UTC, as whole numbers.
+
+    Months and days are counted from 1, and weekdays from 0 on Mondays, as in Python.
+
+    >>> part_of("weekday", Times("date", "D"))(np.array([0, 4, -4])).tolist()
+    [3, 0, 6]
+    >>> part_of("month", Times("date", "D"))(np.array([0, 31, -1])).tolist()
+    [1, 2, 12]
+    >>> part_of("hour", Times("timestamp", "s"))(np.array([7300, -1])).tolist()
+    [2, 23]
+    """
+    if name in CLOCK_PARTS:
+        count = _SECONDS[name] * (NANOSECONDS["s"] // NANOSECONDS[times.unit])
+        return lambda numbers: numbers // count % (24 if name == "hour" else 60)
+    day = _per_day(times)
+    if name == "weekday":
+        return lambda numbers: (numbers // day % _WEEK - _MONDAY) % _WEEK
+    if name == "day":
+        return lambda numbers: numbers // day - _first_of(numbers // day, 1) + 1
+    if name == "year":
+        return lambda numbers: _month_of(numbers // day) // 12
+    return lambda numbers: _month_of(numbers // day) % 12 + 1
 
 
 def floor_to(step: str, times: Times) -> Callable[[Array], Array]:
@@ -82,12 +109,22 @@ def _first_of(days: Array, months: int) -> Array:
         Howard Hinnant, chrono-compatible low-level date algorithms: years begin in March, in
         eras of 400 years.
     """
-    era, day = np.divmod(days + 719_468, 146_097)
-    year = (day - day // 1460 + day // 36_524 - day // 146_096) // 365
-    day = day - (365 * year + year // 4 - year // 100)
-    number = (era * 400 + year) * 12 + (5 * day + 2) // 153 + 2  # of the month, from year 0 on
-    number = number // months * months
+    number = _month_of(days) // months * months
     year, month = np.divmod(number - 2, 12)
     era, year = np.divmod(year, 400)
     first: Array = era * 146_097 + 365 * year + year // 4 - year // 100 + (153 * month + 2) // 5
     return first - 719_468
+
+
+def _month_of(days: Array) -> Array:
+    """Return the number of the month that each day is in, from January of the year 0 on.
+
+    Args:
+        days: since 1970-01-01; see `_first_of`.
+    """
+    era, day = np.divmod(days, 146_097)
+    more, day = np.divmod(day + 719_468, 146_097)  # not days + 719_468, which may overflow
+    year = (day - day // 1460 + day // 36_524 - day // 146_096) // 365
+    day = day - (365 * year + year // 4 - year // 100)
+    found: Array = ((era + more) * 400 + year) * 12 + (5 * day + 2) // 153 + 2
+    return found

@@ -79,15 +79,24 @@ def decimals_of_operator(op: ast.operator, one: Decimals, other: Decimals) -> De
     return decimals_of(joint.precision, 0, (one, other))
 
 
-def decimals_of_function(name: str, decimals: Decimals) -> Decimals | None:
-    """Return decimals that hold what one of EXACT_FUNCTIONS returns; None of another function."""
+def decimals_of_function(name: str, decimals: Decimals, digits: int = 0) -> Decimals | None:
+    """Return decimals that hold what one of EXACT_FUNCTIONS returns; None of another function.
+
+    Args:
+        name: of the function.
+        decimals: its argument.
+        digits: how many digits after the point `round` leaves.
+
+    >>> str(decimals_of_function("round", Decimals(6, 3), 1))
+    'decimal(5, 1)'
+    """
     if name not in EXACT_FUNCTIONS:
         return None
     precision, scale = decimals.precision, decimals.scale
-    if name == "abs" or (name in _STEPS and scale <= 0):
+    if name == "abs" or (name in _STEPS and scale <= digits):
         return decimals
     if name in _STEPS:
-        return decimals_of(precision - scale + 1, 0, [decimals])
+        return decimals_of(precision - scale + 1 + digits, digits, [decimals])
     most = DECIMAL_DIGITS[max(128, decimals.bits)]
     return decimals_of(precision + 1 if name == "diff" else most, scale, [decimals])
 

@@ -7,41 +7,45 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from shlex import quote
 
 import numpy as np
 
-from lodcli.expressions.calendar import clock_of, date_of, floor_to
+from lodcli.expressions.calendar import clock_of, date_of, floor_to, part_of
+from lodcli.expressions.compared_texts import ComparedTexts
 from lodcli.expressions.comparisons import compared
-from lodcli.expressions.exact_decimals import ExactDecimals
 from lodcli.expressions.functions import (
     BINARY,
     CLOCK,
+    CLOCK_PARTS,
     COALESCE,
     COMPARISONS,
     DATE,
+    DATE_PARTS,
     FLOOR,
     GROWING,
     INDEX,
     ONE,
     ORDERING,
+    ROUND,
     SWAPPED,
+    TEXT_FUNCTIONS,
+    TEXT_MAKERS,
+    TIME_PARTS,
     TWO,
     picked,
+    rounded_to,
 )
 from lodcli.expressions.hints import name_hint
 from lodcli.expressions.operations import V
 from lodcli.expressions.parsing import (
     LISTS,
-    TEXT_ENDS,
     dotted,
     function_name,
     is_none,
     is_words,
-    words_of,
 )
-from lodcli.expressions.texts import Packed, packed, pair_order, texts_among, word_order
 from lodcli.expressions.units import (
     MOMENTS,
     as_numbers,
@@ -50,9 +54,7 @@ from lodcli.expressions.units import (
     undefined,
 )
 from lodcli.kernels.errors import LodError
-from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.order.ranks import text_ranks
-from lodcli.kernels.order.texts import Texts
+from lodcli.kernels.index.checks import Array
 from lodcli.kernels.tensor.casting import scaled
 from lodcli.kernels.tensor.exchange.time_texts import NANOSECONDS
 from lodcli.kernels.tensor.exchange.units import in_unit
@@ -63,7 +65,7 @@ _NULL = "compare with None as in x is None, x is not None"
 _Units = tuple[Unit | None, Unit | None]
 
 
-class Evaluation(ExactDecimals[V]):
+class Evaluation(ComparedTexts[V]):
     """The values of the parts of an expression.
 
     Args:
@@ -170,8 +172,9 @@ class Evaluation(ExactDecimals[V]):
         if len(place) != len(shape) or any(
             not -size <= one < size for one, size in zip(place, shape, strict=False)
         ):
-            first = "; the first row is first(x)" if column == 0 and not shape else ""
-            self.fail(node.slice, f"no column {column}; rows have shape {shape}{first}")
+            end = {0: "first", -1: "last"}.get(column) if type(column) is int else None
+            row = f"; the {end} row is {end}(x)" if end and not shape else ""
+            self.fail(node.slice, f"no column {column}; rows have shape {shape}{row}")
         return self.mapped(lambda data: data[(slice(None), *place)], values)
 
     def _unaryop(self, node: ast.UnaryOp) -> V:
@@ -256,7 +259,7 @@ class Evaluation(ExactDecimals[V]):
                 self.fail(right, "compare with == and !=; is is only for None")
             null = self.null(left)
             return null if isinstance(op, ast.Is) else self.mapped(np.logical_not, null)
-        compared = self._texts(left, op, right)
+        compared = self.text_comparison(left, op, right)
         if compared is not None:
             return compared
         if isinstance(op, ast.In | ast.NotIn) and not isinstance(right, LISTS):
@@ -347,99 +350,6 @@ class Evaluation(ExactDecimals[V]):
             return self.mapped(functools.partial(picked, codes), values)
         return values
 
-    def _texts(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> V | None:
-        """Return a comparison of texts with words, texts or categories; None if it has no texts."""
-        for node, other, mirrored in ((left, right, False), (right, left, True)):
-            words = words_of(other)
-            of_list = isinstance(op, ast.In | ast.NotIn)
-            fits = isinstance(other, LISTS) == of_list and not (of_list and mirrored)
-            if not self.expression.is_text(node) or words is None or not fits:
-                continue
-            if isinstance(op, ast.Eq | ast.NotEq | ast.In | ast.NotIn):
-                found = self._of_each_text(node, functools.partial(texts_among, words))
-                inverted = isinstance(op, ast.NotEq | ast.NotIn)
-                return self.mapped(np.logical_not, found) if inverted else found
-            function = COMPARISONS[SWAPPED[type(op)] if mirrored else type(op)]
-            return self._of_each_text(node, functools.partial(_ordered, function, words[0]))
-        sides = left, right
-        count = sum(map(self.expression.is_text, sides))
-        if not count or not all(map(self.expression.is_of_words, sides)):
-            return None
-        if type(op) not in COMPARISONS:  # in
-            return None
-        if count == 1 and type(op) in SWAPPED:
-            self.fail(right, "a text and a category are compared with == or !=")
-        pools: tuple[list[Packed], list[Packed]] = [], []
-        one, two = map(self.numbered, sides, pools)
-        texts = [Texts.joined([Texts.of(*each) for each in pool]) for pool in pools]
-        order = functools.partial(pair_order, texts, equality=type(op) not in SWAPPED)
-        try:
-            found = self.paired(order, one, two)
-        except LodError as error:
-            self.fail(right, str(error))
-        return self.mapped(lambda data: COMPARISONS[type(op)](data, 0), found)
-
-    def numbered(self, node: ast.expr, pool: list[Packed]) -> V:
-        """Return the numbers of the texts, or words of categories, of a part, in a pool of texts.
-
-        Args:
-            node: the part.
-            pool: texts are appended to it; a null has the number of any.
-        """
-        first = sum(offsets.size - 1 for _, offsets in pool)
-        name, marks = self.expression.marks_of(node)
-        if isinstance(node, ast.IfExp):
-            sides = (node.body, node.orelse)
-            left, right = (None if is_none(one) else self.numbered(one, pool) for one in sides)
-            return self._chosen(node, left, right)
-        if isinstance(node, ast.Call) and self.expression.texts_of(node):
-            if function_name(node) in TEXT_ENDS:
-                return self._greatest_text(node, pool)
-            if function_name(node) != COALESCE:
-                return self.picked_of(node, self.numbered(node.args[0], pool))
-            return self._first_known(node, [self.numbered(one, pool) for one in node.args])
-        if marks.categories is not None:
-            pool.append(packed([*marks.categories.words] or [""]))
-            return self.mapped(lambda codes: codes.astype(np.int64) + first, self.of(node))
-        if words := words_of(node):
-            pool.append(packed(words))
-            return self.constant(first)
-        if not self.expression.is_text(node):
-            self.fail(node, "expected a text in quotes, or a tensor of texts")
-
-        def numbers(data: Array, offsets: Offsets) -> Array:
-            # One text at least: a null has the number of any.
-            pool.append((data, offsets) if offsets.size > 1 else packed([""]))
-            return np.arange(first, first + offsets.size - 1)
-
-        return self.of_texts(name, numbers)
-
-    def _greatest_text(self, node: ast.Call, pool: list[Packed]) -> V:
-        """Return `numbered` of the greatest or the least text of each list, by their bytes."""
-        first = sum(offsets.size - 1 for _, offsets in pool)
-        given: list[Packed] = []
-        numbers = self.numbered(node.args[0], given)
-        ranks = text_ranks(Texts.joined([Texts.of(*one) for one in given]))
-        places = np.zeros(max(1, ranks.size), np.int64)  # by rank; a null has rank 0
-        places[ranks] = np.arange(first, first + ranks.size)
-        pool += given if ranks.size else [packed([""])]
-        chosen = self.picked_of(node, self.mapped(functools.partial(picked, ranks), numbers))
-        return self.mapped(functools.partial(picked, places), chosen)
-
-    def _of_each_text(self, node: ast.expr, function: Callable[[Array, Offsets], Array]) -> V:
-        """Return a function of each text of a part."""
-        if not self.expression.texts_of(node):
-            return self.of_texts(self.expression.marks_of(node)[0], function)
-        pool: list[Packed] = []
-        numbers = self.numbered(node, pool)
-        results = np.concatenate([function(*each) for each in pool])
-        return self.mapped(functools.partial(picked, results), numbers)
-
-    def text_lengths(self, node: ast.expr) -> V:
-        """Return the number of bytes of each text that a choice picks, 0 of a null."""
-        lengths = self._of_each_text(node, lambda data, offsets: np.diff(offsets))
-        return self.coalesced(lengths, self.constant(0))
-
     def _beside(
         self, node: ast.expr, other: ast.expr, op: ast.cmpop, joint: Unit | None = None
     ) -> V:
@@ -512,8 +422,15 @@ class Evaluation(ExactDecimals[V]):
             if node.args or node.keywords:
                 self.fail(node, f"write {INDEX}() % 10 == 0; it is the number of the item, from 0")
             return self.index()
-        if name in (DATE, CLOCK) or (name == FLOOR and len(node.args) == 2):
+        if name in (DATE, CLOCK, *TIME_PARTS) or (name == FLOOR and len(node.args) == 2):
             return self._of_times(node, name)
+        if name in TEXT_FUNCTIONS and name not in TEXT_MAKERS:
+            return self.of_text_function(node)
+        if name in TEXT_MAKERS:
+            self.words_after(node)
+            self._refuse_texts(node)
+        if name == ROUND and (len(node.args) > 1 or node.keywords):
+            return self._rounded(node)
         if name not in ONE and name not in TWO:
             self._refuse_texts(node)
             return self.call(node, name)
@@ -617,28 +534,42 @@ class Evaluation(ExactDecimals[V]):
             self.fail(node, f'texts are only compared, as in {what} == "word"; {makes}')
 
     def _of_times(self, node: ast.Call, name: str) -> V:
-        """Return the dates or the times of day of times, or times rounded down to a step."""
+        """Return the dates, the times of day or their parts, or times rounded down to a step."""
         most = 2 if name == FLOOR else 1
         if not 1 <= len(node.args) <= most or node.keywords:
             example = "floor(time, 'PT1H')" if name == FLOOR else f"{name}(time)"
             self.fail(node, f"{name} takes {most} argument{'s' * (most > 1)}, as in {example}")
         part, *steps = node.args
         unit, text = self.expression.marks_of(part)[1].unit, self.expression.text_of(part)
-        kinds = {DATE: MOMENTS, CLOCK: {"timestamp", "time"}}.get(name)
+        of_date, of_clock = name in (DATE, *DATE_PARTS), name in (CLOCK, *CLOCK_PARTS)
+        kinds = MOMENTS if of_date else {"timestamp", "time"} if of_clock else None
         if not isinstance(unit, Times) or (kinds and unit.kind not in kinds):
             what = f"{text} is {unit}" if unit else f"{text} is no time"
             how = f"; write {text} // 10 * 10 for multiples of a number" if steps else ""
-            expected = {DATE: "a timestamp or date", CLOCK: "a timestamp"}.get(name, "times")
+            expected = "a timestamp or date" if of_date else "a timestamp" if of_clock else "times"
             self.fail(part, f"{name} takes {expected}, {what}{how}")
         values, step = self.of(part), self._step(steps[0]) if steps else ""
         try:
             if name == FLOOR:
                 function = floor_to(step, unit)
+            elif name in TIME_PARTS:
+                function = part_of(name, unit)
             else:
                 function = date_of(unit) if name == DATE else clock_of(unit)
             return self.mapped(function, values)
         except LodError as error:
             self.fail(steps[0] if steps else node, str(error))
+
+    def _rounded(self, node: ast.Call) -> V:
+        """Return values rounded to a number of digits after the point."""
+        digits = self.expression.rounding(node)
+        self._require_numbers(node, ROUND, node.args[0])
+        if (decimals := self.unit_of(node)) is not None:
+            return self.exact_function(node, ROUND, decimals)
+        values = self.of(node.args[0])
+        if self.data(values).dtype.kind in "biu":
+            return self._function(node, np.rint, values)
+        return self.mapped(functools.partial(rounded_to, digits=digits), values)
 
     def _step(self, node: ast.expr) -> str:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -650,11 +581,6 @@ class Evaluation(ExactDecimals[V]):
             return self.elementwise(function, values)
         except LodError as error:
             self.fail(node, str(error))
-
-
-def _ordered(function: np.ufunc, word: str, data: Array, offsets: Offsets) -> Array:
-    found: Array = function(word_order(word, data, offsets), 0)
-    return found
 
 
 def _kind(part: ast.expr, unit: Unit | None) -> str:

@@ -154,8 +154,8 @@ class ExactDecimals(Operations[V]):
         values, unit = self.taken(node), self.expression.marks_of(node.args[0])[1].unit
         if name == "abs":
             return self.both(node, np.maximum, values, self.negative(node, values, decimals))
-        scale = unit.scale if isinstance(unit, Decimals) else 0
-        return values if scale <= 0 else self.mapped(stepped(name, scale), values)
+        places = unit.scale - decimals.scale if isinstance(unit, Decimals) else 0
+        return self.mapped(stepped(name, places), values) if places else values
 
     def exact_comparison(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> V | None:
         """Return a comparison with decimals; None of others, and with floats."""

@@ -48,6 +48,17 @@ COALESCE = "coalesce"
 INDEX = "index"
 # Functions of times: with a step, `floor` is a function of times as well.
 DATE, CLOCK, FLOOR = "date", "time", "floor"
+# Functions that return numbers of times: of a date, and of a time of day.
+DATE_PARTS, CLOCK_PARTS = ("year", "month", "day", "weekday"), ("hour", "minute", "second")
+TIME_PARTS = (*DATE_PARTS, *CLOCK_PARTS)
+# The function that takes a number of digits.
+ROUND = "round"
+# Functions of texts, by how many words they take: conditions; and those that return texts.
+TEXT_TESTS = {"contains": 1, "startswith": 1, "endswith": 1, "matches": 1}
+TEXT_MAKERS = {"lower": 0, "upper": 0, "strip": 0, "replace": 2}
+# The number of characters of a text.
+CHARS = "chars"
+TEXT_FUNCTIONS = {**TEXT_TESTS, **TEXT_MAKERS, CHARS: 0}
 # Functions and ops that need an order of the values.
 BY_ORDER = ("max", "min", *TWO, "max_index", "min_index", "topk")
 # Functions and ops of any values, also of times and categories, that return numbers.
@@ -56,7 +67,10 @@ OF_ANY = (
     *("max_sequence_len", "pad", "rank_table", "searchsorted", "unpad"),
 )
 # All functions of an expression that do not depend on the command.
-FUNCTIONS = (*ONE, *TWO, COALESCE, INDEX, DATE, CLOCK, "tensor")
+FUNCTIONS = (
+    *(*ONE, *TWO, COALESCE, INDEX, "tensor"),
+    *(DATE, CLOCK, *TIME_PARTS, *TEXT_FUNCTIONS),
+)
 
 # Functions that need an order.
 ORDERING = (np.less, np.less_equal, np.greater, np.greater_equal, np.maximum, np.minimum)
@@ -85,6 +99,26 @@ def rounded(number: Array, dtype: np.dtype[Any]) -> Array:
         near = np.asarray(np.longdouble(repr(float(number))))  # 0.1 as it was written
     same = np.isfinite(near) == np.isfinite(number) if is_float(number.dtype) else near == number
     return near if same else number
+
+
+def rounded_to(data: Array, digits: int) -> Array:
+    """Return floats rounded to so many digits after the point, halves to even, in their dtype.
+
+    They are multiplied by a power of ten in 64 bits, as in Polars, and stay as they are if that has
+    no fraction.
+
+    >>> rounded_to(np.array([0.125, 0.375, -1e300, np.nan], np.float64), 2).tolist()
+    [0.12, 0.38, -1e+300, nan]
+    """
+    if data.dtype.kind == "c":
+        found: Array = rounded_to(data.real, digits) + 1j * rounded_to(data.imag, digits)
+        return found
+    wide = data if data.dtype == np.longdouble else data.astype(np.float64, copy=False)
+    with np.errstate(over="ignore"):
+        steps = wide * 10.0**digits
+    # From there on, no float has more digits.
+    has_more = np.abs(steps) < 2.0 ** np.finfo(wide.dtype).nmant
+    return np.where(has_more, np.rint(steps) / 10.0**digits, wide).astype(data.dtype, copy=False)
 
 
 def picked(table: Array, codes: Array) -> Array:

@@ -14,7 +14,7 @@ CHOICE = "write a if x > 0 else b"
 _SYNTAX: tuple[tuple[str, str], ...] = (
     (r"\bis\s+(not\s+)?null\b", "write x is None, x is not None"),
     (r"\bbetween\b", "write 20 <= x <= 30"),
-    (r"\bi?like\b|=~|~\s*['\"]", "a text is compared with ==, !=, <, > or in"),
+    (r"\bi?like\b|=~|~\s*['\"]", "write contains(x, 'ab') or matches(x, '^a.*b$')"),
     (r"[`$@]", "a name that is no identifier is tensor('NAME')"),
     (r"[\u2018-\u201e\u00ab\u00bb]", "write \" or ' around a text"),
     (r"≥|≤|≠|=>|=<|<>", "write >=, <= and !="),
@@ -55,27 +55,40 @@ _FUNCTIONS = {
     **dict.fromkeys(("ifnull", "nvl", "fillna", "fill_null", "fill_nulls"), "write coalesce(x, 0)"),
     **dict.fromkeys(("row_number", "row_index", "rowid", "rownum"), "write index()"),
     **dict.fromkeys(("col", "column"), "write the name, or tensor('NAME')"),
-    **dict.fromkeys(("contains", "has"), "write 'a' in x"),
-    **dict.fromkeys(("datetime", "timestamp"), "write time > '2024-05-01'"),
+    **dict.fromkeys(("has", "list_contains", "array_contains"), "write 'a' in x"),
+    **dict.fromkeys(("isin", "is_in"), "write x in (1, 3)"),
+    **dict.fromkeys(("greatest", "least"), "write maximum(x, y) or minimum(x, y)"),
+    **dict.fromkeys(("clip", "clamp"), "write minimum(maximum(x, 0), 1)"),
     **dict.fromkeys(
-        ("year", "month"),
-        "write '2024-01-01' <= time and time < '2025-01-01', or floor(time, 'P1Y')",
+        ("int", "float", "str", "bool", "cast", "try_cast", "astype"),
+        "lod cast x=int64 converts a tensor",
     ),
+    **dict.fromkeys(("datetime", "timestamp"), "write time > '2024-05-01'"),
+    "quarter": "write (month(time) + 2) // 3",
+    **dict.fromkeys(
+        ("yearday", "dayofyear", "day_of_year", "ordinal_day"),
+        "write (date(time) - floor(date(time), 'P1Y')) / 'P1D' + 1",
+    ),
+    **dict.fromkeys(("dayofmonth", "day_of_month"), "write day(time)"),
     **dict.fromkeys(
         ("trunc", "truncate", "date_trunc", "time_bucket"),
         "write floor(time, 'PT1H'), or 'P1D', 'P1W', 'P1M'",
     ),
     **dict.fromkeys(("time_of_day", "timeofday"), "write time(x)"),
-    "hour": "write (time - '1970-01-01') // 'PT1H' % 24, in UTC",
     **dict.fromkeys(
-        ("weekday", "dayofweek", "dow"), "write (day - '1970-01-05') // 'P1D' % 7, 0 on Mondays"
+        ("dayofweek", "day_of_week", "dow", "isoweekday"), "write weekday(time), 0 on Mondays"
     ),
     **dict.fromkeys(("now", "today", "current_date"), "write the date in quotes"),
-    **dict.fromkeys(("startswith", "starts_with"), "write x >= 'ab' and x < 'ac'"),
+    "starts_with": "write startswith(x, 'ab')",
+    "ends_with": "write endswith(x, 'ab')",
+    **dict.fromkeys(("ilike", "casefold", "lowercase"), "write lower(x) == 'ab'"),
+    **dict.fromkeys(("trim", "strip_chars"), "write strip(x)"),
     **dict.fromkeys(
-        ("lower", "upper", "replace", "split", "strip", "trim", "endswith", "like", "match"),
-        "a text is compared with ==, !=, <, > or in",
+        ("like", "match", "regexp_matches", "regexp_like", "rlike", "search"),
+        "write contains(x, 'ab') or matches(x, '^a.*b$')",
     ),
+    **dict.fromkeys(("char_length", "character_length", "len_chars", "nchar"), "write chars(x)"),
+    **dict.fromkeys(("split", "string_split", "str_split"), "there is none"),
     **dict.fromkeys(("where", "if_else", "ifelse", "iif", "when", "case"), CHOICE),
 }
 

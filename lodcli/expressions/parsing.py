@@ -21,13 +21,26 @@ from lodcli.expressions.digits import (
     CONDITION,
     EXACT_FUNCTIONS,
     EXACT_OPERATORS,
+    MOST_DIGITS,
     WHOLE,
     decimals_of_function,
     decimals_of_number,
     decimals_of_operator,
     joint_decimals,
 )
-from lodcli.expressions.functions import CLOCK, COALESCE, DATE, FLOOR, INDEX, TWO
+from lodcli.expressions.functions import (
+    CHARS,
+    CLOCK,
+    COALESCE,
+    DATE,
+    FLOOR,
+    INDEX,
+    ROUND,
+    TEXT_MAKERS,
+    TEXT_TESTS,
+    TIME_PARTS,
+    TWO,
+)
 from lodcli.expressions.hints import as_written, function_hint, name_hint, syntax_hint
 from lodcli.expressions.units import MOMENTS, is_duration, joint_unit, unit_beside
 from lodcli.formats.core.names import listing
@@ -48,7 +61,9 @@ LONGEST = 10_000
 _PICKS = ("first", "last", "max", "min", *TWO, COALESCE)
 OF_TIMES = ("mean", "sum", "cumsum", "abs", "ceil", FLOOR, "round", "diff")
 # Functions that return conditions.
-_CONDITIONS = ("all", "any", "isfinite", "isnan")
+_CONDITIONS = ("all", "any", "isfinite", "isnan", *TEXT_TESTS)
+# Functions that return whole numbers of anything.
+_COUNTS = ("length", INDEX, CHARS, *TIME_PARTS)
 LISTS = (ast.Tuple, ast.List, ast.Set)
 # Functions that return one of a list of texts: by its place, or by its bytes.
 TEXT_ENDS = ("max", "min")
@@ -205,9 +220,28 @@ class Parsed:
             steps = isinstance(node, ast.Call) and len(node.args) > 1
             unit = _unit_of_times(function, unit, picks=picks, steps=steps)
         elif not picks:
-            unit = decimals_of_function(function, unit) if isinstance(unit, Decimals) else None
+            unit = self._decimals_of_call(node, unit) if isinstance(unit, Decimals) else None
         # A byte of a text is no text.
         return given, Marks(unit=unit)
+
+    def _decimals_of_call(self, node: ast.expr, unit: Decimals) -> Decimals | None:
+        """Return decimals that hold the result of a function of decimals; None of floats."""
+        assert isinstance(node, ast.Call)
+        function = function_name(node)
+        digits = self.rounding(node) if function == ROUND else 0
+        return decimals_of_function(function, unit, digits)
+
+    def rounding(self, node: ast.Call) -> int:
+        """Return how many digits after the point round(x, DIGITS) leaves, or fail."""
+        if len(node.args) == 1 and not node.keywords:
+            return 0
+        given = node.args[1] if len(node.args) == 2 and not node.keywords else node
+        digits = given.value if isinstance(given, ast.Constant) else None
+        if type(digits) is not int or digits > MOST_DIGITS:
+            how = "; round(x / 100) * 100 rounds to hundreds"
+            what = f"expected a number of digits from 0 to {MOST_DIGITS}, as in round(x, 2)"
+            self.fail(given, what + how * isinstance(given, ast.UnaryOp))
+        return digits
 
     def _joint_decimals(self, parts: list[ast.expr]) -> Decimals | None:
         """Return decimals that hold every value of some parts; None if some may be floats."""
@@ -272,7 +306,7 @@ class Parsed:
             parts = [node.value]
         elif isinstance(node, ast.Call):
             function = function_name(node)
-            if function in ("length", INDEX):
+            if function in _COUNTS:
                 return WHOLE
             if function in _CONDITIONS:
                 return CONDITION
@@ -385,12 +419,19 @@ class Parsed:
         return bool(self.texts_of(node)) or self.marks_of(node)[1].is_text
 
     def texts_of(self, node: ast.expr) -> list[ast.expr]:
-        """Return the texts of which a part is one, by coalesce, if, first or last; [] of others."""
-        picks = isinstance(node, ast.Call) and function_name(node) in TEXT_PICKS
-        if not picks and not choices_of(node):
+        """Return the texts of which a part is one, or is made; [] of others.
+
+        It may be coalesce, if, a function of TEXT_PICKS, or one of TEXT_MAKERS such as lower.
+        """
+        function = function_name(node) if isinstance(node, ast.Call) else ""
+        makes, picks = function in TEXT_MAKERS, function in TEXT_PICKS
+        if not picks and not makes and not choices_of(node):
             return []
         if node not in self._known_texts:
-            if isinstance(node, ast.Call) and picks:
+            if isinstance(node, ast.Call) and makes:
+                parts = [one for one in node.args[:1] if self.is_of_words(one)]
+                of_texts = bool(parts)
+            elif isinstance(node, ast.Call) and picks:
                 parts = [one for one in node.args[:1] if self.is_text(one)]
                 of_texts = any(map(self._in_lists, parts))
             else:

@@ -29,9 +29,9 @@ from lodcli.expressions.comparisons import MIRRORED, compared, compared_pairs, i
 from lodcli.expressions.decimals import exact_floats
 from lodcli.expressions.digits import EXACT_FUNCTIONS
 from lodcli.expressions.evaluation import Evaluation
-from lodcli.expressions.functions import BINARY, COALESCE, FUNCTIONS, GROWING
+from lodcli.expressions.functions import BINARY, COALESCE, FUNCTIONS, GROWING, TEXT_FUNCTIONS
 from lodcli.expressions.operations import OverflowsError
-from lodcli.expressions.parsing import Parsed, function_name, is_length, words_of
+from lodcli.expressions.parsing import Parsed, function_name, words_of
 from lodcli.expressions.texts import Packed
 from lodcli.expressions.units import as_numbers
 from lodcli.formats.core.errors import naming
@@ -123,8 +123,8 @@ class TensorExpression(Parsed):
         if self.texts_of(self.tree):
             yield self.tree
         for node in ast.walk(self.tree):
-            if isinstance(node, ast.Call) and is_length(node):
-                yield node.args[0]
+            if isinstance(node, ast.Call) and function_name(node) in ("length", *TEXT_FUNCTIONS):
+                yield from node.args[:1]
             elif isinstance(node, ast.Compare):
                 parts = [node.left, *node.comparators]
                 if isinstance(node.ops[0], ast.Is | ast.IsNot):

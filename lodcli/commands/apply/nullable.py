@@ -6,14 +6,24 @@ import ast
 
 from lodcli.commands.apply.skipping_nulls import UNDEFINED
 from lodcli.commands.choose.item_values import ASKING
-from lodcli.expressions.functions import COALESCE, FUNCTIONS, INDEX
+from lodcli.expressions.functions import (
+    CHARS,
+    COALESCE,
+    FUNCTIONS,
+    INDEX,
+    TEXT_TESTS,
+    TIME_PARTS,
+)
 from lodcli.expressions.parsing import LISTS, Parsed, choices_of, function_name, is_length
 from lodcli.formats.core.schema import Schema
 from lodcli.kernels.dtypes import has_nan
 from lodcli.kernels.ops.registry import OPS
 from lodcli.kernels.tensor.marks import Decimals
 
-_NEVER_NAN = ("all", "any", "length", "isnan", "isfinite", INDEX)
+_NEVER_NAN = (
+    *("all", "any", "isnan", "isfinite", *TEXT_TESTS),
+    *("length", INDEX, CHARS, *TIME_PARTS),
+)
 # Functions of single values; values of fewer levels are broadcast.
 _ELEMENTWISE = (*FUNCTIONS, "stack")
 # The keys of the levels of values, outermost first.

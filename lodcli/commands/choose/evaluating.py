@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence, Sized
+from collections.abc import Iterator, Sequence, Sized
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from lodcli.formats.items.items import Items
 from lodcli.formats.items.taking import item_count
 from lodcli.kernels.order.ranks import text_ranks
 from lodcli.kernels.order.texts import Texts
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Mask
 from lodcli.shell.references import Reference
 
@@ -30,26 +31,38 @@ def item_values(expression: Expression, items: Items, source: Reference) -> Valu
     Rows are read, in one pass, only if the expression uses values of tensors. The value of a text
     is its rank among all, by bytes.
     """
-    of_texts = _ranks_of_texts(expression, items, source)
-    if of_texts is not None:
-        return of_texts
+    of_tensor = _ranks_of_tensor(expression, items, source)
+    if of_tensor is not None:
+        return of_tensor
+    expression.prepare(items.schema, source.name)
+    if expression.texts_of(expression.tree):
+        return _ranks_of_texts(expression, items, source)
     expression.check(items.schema, source.name)
     if not expression.tensors:
         return expression.of_index(items)
-    found: list[Values] = []
+    found = [
+        expression.of_batch(batch, first, count)
+        for batch, first, count in _batches(expression, items, source)
+    ]
+    data = [one.data for one in found]
+    if len({one.dtype for one in data}) > 1:
+        # Some batches have whole numbers beyond 64 bits.
+        data = [as_floats(one) for one in data]
+    return Values(np.concatenate(data), None, _joined([one.valid for one in found], data))
+
+
+def _batches(
+    expression: Expression, items: Items, source: Reference
+) -> Iterator[tuple[dict[str, LoDTensor], int, int]]:
+    """Yield batches, the number of the first item of each, and how many items it has."""
     calls = (node for node in ast.walk(expression.tree) if isinstance(node, ast.Call))
     if "length" not in map(function_name, calls):  # which may be of any tensor
         items = Items(items.source, items.shared.only(*expression.tensors))
     first = 0
     for batch in named(source, items.range(0, items.count)):
         count = item_count(batch)
-        found.append(expression.of_batch(batch, first, count))
+        yield batch, first, count
         first += count
-    data = [one.data for one in found]
-    if len({one.dtype for one in data}) > 1:
-        # Some batches have whole numbers beyond 64 bits.
-        data = [as_floats(one) for one in data]
-    return Values(np.concatenate(data), None, _joined([one.valid for one in found], data))
 
 
 def _joined(masks: Sequence[Mask | None], parts: Sequence[Sized]) -> Mask | None:
@@ -63,7 +76,20 @@ def _joined(masks: Sequence[Mask | None], parts: Sequence[Sized]) -> Mask | None
     return np.concatenate(whole)
 
 
-def _ranks_of_texts(expression: Expression, items: Items, source: Reference) -> Values | None:
+def _ranks_of_texts(expression: Expression, items: Items, source: Reference) -> Values:
+    """Return the ranks of the texts that an expression picks or makes."""
+    found: list[tuple[Texts, Mask | None]] = []
+    size_bytes = items.count * _TEXT_BYTES
+    for batch, first, count in _batches(expression, items, source):
+        found.append(expression.texts_of_batch(batch, first, count))
+        size_bytes += found[-1][0].data.nbytes
+        require_fits(f"{expression.text}: {items.count} texts", size_bytes, 1)
+    texts = [one for one, _ in found]
+    masks = _joined([mask for _, mask in found], [one.lengths for one in texts])
+    return Values(text_ranks(Texts.joined(texts)), None, masks)
+
+
+def _ranks_of_tensor(expression: Expression, items: Items, source: Reference) -> Values | None:
     """Return the ranks of the texts that an expression names; None if it is anything else."""
     name = expression.named(expression.tree)
     spec = next((one for one in items.schema if one.name == name), None)

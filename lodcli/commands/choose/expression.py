@@ -22,6 +22,7 @@ from lodcli.commands.choose.item_values import (
 from lodcli.expressions.evaluation import Evaluation
 from lodcli.expressions.functions import EXACT_DIGITS, FUNCTIONS
 from lodcli.expressions.parsing import Parsed, dotted, function_name
+from lodcli.expressions.texts import Packed
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema
 from lodcli.formats.items.items import Items
@@ -29,10 +30,11 @@ from lodcli.formats.structs.names import named, records_above
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.order.texts import Texts
 from lodcli.kernels.suggestions import or_near
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Decimals
-from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
+from lodcli.kernels.tensor.nulls import NO_NULLS, Mask, Nulls
 
 _FUNCTIONS = ("length", *REDUCTIONS, *FUNCTIONS)
 
@@ -60,13 +62,14 @@ class Expression(Parsed):
     def check(self, schema: Schema, lead: str | None = None) -> None:
         """Raise ExpressionError if it does not fit the tensors of a schema.
 
-        Afterwards its words are those of the categories of these tensors, and length() refers to
-        `lead` or, without it, to a level that all tensors share.
+        Afterwards it knows them; length() refers to `lead` or, without it, to a level that all
+        tensors share.
         """
-        tensors = {}
-        for spec in schema:
-            empty = spec.empty()
-            tensors[spec.name] = (empty.lod, empty.data)
+        self.prepare(schema, lead)
+        self.of_batch({spec.name: spec.empty() for spec in schema}, 0, 0)
+
+    def prepare(self, schema: Schema, lead: str | None = None) -> None:
+        """Know the tensors of a schema: see `check`."""
         self.know(schema)
         chosen = [s for s in named(schema, lead) if s.levels] if lead is not None else []
         self.measured = tuple(chosen[:1] or (spec for spec in schema if spec.levels))
@@ -76,13 +79,27 @@ class Expression(Parsed):
             for name, (one, inner) in zip(records_above(spec), steps, strict=True):
                 if inner.level > one.level:
                     self.records.setdefault(name, (spec.name, one.level))
-        self.values(tensors, 0)
 
     def of_batch(self, batch: Mapping[str, LoDTensor], first: int, count: int) -> Values:
         """Return `values` of a batch of `count` items, from the item `first` on."""
-        tensors = {name: (tensor.lod, tensor.values) for name, tensor in batch.items()}
-        nulls = {name: tensor.nulls for name, tensor in batch.items()}
+        tensors, nulls = _parts_of(batch)
         return self.values(tensors, count, nulls, first)
+
+    def texts_of_batch(
+        self, batch: Mapping[str, LoDTensor], first: int, count: int
+    ) -> tuple[Texts, Mask | None]:
+        """Return the text of each item of a batch, see `of_batch`, and which are not null.
+
+        Raises:
+            ExpressionError: an item has several texts, or there is none in the expression.
+        """
+        pool: list[Packed] = []
+        numbers = range(first, first + count)
+        with np.errstate(all="ignore"):
+            found = _Items(self, *_parts_of(batch), numbers).numbered(self.tree, pool)
+        found = self._single(found, count)
+        texts = Texts.joined([Texts.of(*each) for each in pool])
+        return texts.taken(found.data), found.valid
 
     def of_index(self, items: Items) -> Values:
         """Return `values` of items, for an expression that uses no values of tensors."""
@@ -105,10 +122,12 @@ class Expression(Parsed):
             nulls: of tensors, by name.
             first: the number of the first item.
         """
+        values = _Items(self, tensors, nulls or {}, range(first, first + count))
         with np.errstate(all="ignore"):
-            found = _Items(self, tensors, nulls or {}, range(first, first + count)).in_own_unit(
-                self.tree
-            )
+            return self._single(values.in_own_unit(self.tree), count)
+
+    def _single(self, found: Values, count: int) -> Values:
+        """Return values of the whole expression with one for every item, or fail."""
         if found.rows is not None or found.data.ndim > 1:
             several = "row" if found.data.ndim == 1 else "column"
             take = "take one with mean(..), max(..), any(..) or another function"
@@ -124,6 +143,12 @@ class Expression(Parsed):
         """Return the values of a part of the expression, which none of them needs to be null."""
         with np.errstate(all="ignore"):
             return _Items(self, tensors, {}, range(count)).of(node).data
+
+
+def _parts_of(batch: Mapping[str, LoDTensor]) -> tuple[Tensors, Mapping[str, Nulls]]:
+    """Return the indexes and rows of tensors, and their nulls."""
+    tensors = {name: (tensor.lod, tensor.values) for name, tensor in batch.items()}
+    return tensors, {name: tensor.nulls for name, tensor in batch.items()}
 
 
 class _Items(Evaluation[Values]):
@@ -161,7 +186,9 @@ class _Items(Evaluation[Values]):
             found = self.numbered(values, []) if text else self.of(values)
             if found.rows is None:
                 name = self.expression.text_of(values)
-                self.fail(values, f"{name} is one value for each item; compare it with ==")
+                word = node.value if isinstance(node, ast.Constant) and text else None
+                how = "" if word is None else f"; contains({name}, {word!r}) searches in it"
+                self.fail(values, f"{name} is one value for each item; compare it with =={how}")
         return super().contained(node, values)
 
     def missing(self, values: Values) -> Values:

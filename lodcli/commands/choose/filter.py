@@ -59,9 +59,10 @@ def command(
       first last        the first and last row, as first(data)
       data[2]           column 2 of every row, as max(data[2])
       turns.ids         a tensor in records; length(turns): the number of records
-      abs(x), isnan(x), round(x), log(x), maximum(x, y), .., tensor('NAME')
+      abs(x), isnan(x), round(x, 2), log(x), maximum(x, y), .., tensor('NAME')
       coalesce(x, 0)    0 where x is null; x if y > 1 else 0: x where y > 1
-      floor(t, "PT1H")  a time, rounded down to hours; date(t), time(t)
+      floor(t, "PT1H")  a time, rounded down to hours; date(t), hour(t), ..
+      contains(s, "ab"), matches(s, "a.*b"), lower(s) == "ab", ..    texts
       index()           the number of the item, from 0
       + - * / // % **, == != < <= > >=, in (1, 3), and or not
       lang == "en", label in ("no", "yes")    text, and words of categories

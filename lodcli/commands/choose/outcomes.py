@@ -12,7 +12,15 @@ import numpy as np
 
 from lodcli.commands.choose.expression import Expression
 from lodcli.commands.choose.item_values import REDUCTIONS
-from lodcli.expressions.functions import CLOCK, COALESCE, DATE, FLOOR, INDEX
+from lodcli.expressions.functions import (
+    CLOCK,
+    COALESCE,
+    DATE,
+    FLOOR,
+    INDEX,
+    TEXT_FUNCTIONS,
+    TIME_PARTS,
+)
 from lodcli.expressions.parsing import LISTS, function_name
 from lodcli.formats.choosing.choice import UNKNOWN, ValueRange
 from lodcli.formats.core.schema import LevelSpec, Schema, TensorSpec
@@ -26,7 +34,10 @@ from lodcli.kernels.tensor.nulls import Mask
 # Functions that return one of the values of an item, or null.
 _PICKS = ("max", "min", "first", "last")
 # Functions that are never an error for some values only, also of times and decimals.
-_SURE = (*_PICKS, *("all", "any", "isfinite", "isnan", "length", "tensor"), CLOCK, DATE, INDEX)
+_SURE = (
+    *(*_PICKS, *("all", "any", "isfinite", "isnan", "length", "tensor"), INDEX),
+    *(CLOCK, DATE, *TIME_PARTS, *TEXT_FUNCTIONS),
+)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli.expressions.calendar import floor_to
+from lodcli.expressions.calendar import floor_to, part_of
 from lodcli.formats.core import io
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -139,3 +139,38 @@ def test_a_date_in_milliseconds_stays_one(lod: Lod, folder: Path) -> None:
     assert applied(lod, "floor(d, 'P1M')") == [date(1970, 1, 1), date(1970, 2, 1)]
     done = lod("apply", "floor(d, 'PT1H')", "t.lod.h5", "-fo", "out.lods")
     assert "column 10: expected a duration such as 'P1D'" in done.stderr
+
+
+@pytest.mark.usefixtures("times")
+def test_parts_of_times_are_those_of_python(lod: Lod) -> None:
+    parts = ("year", "month", "day", "hour", "minute", "second")
+    for part in parts:
+        wanted = [getattr(one, part) for one in MOMENTS]
+        assert applied(lod, f"{part}(t)") == wanted
+        assert applied(lod, f"{part}(l)") == [[one, None] for one in wanted]
+        if part in ("year", "month", "day"):
+            assert applied(lod, f"{part}(day)") == wanted
+        else:
+            assert applied(lod, f"{part}(clock)") == wanted
+    weekdays = [one.weekday() for one in MOMENTS]
+    assert applied(lod, "weekday(t)") == applied(lod, "weekday(day)") == weekdays
+    for text, kept in {
+        "year(t) == 2024 and month(day) == 2": [0],
+        "hour(first(l)) * 60 + minute(clock) > 700": [0, 3, 4],
+        "weekday(t) in (5, 6)": [3, 6],
+    }.items():
+        done = lod("filter", "t.lod.h5", text, "-fo", "kept.lods")
+        assert (done.code, done.stderr) == (0, "")
+        assert tensor("kept.lods", "n").to_list() == kept
+
+
+def test_parts_of_every_day_of_eight_hundred_years_are_those_of_polars() -> None:
+    polars = pytest.importorskip("polars")
+    days = np.arange(-150_000, 150_000)
+    dates = polars.Series(days.view("M8[D]")).cast(polars.Date).dt
+    day = Times("date", "D")
+    for part in ("year", "month", "day"):
+        assert part_of(part, day)(days).tolist() == getattr(dates, part)().to_list()
+    assert (part_of("weekday", day)(days) + 1).tolist() == dates.weekday().to_list()
+    far = np.array([-(2**63), 2**63 - 1])
+    assert part_of("year", day)(far).tolist() == [-25252734927764585, 25252734927768524]

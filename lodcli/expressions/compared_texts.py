@@ -1,0 +1,171 @@
+"""The parts of an expression that are texts: picked, changed by functions, and compared."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Callable
+
+import numpy as np
+
+from lodcli.expressions.exact_decimals import ExactDecimals
+from lodcli.expressions.functions import (
+    COALESCE,
+    COMPARISONS,
+    SWAPPED,
+    TEXT_FUNCTIONS,
+    TEXT_MAKERS,
+    picked,
+)
+from lodcli.expressions.operations import V
+from lodcli.expressions.parsing import LISTS, TEXT_ENDS, function_name, is_none, words_of
+from lodcli.expressions.texts import Packed, packed, pair_order, texts_among, word_order
+from lodcli.kernels.errors import LodError
+from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.order.ranks import text_ranks
+from lodcli.kernels.order.texts import Texts
+
+# Arguments after the texts, for messages.
+_EXAMPLES = {"matches": "'^a.*b$'", "replace": "'a', 'b'"}
+
+
+class ComparedTexts(ExactDecimals[V]):
+    """The texts of an expression, as their numbers in a pool of texts."""
+
+    def text_comparison(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> V | None:
+        """Return a comparison of texts with words, texts or categories; None if it has no texts."""
+        for node, other, mirrored in ((left, right, False), (right, left, True)):
+            words = words_of(other)
+            of_list = isinstance(op, ast.In | ast.NotIn)
+            fits = isinstance(other, LISTS) == of_list and not (of_list and mirrored)
+            if not self.expression.is_text(node) or words is None or not fits:
+                continue
+            if isinstance(op, ast.Eq | ast.NotEq | ast.In | ast.NotIn):
+                found = self._of_each_text(node, functools.partial(texts_among, words))
+                inverted = isinstance(op, ast.NotEq | ast.NotIn)
+                return self.mapped(np.logical_not, found) if inverted else found
+            function = COMPARISONS[SWAPPED[type(op)] if mirrored else type(op)]
+            return self._of_each_text(node, functools.partial(_ordered, function, words[0]))
+        sides = left, right
+        count = sum(map(self.expression.is_text, sides))
+        if not count or not all(map(self.expression.is_of_words, sides)):
+            return None
+        if type(op) not in COMPARISONS:  # in
+            return None
+        if count == 1 and type(op) in SWAPPED:
+            self.fail(right, "a text and a category are compared with == or !=")
+        pools: tuple[list[Packed], list[Packed]] = [], []
+        one, two = map(self.numbered, sides, pools)
+        texts = [Texts.joined([Texts.of(*each) for each in pool]) for pool in pools]
+        order = functools.partial(pair_order, texts, equality=type(op) not in SWAPPED)
+        try:
+            found = self.paired(order, one, two)
+        except LodError as error:
+            self.fail(right, str(error))
+        return self.mapped(lambda data: COMPARISONS[type(op)](data, 0), found)
+
+    def numbered(self, node: ast.expr, pool: list[Packed]) -> V:
+        """Return the numbers of the texts, or words of categories, of a part, in a pool of texts.
+
+        Args:
+            node: the part.
+            pool: texts are appended to it; a null has the number of any.
+        """
+        first = sum(offsets.size - 1 for _, offsets in pool)
+        name, marks = self.expression.marks_of(node)
+        if isinstance(node, ast.IfExp):
+            sides = (node.body, node.orelse)
+            left, right = (None if is_none(one) else self.numbered(one, pool) for one in sides)
+            return self.one_of(node, [left, right])
+        if isinstance(node, ast.Call) and self.expression.texts_of(node):
+            if function_name(node) in TEXT_ENDS:
+                return self._greatest_text(node, pool)
+            if function_name(node) in TEXT_MAKERS:
+                return self._made_texts(node, pool)
+            if function_name(node) != COALESCE:
+                return self.picked_of(node, self.numbered(node.args[0], pool))
+            return self.one_of(node, [self.numbered(one, pool) for one in node.args])
+        if marks.categories is not None:
+            pool.append(packed([*marks.categories.words] or [""]))
+            return self.mapped(lambda codes: codes.astype(np.int64) + first, self.of(node))
+        if words := words_of(node):
+            pool.append(packed(words))
+            return self.constant(first)
+        if not self.expression.is_text(node):
+            self.fail(node, "expected a text in quotes, or a tensor of texts")
+
+        def numbers(data: Array, offsets: Offsets) -> Array:
+            # One text at least: a null has the number of any.
+            pool.append((data, offsets) if offsets.size > 1 else packed([""]))
+            return np.arange(first, first + offsets.size - 1)
+
+        return self.of_texts(name, numbers)
+
+    def _greatest_text(self, node: ast.Call, pool: list[Packed]) -> V:
+        """Return `numbered` of the greatest or the least text of each list, by their bytes."""
+        first = sum(offsets.size - 1 for _, offsets in pool)
+        given: list[Packed] = []
+        numbers = self.numbered(node.args[0], given)
+        ranks = text_ranks(Texts.joined([Texts.of(*one) for one in given]))
+        places = np.zeros(max(1, ranks.size), np.int64)  # by rank; a null has rank 0
+        places[ranks] = np.arange(first, first + ranks.size)
+        pool += given if ranks.size else [packed([""])]
+        chosen = self.picked_of(node, self.mapped(functools.partial(picked, ranks), numbers))
+        return self.mapped(functools.partial(picked, places), chosen)
+
+    def _made_texts(self, node: ast.Call, pool: list[Packed]) -> V:
+        """Return `numbered` of the results of a function that makes a text of each text."""
+        from lodcli.expressions.text_functions_arrow import made_texts
+
+        first = sum(offsets.size - 1 for _, offsets in pool)
+        function, given = made_texts(function_name(node), self.words_after(node)), list[Packed]()
+        numbers = self.numbered(node.args[0], given)
+        pool += [function(*each) for each in given]
+        return self.mapped(lambda data: data + first, numbers)
+
+    def of_text_function(self, node: ast.Call) -> V:
+        """Return a condition on each text of a part, or its number of characters."""
+        from lodcli.expressions.text_functions_arrow import values_of_texts
+
+        words = self.words_after(node)
+        try:
+            function = values_of_texts(function_name(node), words)
+        except LodError as error:
+            self.fail(node.args[-1], str(error))
+        return self._of_each_text(node.args[0], function)
+
+    def words_after(self, node: ast.Call) -> list[str]:
+        """Return the arguments of a function of texts that come after the texts, or fail."""
+        name, (part, *others) = function_name(node), node.args or [node]
+        if len(others) != TEXT_FUNCTIONS[name] or node.keywords:
+            given = [_EXAMPLES.get(name, "'a'")] if TEXT_FUNCTIONS[name] else []
+            self.fail(node, f"write {name}({', '.join(['text', *given])})")
+        if not self.expression.is_of_words(part):
+            text = self.expression.source_of(part)
+            self.fail(part, f"{name} takes texts, and {text} is none")
+        for one in others:
+            if not isinstance(one, ast.Constant) or type(one.value) is not str:
+                self.fail(one, f"{name}: expected a text in quotes")
+        words = [str(ast.literal_eval(one)) for one in others]
+        if name == "replace" and not words[0]:
+            self.fail(others[0], "replace: expected a text of one character at least")
+        return words
+
+    def _of_each_text(self, node: ast.expr, function: Callable[[Array, Offsets], Array]) -> V:
+        """Return a function of each text of a part."""
+        if self.expression.is_text(node) and not self.expression.texts_of(node):
+            return self.of_texts(self.expression.marks_of(node)[0], function)
+        pool: list[Packed] = []
+        numbers = self.numbered(node, pool)
+        results = np.concatenate([function(*each) for each in pool])
+        return self.mapped(functools.partial(picked, results), numbers)
+
+    def text_lengths(self, node: ast.expr) -> V:
+        """Return the number of bytes of each text that a choice picks, 0 of a null."""
+        lengths = self._of_each_text(node, lambda data, offsets: np.diff(offsets))
+        return self.coalesced(lengths, self.constant(0))
+
+
+def _ordered(function: np.ufunc, word: str, data: Array, offsets: Offsets) -> Array:
+    found: Array = function(word_order(word, data, offsets), 0)
+    return found

@@ -1,0 +1,164 @@
+"""Functions of texts in expressions, against Polars and Python."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lodcli.formats.core import format as base
+from lodcli.formats.core import io
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.shell import opened
+from tests.lodcli.conftest import Lod, tensor
+
+WORDS = ["", "Ab", "ab", " aB\t", "a.b", "É", "é a", "\n", "a\0b", "😀", "Za" * 40, "\u00a0x "]
+
+
+@pytest.fixture
+def table(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
+    """Write texts a, with nulls b, as categories c and in lists l, in many batches; return them."""
+    rng = np.random.default_rng(5)
+    drawn = [str(one) for one in rng.choice(WORDS, 200)]
+    codes = LoDTensor(np.array([WORDS.index(word) for word in drawn], np.uint8))
+    nulls = [None if word == "Ab" else word for word in drawn]
+    lists = [drawn[n : n + n % 4] for n in range(200)]
+    found: dict[str, list[Any]] = {"a": drawn, "b": nulls, "c": drawn, "l": lists}
+    tensors = {name: LoDTensor.from_lists(found[name]) for name in "abl"}
+    io.write("t.lod.h5", {**tensors, "c": codes.as_categories(WORDS)})
+    monkeypatch.setattr(base, "BATCH_BYTES", 300)
+    monkeypatch.setattr(opened, "BATCH_BYTES", 300)
+    return found
+
+
+def applied(lod: Lod, text: str) -> list[Any]:
+    done = lod("apply", text, "t.lod.h5", "-fo", "out.lods")
+    assert (done.code, done.stderr) == (0, "")
+    return tensor("out.lods").to_list()
+
+
+# By expression of x, a function of one text.
+FUNCTIONS: dict[str, Callable[[str], Any]] = {
+    "contains(x, 'a')": lambda text: "a" in text,
+    "contains(x, '.')": lambda text: "." in text,
+    "contains(x, '')": lambda text: True,
+    "startswith(x, 'é')": lambda text: text.startswith("é"),
+    "endswith(x, 'b')": lambda text: text.endswith("b"),
+    "matches(x, '^.b')": lambda text: re.search("^.b", text) is not None,
+    "matches(x, '(?i)A[b.]')": lambda text: re.search("(?i)A[b.]", text) is not None,
+    "chars(x)": len,
+    "lower(x)": str.lower,
+    "upper(x)": str.upper,
+    "strip(x)": str.strip,
+    "replace(x, 'a', 'éé')": lambda text: text.replace("a", "éé"),
+    "replace(x, 'Za', '')": lambda text: text.replace("Za", ""),
+    "chars(strip(replace(lower(x), 'b', '')))": lambda t: len(t.lower().replace("b", "").strip()),
+}
+
+
+@pytest.mark.parametrize("text", FUNCTIONS)
+def test_functions_of_each_text(lod: Lod, table: dict[str, list[Any]], text: str) -> None:
+    function = FUNCTIONS[text]
+
+    def each(value: Any) -> Any:
+        if isinstance(value, list):
+            return list(map(each, value))
+        return None if value is None else function(value)
+
+    for name, values in table.items():
+        assert applied(lod, text.replace("x", name)) == each(values)
+
+
+def test_functions_are_those_of_polars(lod: Lod, table: dict[str, list[Any]]) -> None:
+    polars = pytest.importorskip("polars")
+    texts = polars.Series(table["b"]).str
+    for text, wanted in {
+        "contains(b, 'a.b')": texts.contains("a.b", literal=True),
+        "matches(b, 'a.b')": texts.contains("(?-u)a.b".replace("(?-u)", "")),
+        "matches(b, '[[:upper:]]$')": texts.contains("[[:upper:]]$"),
+        "startswith(b, 'a')": texts.starts_with("a"),
+        "endswith(b, 'b')": texts.ends_with("b"),
+        "lower(b)": texts.to_lowercase(),
+        "upper(b)": texts.to_uppercase(),
+        "strip(b)": texts.strip_chars(),
+        "replace(b, 'a', '-')": texts.replace_all("a", "-", literal=True),
+        "chars(b)": texts.len_chars(),
+    }.items():
+        assert applied(lod, text) == wanted.to_list()
+
+
+def test_conditions_keep_items(lod: Lod, table: dict[str, list[Any]]) -> None:
+    for text, kept in {
+        "contains(b, 'a')": [b is not None and "a" in b for b in table["b"]],
+        "not contains(b, 'a')": [b is not None and "a" not in b for b in table["b"]],
+        "lower(c) == 'ab'": [c.lower() == "ab" for c in table["c"]],
+        "lower(c) != 'ab' and chars(c) > 2": [c.lower() != "ab" and len(c) > 2 for c in table["c"]],
+        "any(startswith(l, 'a'))": [
+            any(one.startswith("a") for one in some) for some in table["l"]
+        ],
+        "'ab' in lower(l)": ["ab" in [one.lower() for one in some] for some in table["l"]],
+        "first(lower(l)) == lower(a)": [
+            bool(some) and some[0].lower() == a.lower()
+            for some, a in zip(table["l"], table["a"], strict=True)
+        ],
+        "max(chars(l)) > 2": [max(map(len, some), default=0) > 2 for some in table["l"]],
+        "upper(coalesce(b, 'None')) in ('NONE', 'É')": [b in (None, "É") for b in table["b"]],
+    }.items():
+        done = lod("filter", "t.lod.h5", text, "-fo", "kept.lods")
+        assert (done.code, done.stderr) == (0, "")
+        wanted = [a for a, keep in zip(table["a"], kept, strict=True) if keep]
+        assert tensor("kept.lods", "a").to_list() == wanted
+        assert 0 < len(wanted) < 200
+
+
+def test_items_are_sorted_by_texts_that_are_made(lod: Lod, table: dict[str, list[Any]]) -> None:
+    order = sorted(range(200), key=lambda n: table["a"][n].lower().encode())
+    texts = [lists[0].encode() if lists else None for lists in table["l"]]
+    firsts = sorted(range(200), key=lambda n: (texts[n] is None, texts[n] or b""))
+    for key, wanted in {
+        "lower(a)": order,
+        "lower(c)": order,
+        "first(l)": firsts,
+        "-chars(a),upper(lower(a))": sorted(order, key=lambda n: -len(table["a"][n])),
+    }.items():
+        done = lod("sort", "t.lod.h5", "--by", key, "-fo", "sorted.lods")
+        assert (done.code, done.stderr) == (0, "")
+        assert tensor("sorted.lods", "a").to_list() == [table["a"][n] for n in wanted]
+
+
+def test_texts_that_are_made_are_written(lod: Lod, folder: Path) -> None:
+    Path("t.jsonl").write_text('{"s":" A b"}\n{"s":null}\n{"s":""}\n')
+    done = lod("apply", "upper(strip(s))", "t.jsonl", "--into", "t", "-qo", "o.jsonl")
+    assert (done.code, done.stderr) == (0, "")
+    wanted = '{"s":" A b","t":"A B"}\n{"s":null,"t":null}\n{"s":"","t":""}\n'
+    assert Path("o.jsonl").read_text() == wanted
+
+
+ERRORS = {
+    "contains(n, 'a')": "column 10: contains takes texts, and n is none",
+    "lower(n) == 'a'": "column 7: lower takes texts, and n is none",
+    "contains(s)": "column 1: write contains(text, 'a')",
+    "chars(s, 1) > 0": "column 1: write chars(text)",
+    "replace(s, 'a') == ''": "column 1: write replace(text, 'a', 'b')",
+    "replace(s, '', 'b') == ''": "column 12: replace: expected a text of one character at least",
+    "contains(s, s)": "column 13: contains: expected a text in quotes",
+    "matches(s, 'a(')": "column 12: matches: missing ): a(",
+    "'a' in s": "s is one value for each item; compare it with ==; contains(s, 'a') searches in it",
+    "lower(s)": 'column 1: texts are only compared, as in lower(s) == "word"',
+    "contains(l, 'a')": "has several values for an item",
+    "s like 'a%'": "write contains(x, 'ab') or matches(x, '^a.*b$')",
+    "trim(s) == 'a'": "no function 'trim'; write strip(x)",
+    "s.lower() == 'a'": "only functions can be called: write lower(x), not x.lower()",
+}
+
+
+@pytest.mark.parametrize("text", ERRORS)
+def test_an_error_shows_the_place(lod: Lod, folder: Path, text: str) -> None:
+    Path("t.jsonl").write_text('{"s":"a","n":1,"l":["a"]}\n')
+    done = lod("filter", "t.jsonl", text, "-o", "out.lods")
+    assert done.code == 2
+    assert ERRORS[text] in done.stderr
