@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+_TRACEBACK = "Traceback (most recent call last):\n"
+
 
 def counted(count: int, what: str) -> str:
     """Return a number of things for a message.
@@ -23,8 +25,11 @@ class LodError(Exception):
     """Any error of this project. The message is one line, meant for a person."""
 
     def __str__(self) -> str:
+        text = super().__str__()
+        if _TRACEBACK in text:  # a DataLoader of torch adds that of its worker process
+            return text
         # The representation of a value that the message quotes, such as an array, may have several.
-        return " ".join(map(str.strip, super().__str__().split("\n")))
+        return " ".join(map(str.strip, text.split("\n")))
 
 
 class InvalidDataError(LodError, ValueError):

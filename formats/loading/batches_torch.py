@@ -47,7 +47,8 @@ class Batches(torch.utils.data.IterableDataset[Any]):
     processes the next epoch begins automatically.
 
     Args:
-        path: a file that can be read in any order, or a dataset: a folder of `lod shard`.
+        path: a file that can be read in any order, or FILE::NAME; or a dataset: a folder of
+            `lod shard`.
         name: a tensor to read alone. None: all that share the level.
         tokens: maximum number of rows of a batch; a longer item is a batch by itself.
         items: maximum number of items of a batch. Either may be None: any number.

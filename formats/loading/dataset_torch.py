@@ -13,17 +13,20 @@ import numpy as np
 import torch
 
 from lodcli.formats.core.errors import naming
+from lodcli.formats.core.format import Source
 from lodcli.formats.core.io import OpenFile, open_file
 from lodcli.formats.core.limits import Limits
-from lodcli.formats.core.names import listing
+from lodcli.formats.core.names import listing, split_reference
 from lodcli.formats.core.options import ReadKeywords, read_options
 from lodcli.formats.core.schema import Schema
+from lodcli.formats.core.wrapped import Wrapped
 from lodcli.formats.items.indexed_copy import in_place, indexed, options_in_order
 from lodcli.formats.items.items import Items
 from lodcli.formats.items.sharing import Shared, sharing, with_equal_levels
 from lodcli.formats.items.taking import taken
 from lodcli.formats.loading.handing_torch import in_worker, ready_to_hand
 from lodcli.formats.remote.urls import shown
+from lodcli.formats.several.many_files import ManyFiles
 from lodcli.formats.storage.inputs import absolute
 from lodcli.kernels.errors import (
     InvalidDataError,
@@ -97,7 +100,7 @@ class Dataset(torch.utils.data.Dataset[Any]):
     It is pickled without its content, and every worker process opens the file again.
 
     Args:
-        path: a file that can be read in any order, such as lod.h5 or safetensors.
+        path: a file that can be read in any order, such as lod.h5 or safetensors; or FILE::NAME.
         name: a tensor to read alone. None: all that share the level, or have an equal one.
         level: the level whose sequences are the items, a number or a name.
         in_memory: whether to read everything at once. Then the file may have any format, and forked
@@ -126,6 +129,8 @@ class Dataset(torch.utils.data.Dataset[Any]):
         limits: Limits | None = None,
         **keywords: Unpack[ReadKeywords],
     ) -> None:
+        if name is None and isinstance(path, str):
+            path, name = split_reference(path)
         self._path = absolute(path)  # a worker may run in another folder
         self._name, self._level, self._in_memory = name, level, in_memory
         self._limits, self._keywords = limits, keywords
@@ -253,11 +258,20 @@ def _in_order(file: OpenFile) -> UnsupportedError:
         listed = " and ".join(f"{option}=" for option in given)
         what = f"{what} with {listed}"
         remedies.insert(0, f"leave out {listed}")
+    elif isinstance(_innermost(file.source), ManyFiles):
+        what = f"several files of {what}"
+        remedies.insert(0, "make a dataset of them with `lod shard`")
     elif file.kind.name != "lod.h5":
         remedies.insert(0, "convert it to lod.h5")
     return UnsupportedError(
         f"{file.input.label}: {what} cannot be read in any order; {', or '.join(remedies)}"
     )
+
+
+def _innermost(source: Source) -> Source:
+    while isinstance(source, Wrapped):
+        source = source.inner
+    return source
 
 
 def _value(item: Any) -> Any:

@@ -208,6 +208,33 @@ def test_collate_takes_items_of_every_dtype() -> None:
     assert ours.collate()([torch.tensor(1.0, dtype=torch.bfloat16)]).dtype == torch.bfloat16
 
 
+def test_files_of_a_pattern_are_to_be_made_a_dataset(words: Path) -> None:
+    with pytest.raises(UnsupportedError) as error:
+        ours.Dataset(words.parent / "*.lod.h5")
+    assert str(error.value) == (
+        f"{words.parent}/*.lod.h5: several files of lod.h5 cannot be read in any order; make a "
+        "dataset of them with `lod shard`, or give in_memory=True"
+    )
+    assert len(ours.Dataset(words.parent / "*.lod.h5", in_memory=True)) == 5
+
+
+def test_a_reference_chooses_a_tensor_of_the_file(words: Path) -> None:
+    dataset = ours.Dataset(f"{words}::marks")
+    assert dataset[0].tolist() == [0, 1, 2]
+    assert pickle.loads(pickle.dumps(dataset))[2].tolist() == [0, 1]
+    assert len(next(iter(ours.Batches(f"{words}::label", items=3)))) == 3
+
+
+def test_an_error_of_a_worker_keeps_the_lines_of_its_traceback(words: Path) -> None:
+    dataset = ours.Dataset(words)
+    loader = torch.utils.data.DataLoader(dataset, batch_sampler=[[9]], num_workers=1)
+    with pytest.raises(SelectionError) as error:
+        next(iter(loader))
+    first, *_, last = str(error.value).splitlines()
+    assert first == "Caught SelectionError in DataLoader worker process 0."
+    assert last == f"lodcli.kernels.errors.SelectionError: {words}: no item 9, there are 5"
+
+
 def test_other_formats_of_random_access_are_read(tmp_path: Path) -> None:
     path = tmp_path / "words.safetensors"
     lodcli.write(path, LoDTensor(np.arange(10), [LENGTHS]))
