@@ -9,6 +9,7 @@ import ast
 import functools
 from collections.abc import Sequence
 from shlex import quote
+from typing import NoReturn
 
 import numpy as np
 
@@ -103,9 +104,19 @@ class Evaluation(ComparedTexts[V]):
         """Return which sequences have a value among theirs, or fail."""
         if isinstance(values, ast.Constant):
             self.fail(values, "expected a list of numbers or words, as in (1, 3) or ('a',)")
+        if self.expression.is_text(values) and not self.expression.in_lists(values):
+            self.refuse_single(node, values)
         equal = ast.copy_location(ast.Compare(values, [ast.Eq()], [node]), values)
         function = ast.copy_location(ast.Name("any", ast.Load()), values)
         return self.of(ast.copy_location(ast.Call(function, [equal], []), values))
+
+    def refuse_single(self, node: ast.expr, values: ast.expr) -> NoReturn:
+        """Fail because a list of values is expected, and there is one for each item."""
+        name = self.expression.text_of(values)
+        word = node.value if isinstance(node, ast.Constant) else None
+        of_text = self.expression.is_text(values) and word is not None
+        how = f"; contains({name}, {word!r}) searches in it" if of_text else ""
+        self.fail(values, f"{name} is one value for each item; compare it with =={how}")
 
     def null(self, node: ast.expr) -> V:
         """Return where a part is null, or fail."""
@@ -403,6 +414,9 @@ class Evaluation(ComparedTexts[V]):
 
     def _member(self, node: ast.expr, left: ast.expr) -> Array:
         """Return a number, or the code of a word, of the list in which values of the left are."""
+        wide = self.expression.wide_number(node)
+        if wide is not None and self.expression.marks_of(left)[1].kind is None:
+            return np.asarray(wide, object)
         member = self.data(self._beside(node, left, ast.In()))
         if member.ndim:
             self.fail(node, "expected a number or a word; compare tensors with ==")

@@ -156,3 +156,18 @@ def test_a_comparison_with_a_number_beyond_64_bits_is_exact(name: str) -> None:
             wanted = [compare(number, exact(one)) for one in values]
             text = f"{number} {sign} x"
             assert TensorExpression(text).of({"x": tensor}).data.tolist() == wanted, text
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_numbers_beyond_64_bits_may_be_in_a_list(name: str) -> None:
+    dtype = dtype_of_rows(name)
+    values = np.append(values_of(dtype), np.array([2], dtype))
+    if dtype.kind not in "biu":
+        with np.errstate(over="ignore"):
+            values = np.append(values, np.array([2.0**64, -(2.0**70)]).astype(dtype))
+    for numbers in ([2**64, 2], [-(2**70), 10**400], [*range(2**70, 2**70 + 20), 2]):
+        wanted = [exact(one) in numbers for one in values]
+        text = f"x in ({', '.join(map(str, numbers))})"
+        found = Expression(text).of_batch({"x": LoDTensor(values)}, 0, len(values)).data
+        assert found.tolist() == wanted, text
+        assert TensorExpression(text).of({"x": LoDTensor(values)}).data.tolist() == wanted, text
