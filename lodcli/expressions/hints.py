@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable
 from keyword import iskeyword
@@ -91,6 +92,27 @@ _FUNCTIONS = {
     **dict.fromkeys(("split", "string_split", "str_split"), "there is none"),
     **dict.fromkeys(("where", "if_else", "ifelse", "iif", "when", "case"), CHOICE),
 }
+
+
+# Of functions of all values, what is meant by two arguments.
+_OF_TWO = {
+    "max": "; maximum(x, y) is the greater of two",
+    "min": "; minimum(x, y) is the less of two",
+    "sum": "; write x + y",
+    "mean": "; write (x + y) / 2",
+    "any": "; write x or y",
+    "all": "; write x and y",
+}
+
+
+def hint_of_two(call: ast.Call) -> str:
+    """Return what to write instead of a function of all values with several arguments.
+
+    >>> hint_of_two(ast.parse("sum(a, b)", mode="eval").body)
+    '; write x + y'
+    """
+    name = call.func.id if isinstance(call.func, ast.Name) else ""
+    return _OF_TWO.get(name, "") if len(call.args) > 1 else ""
 
 
 def syntax_hint(text: str) -> str:

@@ -433,7 +433,7 @@ class Parsed:
                 of_texts = bool(parts)
             elif isinstance(node, ast.Call) and picks:
                 parts = [one for one in node.args[:1] if self.is_text(one)]
-                of_texts = any(map(self._in_lists, parts))
+                of_texts = any(map(self.in_lists, parts))
             else:
                 parts = leaves_of(node)
                 of_texts = is_words(node) or any(map(self.is_text, parts))
@@ -441,7 +441,7 @@ class Parsed:
             self._known_texts[node] = found if of_texts else []
         return self._known_texts[node]
 
-    def _in_lists(self, node: ast.expr) -> bool:
+    def in_lists(self, node: ast.expr) -> bool:
         """Return whether a part may be lists of texts."""
         return any(self._depths.get(self.named(one) or "", 0) for one in ast.walk(node))
 

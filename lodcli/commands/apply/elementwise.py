@@ -43,7 +43,11 @@ def arithmetic(function: Callable[..., Any], *values: Values) -> Values:
             str(one.dtype) if isinstance(one, LoDTensor) else type(one).__name__ for one in values
         )
         raise InvalidDataError(f"{function.__name__} is not defined for {kinds}") from None
-    except (ValueError, OverflowError) as error:
+    except OverflowError:
+        dtype = next(one.dtype for one in values if isinstance(one, LoDTensor))
+        number = max((one for one in values if isinstance(one, int)), key=abs)
+        raise _unfit(number, dtype) from None
+    except ValueError as error:
         raise InvalidDataError(f"{function.__name__}: {error}") from None
     return result if isinstance(result, LoDTensor) else result.item()
 
@@ -277,10 +281,17 @@ def _common_dtype(values: Sequence[Values]) -> np.dtype[Any]:
 def _unfit(number: bool | int | float, dtype: np.dtype[Any]) -> InvalidDataError:
     if dtype.kind == "c":
         how = "lod cast TENSOR=complex128 converts the tensor"
+    elif dtype.kind in "iu":
+        wider = next((one for one in ("int64", "uint64") if _holds(one, number)), "float64")
+        how = f"--dtype {wider} converts the tensor"
     else:
         wider = "float32" if abs(number) <= np.finfo(np.float32).max else "float64"
         how = f"--dtype {wider} converts the tensor"
     return InvalidDataError(f"{number} does not fit {dtype}; {how}")
+
+
+def _holds(dtype: str, number: bool | int | float) -> bool:
+    return np.iinfo(dtype).min <= number <= np.iinfo(dtype).max
 
 
 def _without_nulls(value: Values) -> Values:

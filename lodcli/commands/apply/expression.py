@@ -30,6 +30,7 @@ from lodcli.expressions.decimals import exact_floats
 from lodcli.expressions.digits import EXACT_FUNCTIONS
 from lodcli.expressions.evaluation import Evaluation
 from lodcli.expressions.functions import BINARY, COALESCE, FUNCTIONS, GROWING, TEXT_FUNCTIONS
+from lodcli.expressions.hints import hint_of_two
 from lodcli.expressions.operations import OverflowsError
 from lodcli.expressions.parsing import Parsed, function_name, words_of
 from lodcli.expressions.texts import Packed
@@ -297,7 +298,7 @@ class _Tensors(Evaluation[Values]):
         if name == "stack":
             return self._stack(node)
         if len(node.args) != 1 or node.keywords:
-            self.fail(node, f"{name} takes one argument, as in {name}(data)")
+            self.fail(node, f"{name} takes one argument, as in {name}(data){hint_of_two(node)}")
         if name == "length":
             return self._length(node.args[0])
         values = self.of(node.args[0])
@@ -362,7 +363,9 @@ class _Tensors(Evaluation[Values]):
         if not 1 <= len(node.args) <= 1 + len(by_place):
             others = f", {', '.join(by_place)} by position" if by_place else ""
             self.fail(
-                node, f"{entry.name} takes one tensor{others}, and options by name, as level=0"
+                node,
+                f"{entry.name} takes one tensor{others}, and options by name, as level=0"
+                f"{hint_of_two(node)}",
             )
         tensor = self.taken(node) if known is None else known
         if not isinstance(tensor, LoDTensor):

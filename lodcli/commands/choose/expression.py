@@ -21,6 +21,7 @@ from lodcli.commands.choose.item_values import (
 )
 from lodcli.expressions.evaluation import Evaluation
 from lodcli.expressions.functions import EXACT_DIGITS, FUNCTIONS
+from lodcli.expressions.hints import hint_of_two
 from lodcli.expressions.parsing import Parsed, dotted, function_name
 from lodcli.expressions.texts import Packed
 from lodcli.formats.core.names import listing
@@ -185,10 +186,7 @@ class _Items(Evaluation[Values]):
             text = self.expression.is_text(values)
             found = self.numbered(values, []) if text else self.of(values)
             if found.rows is None:
-                name = self.expression.text_of(values)
-                word = node.value if isinstance(node, ast.Constant) and text else None
-                how = "" if word is None else f"; contains({name}, {word!r}) searches in it"
-                self.fail(values, f"{name} is one value for each item; compare it with =={how}")
+                self.refuse_single(node, values)
         return super().contained(node, values)
 
     def missing(self, values: Values) -> Values:
@@ -247,7 +245,7 @@ class _Items(Evaluation[Values]):
         if name == "length":
             return self._length(node)
         if len(node.args) != 1 or node.keywords:
-            self.fail(node, f"{name} takes one argument, as in {name}(data)")
+            self.fail(node, f"{name} takes one argument, as in {name}(data){hint_of_two(node)}")
         self._require_defined(node, name)
         self._reductions += 1
         values = self.taken(node)

@@ -512,7 +512,7 @@ def test_items_are_kept_by_number(lod: Lod, labelled: list[list[int]]) -> None:
         ("label + 99999999999999999999 > 0", 9, "does not fit 64 bits"),
         ("label > 9223372036854775807 + 1", 9, "the result does not fit int64"),
         ("mean(3)", 6, "mean takes a tensor, this is one number"),
-        ("sum(ids, 1)", 1, "takes one argument"),
+        ("sum(ids, 1)", 1, "takes one argument, as in sum(data); write x + y"),
         ("tensor(ids)", 1, "write tensor('NAME')"),
         ("", 1, "is empty"),
         ("(" * 5000 + ")" * 5000, 1, ""),
