@@ -38,8 +38,16 @@ _SHAPES = f"; geopandas.read_file reads it, {_AS_PARQUET}"
 _VECTORS = "; gensim reads its vectors, numpy.save writes them as npy"
 # How a .bin file of word2vec begins: the numbers of words and of dimensions, as text.
 _WORD2VEC = re.compile(rb"[1-9][0-9]{0,9} [1-9][0-9]{0,5}\n[^\0-\x20]")
+# Files that stand in place of others: text in the first case, else an error page of a server.
+_LFS_POINTER = re.compile(rb"version https://git-lfs\.github\.com/spec/")
+_MARKUP = re.compile(rb"\s*<(!doctype html|html|\?xml)", re.IGNORECASE)
 _NETCDF3 = Unread("a netCDF 3 file", "; rewrite it as HDF5 with nccopy -k nc4")
 _IMAGE = Unread("an image", _PIXELS)
+_ROBOTS = Unread(
+    "messages of robots (ROS, MCAP)", "; rosbags or mcap reads them: write them as JSON lines"
+)
+_CBOR = Unread("CBOR", "; cbor2.load reads it: write its values as JSON, one per line")
+_BLOSC2 = Unread("data of Blosc2", "; blosc2.open(FILE)[:] returns an array, numpy.save writes npy")
 _MP3 = Unread("an MP3 file", _AUDIO)
 _WAV = Unread("a WAV file", _AUDIO)
 # By their first bytes, of files that may hold anything.
@@ -76,6 +84,10 @@ _BEGINNINGS = {
     (0, b"Obj\x01"): Unread(
         "an Avro file", "; polars.read_avro reads it, and .write_parquet writes Parquet"
     ),
+    **dict.fromkeys(((0, b"#ROSBAG V"), (0, b"\x89MCAP0\r\n")), _ROBOTS),
+    (0, b"\xd9\xd9\xf7"): _CBOR,
+    (2, b"b2frame\0"): _BLOSC2,
+    (0, b"VTXF"): Unread("a Vortex file", "; write its rows to a Parquet file"),
     (0, b"fgb\x03fgb"): Unread("a FlatGeobuf file", _SHAPES),
     (0, b"root\0"): Unread(
         "a ROOT file", "; uproot reads its trees as Awkward arrays, ak.to_parquet writes Parquet"
@@ -163,6 +175,15 @@ _ENDINGS = {
         "; flax.serialization.msgpack_restore reads that of Flax, safetensors.flax.save_file saves "
         "its arrays",
     ),
+    ".cbor": _CBOR,
+    **dict.fromkeys((".b2nd", ".b2frame", ".b2z", ".b2e", ".b2d"), _BLOSC2),
+    ".lance": Unread(
+        "files of Lance",
+        "; lance.dataset(TABLE).to_table() returns a table, pyarrow.parquet.write_table writes it",
+    ),
+    ".pt2": Unread(
+        "programs of torch.export", "; save the tensors of the module, module.state_dict()"
+    ),
     ".bson": Unread("BSON", "; bsondump writes JSON, one value per line"),
     ".shp": Unread("shapefiles", _SHAPES),
     ".ark": Unread("archives of Kaldi", _kaldi),
@@ -176,10 +197,31 @@ _PRINTABLE = frozenset(b"\t\n\r" + bytes(range(32, 127)))
 _TEXT_BYTES = 16
 
 
+def in_place_of(head: bytes, *, binary: bool) -> Unread | None:
+    """Return what a file is that stands in place of another, such as a pointer of Git LFS.
+
+    Args:
+        head: its first bytes.
+        binary: whether the other one is; text may be HTML.
+    """
+    if _LFS_POINTER.match(head):
+        return Unread("a pointer of Git LFS", "; git lfs pull fetches the file itself")
+    if binary and _MARKUP.match(head):
+        return Unread(
+            "HTML or XML",
+            "; if a server sent it in place of the file, fetch the file again; pandas.read_html "
+            f"and read_xml read tables in it, {_AS_PARQUET}",
+        )
+    return None
+
+
 def of_beginning(head: bytes) -> Unread | None:
     """Return the kind of file that begins like this; None if it is unknown."""
     if _WORD2VEC.match(head):
         return Unread("vectors of word2vec", _VECTORS)
+    found = in_place_of(head, binary=True)
+    if found is not None:
+        return found
     return next(
         (kind for (at, mark), kind in _BEGINNINGS.items() if head.startswith(mark, at)), None
     )

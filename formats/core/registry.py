@@ -80,8 +80,10 @@ def of_input(source: Input, options: ReadOptions) -> str:
                 return by_name
             return "hdf5" if name == "lod.h5" and options.data is not None else name
     # HDF5 may begin with a user block, as files of MATLAB do.
-    if head.startswith(_MATLAB) or (options.data is not None and by_name in ("lod.h5", "hdf5")):
+    if by_name in (None, "lod.h5", "hdf5") and any(head.startswith(_HDF5, at) for at in _BLOCKS):
         return "hdf5"
+    if options.data is not None and by_name in ("lod.h5", "hdf5"):
+        return "hdf5"  # after a longer block
     if by_name is None:
         from lodcli.formats.catalogue import plugins
 
@@ -92,31 +94,37 @@ def of_input(source: Input, options: ReadOptions) -> str:
             advice = unread.advice(head, source.path.suffix.lower() if source.path else "")
             raise NotThisFormatError(f"format not recognised; {advice}{plugins.advice()}")
         return found
-    if not plugged and get(by_name).binary:
+    if not plugged:
         _refuse_other(by_name, head)
     return by_name
 
 
-_MATLAB = b"MATLAB 7.3 MAT-file"
+# What HDF5 begins with, and the sizes of user blocks that are looked for.
+_HDF5 = b"\x89HDF\r\n\x1a\n"
+_BLOCKS = (512, 1024, 2048)
 
 
 def _refuse_other(by_name: str, head: bytes) -> None:
-    """Raise NotThisFormatError if a file of a binary format has another one's first bytes."""
+    """Raise NotThisFormatError if a file of a binary format has another one's first bytes, or if
+    one of any format is only a pointer to the file.
+    """
     from lodcli.formats.catalogue import unread
 
     if by_name == "tokens":
         unread.refuse_other(head)
         return
-    packed = unread.packed(head)
+    binary = get(by_name).binary
+    packed = unread.packed(head) if binary else None
     if packed is not None:
         raise NotThisFormatError(f"has the extension of {by_name} but is {packed}")
-    if not TABLE[by_name].announced:
-        return
-    kind = unread.of_beginning(head)
+    announced = TABLE[by_name].announced
+    kind = unread.of_beginning(head) if announced else unread.in_place_of(head, binary=binary)
     if kind is not None:
         raise NotThisFormatError(
-            f"has the extension of {by_name} but begins like {kind.what}{kind.remedy}"
+            f"has the extension of {by_name} but begins like {kind.what}{kind.advice}"
         )
+    if not announced:
+        return
     # As those of OLMo.
     tokens = ", such as tokens for token numbers without a header" if by_name == "npy" else ""
     raise NotThisFormatError(

@@ -64,6 +64,21 @@ FILES = {
     "data.sqlite": b"SQLite format 3\0\x10\0",
     "five.mat": b"MATLAB 5.0 MAT-file, Platform: posix\0\0",
     "classic.nc": b"CDF\x01\0\0\0\0\0\0\0\n",
+    **dict.fromkeys(
+        ("weights.safetensors", "days.csv", "days.jsonl", "words.txt", "model.pt"),
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12\n",
+    ),
+    "page.parquet": b"\n<!DOCTYPE html><html><body>Not Found</body></html>",
+    "error.pt": b'<?xml version="1.0"?><Error><Code>NoSuchKey</Code></Error>',
+    "page.txt": b"<html>\n",
+    "array.b2nd": b"\x9e\xa8b2frame\0\xd2",
+    "store.b2z": b"PK\3\4\x14\0\6\0",
+    "drive.mcap": b"\x89MCAP0\r\n\1",
+    "drive.bag": b"#ROSBAG V2.0\n",
+    "value.cbor": b"\xd9\xd9\xf7\xa1aa\1",
+    "table.vortex": b"VTXF\0\0\0\0",
+    "part.lance": b"\0\1\2\3",
+    "program.pt2": b"PK\3\4\x14\0\6\0",
     "unknown.dat": bytes(range(1, 200)),
     "words.jsonl": b'{"ids": [1, 2], "tags": [3]}\n',
     "one.jsonl": b"[1, 2]\n[3]\n",
@@ -84,6 +99,9 @@ def files(folder: Path) -> Path:
         file["x"] = [[1.5], [2]]
     with Path("seven.mat").open("r+b") as raw:
         raw.write(b"MATLAB 7.3 MAT-file, Platform: GLNXA64")
+    for name, size in (("block.h5", 512), ("block.lod.h5", 1024), ("block.dat", 2048)):
+        with h5py.File(name, "w", userblock_size=size) as file:
+            file["x"] = [1.5, 2]
     return folder
 
 
@@ -123,6 +141,24 @@ HINTS = [
     ("inspect photo.jpeg", 1, "format not recognised; it begins like an image, which lod does"),
     ("inspect data.sqlite", 1, "not recognised; it begins like an SQLite database, which lod"),
     ("inspect seven.mat", 2, "there are: /x (float64, 2 x 1) (lod convert has --data and --off"),
+    ("inspect block.h5", 2, "there are: /x (float64, 2) (lod convert has --data and --offsets and"),
+    ("inspect block.lod.h5", 2, "there are: /x (float64, 2) (lod convert has --data and --offset"),
+    ("inspect block.dat", 2, "there are: /x (float64, 2) (lod convert has --data and --offsets an"),
+    ("inspect weights.safetensors", 1, "extension of safetensors but begins like a pointer of Gi"),
+    ("inspect days.csv", 1, "has the extension of csv but begins like a pointer of Git LFS; git l"),
+    ("inspect days.jsonl", 1, "has the extension of jsonl but begins like a pointer of Git LFS;"),
+    ("inspect words.txt", 1, "has the extension of text but begins like a pointer of Git LFS; gi"),
+    ("inspect model.pt", 1, "has the extension of torch but begins like a pointer of Git LFS; git"),
+    ("inspect page.parquet", 1, "extension of parquet but begins like HTML or XML; if a server s"),
+    ("inspect error.pt", 1, "has the extension of torch but begins like HTML or XML; if a server"),
+    ("inspect array.b2nd", 1, "like data of Blosc2, which lod does not read; blosc2.open(FILE)[:"),
+    ("inspect store.b2z", 1, "lod does not read data of Blosc2; blosc2.open(FILE)[:] returns an"),
+    ("inspect drive.mcap", 1, "like messages of robots (ROS, MCAP), which lod does not read; ros"),
+    ("inspect drive.bag", 1, "like messages of robots (ROS, MCAP), which lod does not read; rosb"),
+    ("inspect value.cbor", 1, "it begins like CBOR, which lod does not read; cbor2.load reads it"),
+    ("inspect table.vortex", 1, "like a Vortex file, which lod does not read; write its rows to a"),
+    ("inspect part.lance", 1, "lod does not read files of Lance; lance.dataset(TABLE).to_table()"),
+    ("inspect program.pt2", 1, "lod does not read programs of torch.export; save the tensors of"),
     ("inspect five.mat", 1, "MATLAB before 7.3, which lod does not read; save it as HDF5 with"),
     ("inspect classic.nc", 1, "netCDF 3 file, which lod does not read; rewrite it as HDF5 with"),
     ("inspect unknown.dat", 1, "it is binary data of no format that lod knows; --from FORMAT says"),
