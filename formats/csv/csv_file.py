@@ -59,9 +59,10 @@ class Csv(Format):
     Consecutive records with the same value in a key column are one item of that level. Every
     other column, or those that `--field` chooses, is a tensor over the same levels. The first 64
     KiB of records determine its dtype: bool if all values are true or false, text if the first
-    value is not a number, int64 if the finite values are integers, else float64; `--dtype` and
-    `--text-columns` override this. Key columns are not kept. If a key has no value, or with
-    --nulls, an empty field of numbers is a null; with --nulls also NA, null and the like.
+    value is not a number, int64 (or uint64 if they need it) if the finite values are integers, else
+    float64; `--dtype` and `--text-columns` override this. Key columns are not kept. If a key has no
+    value, or with --nulls, an empty field of numbers is a null; with --nulls also NA, null and the
+    like.
 
     Writing: one column for each level, with the number of the item, then one for each tensor. The
     tensors must have the same levels (text has one more, for its bytes), and single numbers as

@@ -16,7 +16,14 @@ from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.csv.records import swapped, words_of
 from lodcli.formats.text import digits, parsing_native
 from lodcli.formats.text.lines import WITHOUT_MARK, shown
-from lodcli.formats.text.numerals import BEYOND, exceeds_float64, holding, narrowed, rounding
+from lodcli.formats.text.numerals import (
+    BEYOND,
+    exceeds_float64,
+    holding,
+    narrowed,
+    rounding,
+    whole_dtype,
+)
 from lodcli.formats.text.records_native import is_repaid
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array
@@ -28,6 +35,8 @@ from lodcli.kernels.tensor.nulls import NO_NULLS, Mask, Nulls
 
 # Integers with more digits exceed every dtype, and take long to parse.
 MOST_DIGITS = 1000
+# Those of fewer characters fit int64.
+_WIDE = 19
 # A decimal comma, or separators of thousands.
 _COMMAS = re.compile(
     r"\s*[+-]?((\d{1,3}(\.\d{3})+|\d*),\d+|\d{1,3}(,\d{3})+(\.\d+)?)(e[+-]?\d+)?\s*", re.IGNORECASE
@@ -200,8 +209,13 @@ def dtype_of(
     # As empty or blank texts are written.
     if in_quotes and not there and not (null_words and any(map(_word, fields))):
         return None
-    whole = any(map(_is_whole, there)) and not any(map(_is_fraction, there))
-    return np.dtype(np.int64 if whole else np.float64)
+    whole = [field for field in there if _is_whole(field)]
+    if not whole or any(map(_is_fraction, there)):
+        return np.dtype(np.float64)
+    if max(map(len, whole)) < _WIDE:
+        return np.dtype(np.int64)
+    numbers = [int(field) for field in whole if len(field) < MOST_DIGITS]
+    return whole_dtype(min(numbers, default=0), max(numbers, default=0))
 
 
 def have_commas(fields: list[str]) -> bool:

@@ -16,7 +16,7 @@ from lodcli.formats.core.schema import DEFAULT_NAME, MOST_LEVELS, LevelSpec, Ten
 from lodcli.formats.json.columns import NUMBERS, Column
 from lodcli.formats.json.objects.reading import Leaf, NullObjects, kind_of, leaves
 from lodcli.formats.text.lines import shown
-from lodcli.formats.text.numerals import FLOATS
+from lodcli.formats.text.numerals import FLOATS, whole_dtype
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError, counted
 from lodcli.kernels.options import option
 from lodcli.kernels.tensor.marks import NO_MARKS, TEXT, Field
@@ -25,6 +25,7 @@ _OF_PANDAS = (
     "looks like a table that pandas wrote as one object, which is one item; "
     "to_json(orient='records') writes an item for each row"
 )
+_INT64 = np.dtype(np.int64)
 _KINDS = (NUMBERS, frozenset({bool}), frozenset({str}))
 
 
@@ -295,7 +296,7 @@ def _column(leaf: Leaf, field: str | None, options: ReadOptions) -> Column:
     level_names = (None,) * levels if names is None else names[:levels]
     spec = TensorSpec(
         name,
-        _dtype(seen.leaves, options.dtype),
+        _dtype(seen, options.dtype),
         tuple(seen.sizes[levels:depth]),
         tuple(
             LevelSpec(f"{leaf.owner(level)}/{level}", level_name)
@@ -321,11 +322,13 @@ class _Seen:
         leaves: the types; none where all lists are empty, or all values null.
         sizes: of each level.
         nulls: whether there are any.
+        whole: the dtype that holds the leaves, if they are whole numbers.
     """
 
     leaves: frozenset[type]
     sizes: tuple[int, ...]
     nulls: bool = False
+    whole: np.dtype[Any] = _INT64
 
 
 def _survey(values: list[Any]) -> _Seen:
@@ -343,6 +346,8 @@ def _survey(values: list[Any]) -> _Seen:
                 return replace(_first_leaf(values, sizes), nulls=nulls)
             if types == {str}:
                 sizes.append(_text_length(values[0]))
+            if types == {int}:
+                return _Seen(types, tuple(sizes), nulls, whole_dtype(min(values), max(values)))
             return _Seen(types, tuple(sizes), nulls)
         if len(sizes) == MOST_LEVELS:
             raise UnsupportedError(f"the lists are nested deeper than {MOST_LEVELS} levels")
@@ -369,7 +374,8 @@ def _text_length(text: str) -> int:
     return len(text.encode("utf-8", "replace"))
 
 
-def _dtype(leaves: frozenset[type], told: np.dtype[Any] | None) -> np.dtype[Any]:
+def _dtype(seen: _Seen, told: np.dtype[Any] | None) -> np.dtype[Any]:
+    leaves = seen.leaves
     if str in leaves:
         return np.dtype(np.uint8)
     if told is not None and told.kind not in "biu" and told.name not in FLOATS:
@@ -377,5 +383,5 @@ def _dtype(leaves: frozenset[type], told: np.dtype[Any] | None) -> np.dtype[Any]
     if told is not None and (not leaves or (told.kind == "b") == (bool in leaves)):
         return told
     if leaves & NUMBERS:
-        return np.dtype(np.float64 if float in leaves else np.int64)
+        return np.dtype(np.float64) if float in leaves else seen.whole
     return np.dtype(np.bool_ if bool in leaves else np.float64)

@@ -48,11 +48,12 @@ class JsonLines(Format):
     """Nested lists of numbers, booleans or text, one outermost item per line.
 
     `[[1,2],[3]]` is an item of two levels, `[1,2]` of one, `7` a row without levels. Text has
-    one more level, of its UTF-8 bytes. Integers become int64, other numbers float64, true and
-    false bool; the first lines decide, --dtype overrides this. If one of the first lines contains a
-    null, or with --nulls, nulls are kept; otherwise a null is an error. With --levels there are as
-    many levels as names; lists below them must all have equal lengths and become the shape of a
-    row. Lines of objects: every field, or those that --field chooses, is a tensor of that name.
+    one more level, of its UTF-8 bytes. Integers become int64, or uint64 if the first lines need it,
+    other numbers float64, true and false bool; the first lines decide, --dtype overrides this. If
+    one of the first lines contains a null, or with --nulls, nulls are kept; otherwise a null is an
+    error. With --levels there are as many levels as names; lists below them must all have equal
+    lengths and become the shape of a row. Lines of objects: every field, or those that --field
+    chooses, is a tensor of that name.
     Blank lines are skipped.
 
     Writing: several tensors become objects; they must have the same number of outermost items. The

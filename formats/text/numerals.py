@@ -27,6 +27,16 @@ def tells_dtype(spec: TensorSpec) -> bool:
     return (spec.rows != 0 and 0 not in spec.row_shape) or spec.dtype == np.float64
 
 
+def whole_dtype(least: int, greatest: int) -> np.dtype[Any]:
+    """Return uint64 if it holds whole numbers in a range that int64 does not hold; else int64.
+
+    >>> whole_dtype(-1, 2**63), whole_dtype(0, 2**63)
+    (dtype('int64'), dtype('uint64'))
+    """
+    unsigned = least >= 0 and np.iinfo(np.int64).max < greatest <= np.iinfo(np.uint64).max
+    return np.dtype(np.uint64 if unsigned else np.int64)
+
+
 def holding(value: int | float) -> str:
     """Return a hint for a number that a dtype cannot represent exactly."""
     if isinstance(value, float):

@@ -177,7 +177,7 @@ def test_values_none_of_which_is_finite_are_floats(values: list[float], tmp_path
         (b"k,v\na,1.5\na,x\n", "line 3, column 'v': expected a number .*found 'x'"),
         (b'k,v\na,1\na,"2,5"\n', "line 3, column 'v': .*found '2,5'; write numbers as 1234.5"),
         (b"k,v\na,1\na,1_0\n", "line 3, column 'v': .*found '1_0'"),
-        (b"k,v\na,1\na,9223372036854775808\n", "line 3, column 'v': expected a whole number"),
+        (b"k,v\na,-1\na,9223372036854775808\n", "line 3, column 'v': expected a whole number"),
         (b"k,v\na,1\n\xff,2\n", "line 3: is not UTF-8 .*encoding="),
         (b"k,v\na,1\na\0,2\n", "line 3: holds NUL.*then give encoding='utf-16'"),
         (b'"a","b"\n"x",1,2\n', "2: expected 2 .*; if the header lacks a name, as that of R's"),

@@ -1,0 +1,56 @@
+"""Whole numbers that only uint64 holds, in text files without --dtype, against Polars."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lodcli.formats.core import io
+from lodcli.kernels.errors import InvalidDataError
+
+HASHES = np.random.default_rng(3).integers(0, 2**64, 120_000, np.uint64)
+
+
+@pytest.mark.parametrize("count", [3, 120_000])  # the latter beyond the first records
+def test_hashes_are_read_as_polars_reads_them(tmp_path: Path, count: int) -> None:
+    polars = pytest.importorskip("polars")
+    hashes = np.append(HASHES[: count - 1], np.uint64(2**64 - 1))
+    polars.DataFrame({"h": hashes, "n": np.arange(count)}).write_csv(tmp_path / "t.csv")
+    polars.DataFrame({"h": hashes, "n": np.arange(count)}).write_ndjson(tmp_path / "t.jsonl")
+    for name in ("t.csv", "t.jsonl"):
+        found = io.read(tmp_path / name, "h")
+        assert found.dtype == np.uint64
+        np.testing.assert_array_equal(found.data, hashes)
+        assert io.read(tmp_path / name, "n").dtype == np.int64
+
+
+def test_lists_and_nulls(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text("[[1, 9223372036854775808], null]\n[[], [5]]\n")
+    found = io.read(tmp_path / "t.jsonl")
+    assert (found.dtype, found.to_list()) == (np.uint64, [[[1, 2**63], None], [[], [5]]])
+    (tmp_path / "t.csv").write_text("a,b\n,1\n9223372036854775808,2\nNA,3\n")
+    found = io.read(tmp_path / "t.csv", "a", nulls="keep")
+    assert (found.dtype, found.to_list()) == (np.uint64, [None, 2**63, None])
+
+
+@pytest.mark.parametrize("numbers", [[2**63, -1], [2**64, 1], [-(2**63) - 1, 0], [10**2000, 0]])
+def test_numbers_that_no_dtype_holds_are_an_error(tmp_path: Path, numbers: list[int]) -> None:
+    (tmp_path / "t.csv").write_text("".join(f"{one}\n" for one in ["a", *numbers]))
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps(one) + "\n" for one in numbers))
+    for name in ("t.csv", "t.jsonl"):
+        with pytest.raises(InvalidDataError, match=r"line \d"):
+            io.read(tmp_path / name)
+
+
+def test_floats_and_numbers_within_int64_stay(tmp_path: Path) -> None:
+    for text, dtype in {
+        "9223372036854775807": "int64",
+        "1.5\n9223372036854775808": "float64",
+    }.items():
+        (tmp_path / "t.csv").write_text(f"a\n{text}\n")
+        (tmp_path / "t.jsonl").write_text(f"{text}\n")
+        assert io.read(tmp_path / "t.csv").dtype == dtype
+        assert io.read(tmp_path / "t.jsonl").dtype == dtype
