@@ -19,6 +19,7 @@ from lodcli.formats.loading.samplers import (
     require_booleans,
     require_counts,
     require_maxima,
+    require_state,
     require_whole,
 )
 from lodcli.kernels.errors import OptionError
@@ -205,17 +206,7 @@ class Batches(torch.utils.data.IterableDataset[Any]):
             OptionError: the state is of batches in another order, or of one of several workers, or
                 `state_dict` did not return it.
         """
-        if not isinstance(state, Mapping):
-            found = type(state).__name__
-            raise OptionError(f"Batches: expected what state_dict() returned, found {found}")
-        if missing := sorted((self._order().keys() | _POSITION) - state.keys()):
-            raise OptionError(f"Batches: the state has no {', '.join(missing)}")
-        for name, value in self._order().items():
-            if state[name] != value:
-                raise OptionError(
-                    f"Batches: the state was saved with {name}={state[name]!r}, "
-                    f"this one has {value!r}"
-                )
+        require_state("Batches", state, self._order(), _POSITION)
         require_whole("Batches: the state", "epoch", state["epoch"], most=MOST)
         left = len(self._epoch(state["epoch"]))
         for name in ("taken", "given"):

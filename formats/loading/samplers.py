@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,29 @@ def require_whole(
         raise OptionError(f"{what}: {name}: expected at most {most}, found {value}")
 
 
+def require_state(
+    what: str, state: Any, order: Mapping[str, object], position: AbstractSet[str]
+) -> None:
+    """Raise OptionError unless a state has these settings, which the order depends on.
+
+    Args:
+        what: the class, for the message.
+        state: what its `state_dict` returned.
+        order: the settings.
+        position: names of the other entries of a state.
+    """
+    if not isinstance(state, Mapping):
+        found = type(state).__name__
+        raise OptionError(f"{what}: expected what state_dict() returned, found {found}")
+    if missing := sorted((order.keys() | position) - state.keys()):
+        raise OptionError(f"{what}: the state has no {', '.join(missing)}")
+    for name, value in order.items():
+        if state[name] != value:
+            raise OptionError(
+                f"{what}: the state was saved with {name}={state[name]!r}, this one has {value!r}"
+            )
+
+
 def _lengths(of: Any) -> npt.ArrayLike:
     """Return the lengths of a dataset, or of torch's Subset or ConcatDataset, or those given."""
     if hasattr(of, "lengths"):
@@ -69,7 +93,8 @@ class BatchSampler:
 
     A batch ends before it would exceed a maximum; an item that exceeds it is a batch by itself.
     Every item is in one batch of an epoch. Each epoch has another order, which depends only on the
-    seed.
+    seed. Its iterators have `state_dict` and `load_state_dict`, with which torchdata's
+    StatefulDataLoader continues in the middle of an epoch.
 
     Args:
         lengths: rows of every item, or an object with `lengths`, such as a Dataset; also torch's
@@ -129,16 +154,20 @@ class BatchSampler:
 
     def __len__(self) -> int:
         """Return the number of batches of the next epoch."""
-        return len(self._batches())
+        return len(self._batches(self.epoch))
 
     def __iter__(self) -> Iterator[list[int]]:
-        batches = self._batches()
         self.epoch += 1
-        return iter(batches)
+        return _Iterator(self, self.epoch - 1)
 
-    def _batches(self) -> list[list[int]]:
-        if self._made[0] != self.epoch:
-            random = np.random.default_rng([self.seed, self.epoch])
+    def _order(self) -> dict[str, Any]:
+        """Return the settings that the order depends on."""
+        names = ("rows", "items", "padded", "buckets", "shuffle", "seed", "drop_last")
+        return {"count": self.lengths.size} | {name: getattr(self, name) for name in names}
+
+    def _batches(self, epoch: int) -> list[list[int]]:
+        if self._made[0] != epoch:
+            random = np.random.default_rng([self.seed, epoch])
             order = np.arange(self.lengths.size)
             if self.shuffle:
                 random.shuffle(order)
@@ -147,7 +176,7 @@ class BatchSampler:
                 found += self._cut(bucket)
             if self.shuffle and self.buckets > 1:
                 random.shuffle(found)
-            self._made = self.epoch, found
+            self._made = epoch, found
         return self._made[1]
 
     def _bucketed(self, order: Offsets) -> list[Offsets]:
@@ -184,3 +213,35 @@ class BatchSampler:
         """Return whether an item of one row would fit."""
         size = max(cost, 1) * (len(batch) + 1) if self.padded else cost + 1
         return len(batch) < items and size <= rows
+
+
+class _Iterator(Iterator[list[int]]):
+    """The batches of an epoch, with a state."""
+
+    def __init__(self, sampler: BatchSampler, epoch: int) -> None:
+        self._sampler, self._epoch, self._taken = sampler, epoch, 0
+        self._batches = sampler._batches(epoch)
+
+    def __next__(self) -> list[int]:
+        if self._taken >= len(self._batches):
+            raise StopIteration
+        self._taken += 1
+        return self._batches[self._taken - 1]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the position in the epoch."""
+        return self._sampler._order() | {"epoch": self._epoch, "taken": self._taken}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a state; the next iteration of the sampler begins the epoch after it.
+
+        Raises:
+            OptionError: `state_dict` did not return it, or the sampler has another order.
+        """
+        require_state("BatchSampler", state, self._sampler._order(), {"epoch", "taken"})
+        epoch, taken = state["epoch"], state["taken"]
+        require_whole("BatchSampler: the state", "epoch", epoch)
+        batches = self._sampler._batches(epoch)
+        require_whole("BatchSampler: the state", "taken", taken, most=len(batches))
+        self._epoch, self._taken, self._batches = epoch, taken, batches
+        self._sampler.set_epoch(epoch + 1)

@@ -578,6 +578,66 @@ def test_an_epoch_has_its_own_order_and_can_be_repeated() -> None:
     assert list(BatchSampler(lengths, items=7, buckets=4, seed=6)) != first
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")  # by torchdata's own call
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_stateful_loader_continues_a_sampler_in_its_epoch(
+    words: Path, workers: int, before: int
+) -> None:
+    stateful = pytest.importorskip("torchdata.stateful_dataloader")
+    dataset = ours.Dataset(words)
+
+    def loader(seed: int = 4) -> Any:
+        return stateful.StatefulDataLoader(
+            dataset,
+            batch_sampler=BatchSampler(dataset, items=1, seed=seed),
+            collate_fn=ours.collate("varlen"),
+            num_workers=workers,
+        )
+
+    def labels(batches: Any) -> list[int]:
+        return [int(batch["label"]) for batch in batches]
+
+    whole = loader()
+    epochs = [labels(whole) for _ in range(3)]
+    assert epochs[0] != epochs[1] != epochs[2]
+    stopped = loader()
+    for _ in range(before):
+        labels(stopped)
+    running = iter(stopped)
+    first = labels(next(running) for _ in range(2))
+    state = pickle.loads(pickle.dumps(stopped.state_dict()))
+    continued = loader()
+    continued.load_state_dict(state)
+    assert first + labels(continued) == epochs[before]
+    assert labels(continued) == epochs[before + 1]
+    other = loader(seed=5)
+    other.load_state_dict(state)
+    with pytest.raises(OptionError, match="saved with seed=4, this one has 5"):
+        next(iter(other))
+
+
+@pytest.mark.parametrize(
+    ("entry", "value", "said"),
+    [
+        ("taken", 6, "taken: expected at most 5, found 6"),
+        ("taken", "1", "taken: expected a whole number, found '1'"),
+        ("epoch", -1, "epoch: expected at least 0, found -1"),
+        ("count", 4, "saved with count=4, this one has 5"),
+    ],
+)
+def test_a_damaged_state_of_a_sampler_is_an_error(entry: str, value: Any, said: str) -> None:
+    running: Any = iter(BatchSampler(LENGTHS, items=1))
+    with pytest.raises(OptionError, match=said):
+        running.load_state_dict(running.state_dict() | {entry: value})
+    with pytest.raises(OptionError, match="expected what state_dict\\(\\) returned, found list"):
+        running.load_state_dict([])
+    with pytest.raises(OptionError, match="the state has no buckets, count"):
+        running.load_state_dict({})
+    assert len(list(running)) == 5
+
+
 def test_buckets_hold_equal_lengths() -> None:
     lengths = np.random.default_rng(0).integers(1, 1000, 2000)
     spreads = [
