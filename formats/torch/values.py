@@ -213,20 +213,26 @@ def _jagged(value: Jagged) -> LoDTensor:
         )
     rows = _rows(value.values)
     offsets = _integers(value.offsets, "offsets")
-    check_offsets(offsets, level=0)
     if value.lengths is None:
+        check_offsets(offsets, level=0)
         check_rows([offsets], rows.shape[0])
         return LoDTensor(rows, LoD([offsets]))
-    # With gaps: each sequence is the first lengths[i] rows of its part.
+    # With gaps: each sequence is the first lengths[i] rows of its part, and the first part may
+    # begin later. Parts that overlapped would make more rows than the file holds.
     lengths = _integers(value.lengths, "lengths")
     closed = lengths_to_offsets(lengths, level=0)
-    starts = offsets[: lengths.size]
-    if starts.size != lengths.size or np.any(starts + lengths > rows.shape[0]):
+    parts = np.diff(offsets)
+    if (
+        lengths.shape != parts.shape
+        or np.any(offsets < 0)
+        or np.any(offsets > rows.shape[0])
+        or np.any(lengths > parts)
+    ):
         raise InvalidDataError(
             f"nested tensor: {lengths.size} lengths do not fit its {offsets.size} offsets and "
             f"{rows.shape[0]} rows"
         )
-    return LoDTensor(rows[ranges(starts, closed)], LoD([closed]))
+    return LoDTensor(rows[ranges(offsets[:-1], closed)], LoD([closed]))
 
 
 def _packed(value: Packed) -> StoredArray:

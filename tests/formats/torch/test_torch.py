@@ -93,9 +93,10 @@ def test_a_dict_is_several_tensors() -> None:
     assert half.dtype == ml_dtypes.bfloat16
 
 
-def test_a_nested_tensor_with_holes_and_of_the_older_kind(tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_nested_tensor_with_holes_and_of_the_older_kind(tmp_path: Path, first: int) -> None:
     whole = torch.arange(24.0).reshape(2, 4, 3)
-    starts, lengths = torch.tensor([0, 1]), torch.tensor([2, 3])
+    starts, lengths = torch.tensor([first, 1]), torch.tensor([2, 3])
     narrow = torch.nested.narrow(whole, 1, starts, lengths, layout=torch.jagged)
     found = content(saved(tmp_path, narrow))["data"]
     assert found.recursive_sequence_lengths() == [[2, 3]]

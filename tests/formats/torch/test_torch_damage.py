@@ -109,6 +109,13 @@ def jagged(**attributes: Any) -> bytes:
     return saved(made)
 
 
+def overlapping() -> bytes:
+    """Return a nested tensor whose 4,000 sequences are each all of its rows, 2.6 GB together."""
+    rows, count = torch.zeros(20_000, 8), 4_000
+    offsets = ints(*[0] * count, len(rows))
+    return saved(torch.nested.nested_tensor_from_jagged(rows, offsets, ints(*[len(rows)] * count)))
+
+
 def bomb() -> Any:
     """Return lists that name a tensor 10^12 times."""
     value: Any = torch.zeros(4)
@@ -266,6 +273,8 @@ DAMAGED: list[tuple[str, bytes, Any, str]] = [
     ("jagged_short", jagged(_offsets=ints(0, 1, 2)), InvalidLoDError, "number of rows"),
     ("jagged_long", jagged(_offsets=ints(0, 1, 9)), InvalidLoDError, "number of rows"),
     ("jagged_holes", jagged(_lengths=ints(1, 9)), InvalidDataError, "do not fit its"),
+    ("jagged_overlap", overlapping(), InvalidDataError, "do not fit its"),
+    ("jagged_before", jagged(_offsets=ints(-1, 1, 3), _lengths=ints(1, 1)), LodError, "do not fit"),
     ("jagged_minus", jagged(_lengths=ints(1, -9)), InvalidLoDError, "level 0, position 1"),
     ("jagged_turned", jagged(_ragged_idx=2), UnsupportedError, "whose dimension 2 is ragged"),
 ]
