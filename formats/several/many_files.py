@@ -19,6 +19,7 @@ from lodcli.formats.core.table import FOLDERS, PAIRS, TABLE, UNFINISHED
 from lodcli.formats.items.concatenated import as_item, as_joined, below, joined_schema
 from lodcli.formats.remote.urls import is_url
 from lodcli.formats.several.patterns import files_below, fixed_folder, is_file, is_hidden, matching
+from lodcli.formats.several.tables import refuse_table
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.text.lines import shown
 from lodcli.formats.values.file_attributes import alike
@@ -35,8 +36,6 @@ MOST_NOTES = 20
 _DIGITS = re.compile(r"(\d+)")
 # Files of a folder that hold no data: hidden ones, and those of Spark and Hive, such as _SUCCESS.
 _NO_DATA = re.compile(r"\.|_[^.]*$")
-# Folders in a table whose log says which of its files are current.
-_LOGS = {"_delta_log": "Delta Lake", ".hoodie": "Hudi", "_versions": "Lance"}
 # Checkpoints, and data in several files: the end of a file's name, and what the folder is.
 _REFUSED = {
     ".distcp": "a checkpoint of torch.distributed; python -m "
@@ -48,6 +47,9 @@ _REFUSED = {
     ".data-00000-of-00001": "a checkpoint of TensorFlow; tf.train.load_checkpoint reads its "
     "arrays, safetensors saves them",
     "snapshot.metadata": "a dataset of tf.data; write its elements with tf.io.TFRecordWriter",
+    "chunks.b2frame": "an array of Blosc2; blosc2.open(FOLDER)[:] returns it, numpy.save saves it",
+    "manifest.ocdbt": "a database of TensorStore (OCDBT); TensorStore reads its arrays and writes "
+    "Zarr",
     "data.mdb": "an LMDB database; write its values as Parquet, webdataset or another format of "
     "lod",
 }
@@ -110,13 +112,7 @@ def listed(path: PathLike, format_name: str | None) -> Listed | None:
         return Listed(text, folder or ".", _in_order(found))
     if not os.path.isdir(text) or _is_claimed(text, format_name):
         return None
-    for log, kind in _LOGS.items():
-        if os.path.isdir(os.path.join(text, log)):
-            raise UnsupportedError(
-                f"{text}: is a table of {kind}, whose log says which of its files are current; "
-                "with a program that reads such tables, write its rows to a Parquet file (a "
-                "pattern reads outdated files as well)"
-            )
+    refuse_table(text)
     with os.scandir(text) as entries:
         every = [one.path for one in entries]
     for ending, what in _REFUSED.items():

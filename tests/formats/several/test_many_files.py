@@ -236,6 +236,22 @@ def test_a_table_with_a_log_is_refused(log: str, tmp_path: Path) -> None:
     assert len(lodcli.read(tmp_path / "table" / "*.jsonl")) == 2
 
 
+@pytest.mark.parametrize("inner", ["data", "data/year=2024", "year=2024/month=1"])
+def test_files_of_a_table_are_refused_in_its_folders(inner: str, tmp_path: Path) -> None:
+    table = tmp_path / "table"
+    (table / inner).mkdir(parents=True)
+    (table / inner / "old.jsonl").write_text("[1]\n")
+    assert len(lodcli.read(table / inner)) == 1
+    log = table / "metadata"
+    log.mkdir()
+    (log / "other.json").write_text("{}")
+    assert len(lodcli.read(table / inner)) == 1
+    (log / "00000-5c16.metadata.json").write_text("{}")  # as PyIceberg names it
+    for folder, what in ((table, "is a table"), (table / inner, "has files of a table")):
+        with pytest.raises(UnsupportedError, match=f"{what} of Iceberg, whose log says which"):
+            lodcli.read(folder)
+
+
 def test_a_container_of_n5_is_refused(tmp_path: Path) -> None:
     (tmp_path / "n5" / "0").mkdir(parents=True)
     (tmp_path / "n5" / "attributes.json").write_text('{"dimensions":[2],"blockSize":[2]}')
@@ -263,6 +279,8 @@ def test_single_tensors_of_different_names_are_not_joined(tmp_path: Path) -> Non
         (["fingerprint.pb", "saved_model.pb"], "is a SavedModel of TensorFlow; save the arrays"),
         (["x.data-00000-of-00001", "x.index"], "is a checkpoint of TensorFlow; tf.train.load_c"),
         (["dataset_spec.pb", "snapshot.metadata"], "is a dataset of tf.data; write its elem"),
+        (["00000000.chunk", "chunks.b2frame"], r"is an array of Blosc2; blosc2\.open"),
+        (["manifest.ocdbt"], "is a database of TensorStore .OCDBT.; TensorStore reads its"),
         (["data.mdb", "lock.mdb"], "is an LMDB database; write its values as Parquet"),
     ],
 )
