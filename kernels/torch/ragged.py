@@ -15,7 +15,7 @@ from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import offsets_to_lengths
 from lodcli.kernels.tensor.exchange.torch import Varlen, require_tensors, step_order
 from lodcli.kernels.torch.autograd import gather, indices, scatter
-from lodcli.kernels.torch.sequences import sequences
+from lodcli.kernels.torch.sequences import FROM_LIST, sequences
 
 Make = Callable[[torch.Tensor, torch.Tensor], Any]
 
@@ -87,10 +87,15 @@ def _others(values: Any, name: str) -> Ragged:
     lengths = None
     if isinstance(values, tuple | list) and not isinstance(values, PackedSequence):
         if len(values) != 2 or not isinstance(values[0], torch.Tensor):
-            raise InvalidDataError(f"{name}: expected a padded tensor and lengths as a pair")
+            raise InvalidDataError(
+                f"{name}: expected a nested tensor, or a padded tensor and lengths as a pair; "
+                f"{FROM_LIST}"
+            )
         values, lengths = values
         if values.is_nested or values.dim() < 2:
-            raise InvalidDataError(f"{name}: expected a padded tensor (B, T, ..) beside lengths")
+            raise InvalidDataError(
+                f"{name}: expected a padded tensor (B, T, ..) beside lengths; {FROM_LIST}"
+            )
     elif not isinstance(values, PackedSequence | torch.Tensor):
         raise InvalidDataError(
             f"{name}: expected a tensor of torch, a PackedSequence, a pair of a padded tensor and "

@@ -25,6 +25,8 @@ from lodcli.kernels.tensor.exchange.torch import (
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.torch.autograd import gather, indices, scatter
 
+FROM_LIST = "torch.nested.nested_tensor(list, layout=torch.jagged) makes one of a list of tensors"
+
 
 @dataclass(frozen=True)
 class Sequences:
@@ -67,9 +69,18 @@ def sequences(values: Any, lengths: Any, batch_first: bool) -> Sequences:
     if not isinstance(values, torch.Tensor):
         raise InvalidDataError(
             "input: expected a tensor of torch, jagged or padded, a PackedSequence, a Varlen or "
-            f"a LoDTensor, found {type(values).__name__}"
+            f"a LoDTensor, found {type(values).__name__}{_remedy(values)}"
         )
     return _of_padded(values, lengths, batch_first) if padded else _of_jagged(values)
+
+
+def _remedy(values: Any) -> str:
+    """Return how to give a layer a pair of a padded tensor and lengths, or a list of tensors."""
+    if not isinstance(values, tuple | list):
+        return ""
+    if isinstance(values, tuple) and len(values) == 2:
+        return "; the lengths of a padded tensor are given as lengths="
+    return f"; {FROM_LIST}"
 
 
 def _of_packed(values: PackedSequence) -> Sequences:
@@ -136,7 +147,10 @@ def _of_padded(values: torch.Tensor, given: Any, batch_first: bool) -> Sequences
     if batched and not batch_first:
         box = values.transpose(0, 1)
     count, steps = box.shape[:2]
-    lengths = np.full(count, steps) if given is None else checked_lengths(given, count, steps)
+    lengths = np.full(count, steps)
+    if given is not None:
+        where = f", one for each sequence of axis {0 if batch_first else 1} of the input"
+        lengths = _checked_lengths(given, count, steps, where if batched else "")
     offsets = lengths_to_offsets(lengths, level=0)
     flat = box.reshape(count * steps, *box.shape[2:])
     # Without padding, no copy of the rows is needed.
@@ -154,8 +168,14 @@ def _of_padded(values: torch.Tensor, given: Any, batch_first: bool) -> Sequences
     return Sequences(flat if places is None else gather(flat, places), offsets, back, batched)
 
 
-def checked_lengths(given: Any, count: int, steps: int) -> Offsets:
+def _checked_lengths(given: Any, count: int, steps: int, axis: str) -> Offsets:
     """Return the lengths of padded sequences as an array.
+
+    Args:
+        given: the lengths.
+        count: number of sequences.
+        steps: number of steps.
+        axis: of the sequences, for the message.
 
     Raises:
         InvalidDataError: not a whole number for each sequence, from 0 to the number of steps.
@@ -163,7 +183,8 @@ def checked_lengths(given: Any, count: int, steps: int) -> Offsets:
     array = given.numpy(force=True) if isinstance(given, torch.Tensor) else np.asarray(given)
     if array.shape != (count,) or (array.size and array.dtype.kind not in "iu"):
         raise InvalidDataError(
-            f"lengths: expected {count} whole numbers, found shape {array.shape} of {array.dtype}"
+            f"lengths: expected {count} whole numbers{axis}, found shape {array.shape} of "
+            f"{array.dtype}"
         )
     wrong = np.flatnonzero((array < 0) | (array > steps))
     if wrong.size:

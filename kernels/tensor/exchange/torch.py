@@ -38,6 +38,28 @@ class Varlen(NamedTuple):
     cu_seqlens: torch.Tensor
     max_seqlen: int
 
+    def to(self, device: torch.device | str | int, *, non_blocking: bool = False) -> Varlen:
+        """Return the same on another device, as a tensor's `to` does.
+
+        >>> Varlen(torch.ones(3), torch.tensor([0, 2, 3]), 2).to("meta").cu_seqlens.is_meta
+        True
+        """
+        rows, starts, longest = self
+        return Varlen(
+            rows.to(device, non_blocking=non_blocking),
+            starts.to(device, non_blocking=non_blocking),
+            longest,
+        )
+
+    def with_values(self, values: torch.Tensor) -> Varlen:
+        """Return other rows, (N, ...), in the same sequences.
+
+        >>> ids = Varlen(torch.tensor([7, 8, 9]), torch.tensor([0, 2, 3]), 2)
+        >>> tuple(ids.with_values(torch.nn.Embedding(10, 4)(ids.values)).values.shape)
+        (3, 4)
+        """
+        return Varlen(values, self.cu_seqlens, self.max_seqlen)
+
 
 def rows_to_torch(data: Array) -> torch.Tensor:
     """Return rows as a torch tensor over the same memory; copied if read-only or reversed."""

@@ -81,3 +81,38 @@ def test_a_list_of_lod_tensors_and_others_is_an_error(form: str) -> None:
 def test_an_op_without_a_gradient_is_found_elsewhere() -> None:
     with pytest.raises(AttributeError, match=r"attribute 'unique': .*; lodcli\.ops\.unique takes"):
         ours.unique  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda rows: ours.LSTM(4, 2)([rows, rows]), "layout=torch.jagged) makes one of a list"),
+        (lambda rows: ours.GRU(4, 2)((rows, [7])), "padded tensor are given as lengths="),
+        (lambda rows: ours.softmax([rows, rows, rows]), "torch.jagged) makes one of a list"),
+        (lambda rows: ours.softmax([rows[0], rows[0]]), "torch.jagged) makes one of a list"),
+        (
+            lambda rows: ours.LSTM(4, 2)(rows[None], lengths=[7]),
+            "expected 7 whole numbers, one for each sequence of axis 1 of the input, found",
+        ),
+        (
+            lambda rows: ours.LSTM(4, 2, batch_first=True)(rows[:, None], lengths=[7]),
+            "expected 7 whole numbers, one for each sequence of axis 0 of the input, found",
+        ),
+    ],
+)
+def test_an_error_about_a_form_says_how_to_give_it(call: Any, said: str) -> None:
+    with pytest.raises(InvalidDataError, match=re.escape(said)):
+        call(ROWS)
+
+
+def test_varlen_moves_to_a_device_and_takes_other_rows() -> None:
+    given = ours.Varlen(ROWS, BOUNDS.int(), 4)
+    there = given.to("meta", non_blocking=True)
+    assert isinstance(there, ours.Varlen)
+    assert there.values.is_meta
+    assert there.cu_seqlens.is_meta
+    assert there.max_seqlen == 4
+    ids = given.with_values(torch.arange(7))
+    looked_up = ids.with_values(torch.nn.Embedding(7, 3)(ids.values))
+    assert ours.LSTM(3, 2)(looked_up)[0].values.shape == (7, 2)
+    assert looked_up.cu_seqlens is given.cu_seqlens
