@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -17,6 +19,8 @@ BATCH_SHARE = 8
 ITEM_COPIES = 3
 # A whole tensor, a result, and intermediate values.
 WHOLE_COPIES = 3
+# Of the data that a command keeps in memory instead of in temporary files.
+KEPT_SHARE = 4
 # Items whose sizes are computed at a time.
 _ITEMS = 1 << 16
 
@@ -30,6 +34,48 @@ def fits(size_bytes: int, copies: int) -> bool:
     """Return whether this many copies fit into the memory budget."""
     budget = memory_budget()
     return budget is None or size_bytes * copies <= budget
+
+
+class Kept:
+    """Counts data that stays in memory as long as it fits, and otherwise goes to a temporary file.
+
+    It fits if all that is kept at the same time takes at most one part in KEPT_SHARE of the budget.
+
+    Args:
+        least_bytes: what fits whatever else is kept, and also without a budget.
+    """
+
+    _lock = threading.Lock()
+    _total_bytes = 0
+
+    def __init__(self, least_bytes: int) -> None:
+        self._least_bytes = least_bytes
+        self._own_bytes = 0
+
+    def fits(self, size_bytes: int) -> bool:
+        """Count so many more bytes, and return whether all fit."""
+        with Kept._lock:
+            self._own_bytes += size_bytes
+            Kept._total_bytes += size_bytes
+            others = Kept._total_bytes - self._own_bytes
+        share = (memory_budget() or 0) // KEPT_SHARE
+        return self._own_bytes <= max(self._least_bytes, share - others)
+
+    def release(self) -> None:
+        """Count nothing any more."""
+        with Kept._lock:
+            Kept._total_bytes -= self._own_bytes
+            self._own_bytes = 0
+
+
+@contextmanager
+def keeping(least_bytes: int) -> Iterator[Kept]:
+    """Yield a `Kept`; at the end it counts nothing."""
+    kept = Kept(least_bytes)
+    try:
+        yield kept
+    finally:
+        kept.release()
 
 
 def require_fits(what: str, size_bytes: int, copies: int, *, whole: bool = True) -> None:

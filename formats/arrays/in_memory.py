@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from lodcli.formats.arrays.batch_parts import BatchSplitter
-from lodcli.formats.core.batching import regrouped, together
-from lodcli.formats.core.format import BATCH_BYTES, LeftOut, Source, joined
+from lodcli.formats.arrays.held import HeldBatches
+from lodcli.formats.core.batching import regrouped
+from lodcli.formats.core.format import BATCH_BYTES, LeftOut, Source
 from lodcli.formats.core.indexed import IndexedSource
-from lodcli.formats.core.marks import marked
-from lodcli.formats.core.schema import Batch, Item, Schema, StoredArray, find, rekeyed, schema_of
-from lodcli.formats.core.schema import tensor_of as tensor_in
-from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.index.lod import LoD
+from lodcli.formats.core.schema import Batch, Item, StoredArray, find, schema_of
+from lodcli.kernels.index.checks import Array
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Mask
 
@@ -46,41 +43,28 @@ class HeldSource(IndexedSource):
     """Batches in memory, whose rows can be read in any order.
 
     Args:
-        schema: of the batches; without TensorArrays.
-        batches: see Source.
+        held: the batches.
 
     Raises:
-        InvalidDataError: the batches do not match the schema.
+        InvalidDataError: their counts differ from those that their schema announced.
     """
 
-    def __init__(self, schema: Schema, batches: Sequence[Batch]) -> None:
-        schema = rekeyed(schema)
-        seen = {name for batch in batches for name in batch}
-        rest = {spec.name: spec.empty() for spec in schema if spec.name not in seen}
-        parts = list(marked(schema, together(schema, [*batches, rest])))
-        splitter = BatchSplitter(schema, nulls=True)
-        for part in parts:
-            splitter.split(part)
-        items = joined(schema, parts)
-        self._tensors = {name: tensor_in(item) for name, item in items.items()}
+    def __init__(self, held: HeldBatches) -> None:
+        counted = held.counted()
+        self._tensors = held.tensors()
         self.schema = tuple(
             replace(spec, dtype=tensor.dtype, nullable=bool(tensor.nulls))
-            for spec, tensor in zip(splitter.counted(), self._tensors.values(), strict=True)
+            for spec, tensor in zip(counted, self._tensors.values(), strict=True)
         )
-        offsets: dict[str, Offsets] = {}
-        lods: dict[tuple[str, ...], LoD] = {}
-        found: dict[str, LoD] = {}
-        for spec in self.schema:
-            keys = tuple(level.key for level in spec.levels)
-            if keys not in lods:
-                own = zip(keys, self._tensors[spec.name].lod.levels, strict=True)
-                levels = [offsets.setdefault(key, level) for key, level in own]
-                lods[keys] = LoD._trusted(levels, spec.level_names)
-            found[spec.name] = lods[keys]
-        self.lods = found
+        self.lods = {name: tensor.lod for name, tensor in self._tensors.items()}
 
     def read_rows(self, name: str, start: int, stop: int) -> Array:
         return self._tensors[name].values[start:stop].copy()
+
+    def held_rows(self, name: str) -> Array | None:
+        rows = self._tensors[name].values.view()
+        rows.flags.writeable = False
+        return rows
 
     def read_mask(self, name: str, level: int, start: int, stop: int) -> Mask | None:
         nulls = self._tensors[name].nulls

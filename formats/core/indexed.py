@@ -38,6 +38,10 @@ class IndexedSource(Source):
     def read_rows(self, name: str, start: int, stop: int) -> Array:
         """Return a copy of rows of a tensor; null rows are zeros."""
 
+    def held_rows(self, name: str) -> Array | None:
+        """Return all rows of a tensor, read-only, if they are in memory; else None."""
+        return None
+
     def read_mask(self, name: str, level: int, start: int, stop: int) -> Mask | None:
         """Return the mask of the valid items of a level; None if all are valid.
 

@@ -1,4 +1,4 @@
-"""External merge sort of items by keys: sorted runs are written to disk, then merged.
+"""Sort of items by keys: in memory if they fit, else sorted runs are written to disk, and merged.
 
 Memory holds one run while runs are written, and some blocks of each run while they are merged.
 """
@@ -13,13 +13,14 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from lodcli.formats.arrays.budget import batch_bytes
+from lodcli.formats.arrays.budget import batch_bytes, keeping
 from lodcli.formats.arrays.byte_blocks import flat_bytes
+from lodcli.formats.arrays.held import HeldBatches
 from lodcli.formats.core.batching import item_cuts
 from lodcli.formats.core.errors import naming_os
 from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.core.marks import marked
-from lodcli.formats.core.schema import Schema, tensor_of
+from lodcli.formats.core.schema import Schema, rekeyed, tensor_of
 from lodcli.formats.items import keys
 from lodcli.formats.items.taking import item_count, joined_items, part, taken
 from lodcli.formats.storage.pread import read_array
@@ -32,6 +33,8 @@ from lodcli.kernels.tensor.nulls import Nulls
 
 RUN_BYTES = 24 << 20
 BLOCK_BYTES = 256 << 10
+# Memory that an item takes while it is sorted, besides its tensors: its place, keys and others.
+_ITEM_BYTES = 48
 # Runs merged at a time; more are first merged to longer runs.
 MOST_RUNS = 128
 
@@ -54,23 +57,22 @@ def sorted_by(
     with (
         naming_os(tempfile.gettempdir()),
         tempfile.TemporaryFile(prefix="lod-", buffering=0) as file,
+        keeping(at_most(RUN_BYTES, 16)) as kept,
     ):
         spool = _Spool(file.fileno(), schema)
         runs: list[_Run] = []
-        held: list[Tensors] = []
-        held_bytes = 0
+        held = _Held(schema, names, keep)
         for items in marked(schema, batches):
             batch = {name: tensor_of(item) for name, item in items.items()}
-            held.append(batch)
-            held_bytes += size_bytes(batch)
-            if held_bytes >= at_most(RUN_BYTES, 16) and any(map(item_count, held)):
-                runs.append(spool.write(_sorted(held, names, keep)))
-                held_bytes = 0
+            if not kept.fits(held.add(batch)) and held.count:
+                runs.append(spool.write(held.sorted()))
+                kept.release()
         if not runs:
-            yield from _sorted(held, names, keep)
+            yield from held.sorted()
             return
-        if held:
-            runs.append(spool.write(_sorted(held, names, keep)))
+        if held.count:
+            runs.append(spool.write(held.sorted()))
+        kept.release()
         most = max(2, at_most(MOST_RUNS * BLOCK_BYTES, 4) // BLOCK_BYTES)
         while len(runs) > most:
             several = [runs[n : n + most] for n in range(0, len(runs), most)]
@@ -85,16 +87,50 @@ def size_bytes(batch: Tensors) -> int:
     return index + sum(tensor.nbytes for tensor in batch.values())
 
 
-def _sorted(out: list[Tensors], names: Sequence[str], keep: Keep | None) -> Iterator[Tensors]:
-    """Yield the items of these parts in order, in batches; at least one.
+class _Held:
+    """Items in memory.
 
     Args:
-        out: the parts; the first request empties it, so that memory holds the items once.
-        names: of the keys.
-        keep: see `sorted_by`.
+        schema, names, keep: see `sorted_by`.
     """
-    whole = joined_items(out)
-    out.clear()
+
+    def __init__(self, schema: Schema, names: Sequence[str], keep: Keep | None) -> None:
+        self._schema = tuple(spec.uncounted() for spec in rekeyed(schema))
+        self._names = names
+        self._keep = keep
+        self._clear()
+
+    def _clear(self) -> None:
+        self._batches = HeldBatches(self._schema)
+        self.count = self._size_bytes = 0
+        self._limit_bytes = at_most(RUN_BYTES, 16)
+
+    def add(self, batch: Tensors) -> int:
+        """Add items, and return how many more bytes all take; fewer if not all were kept."""
+        before = self._size_bytes
+        self._append(batch)
+        if self._keep is not None and self._size_bytes > self._limit_bytes:
+            found = list(self.sorted())
+            for one in found:
+                self._append(one)
+            # Twice as many again, so that each item is sorted only a few times.
+            self._limit_bytes = max(self._limit_bytes, 2 * self._size_bytes)
+        return self._size_bytes - before
+
+    def _append(self, batch: Tensors) -> None:
+        self._batches.add(batch)
+        self.count += item_count(batch)
+        self._size_bytes += size_bytes(batch) + _ITEM_BYTES * item_count(batch)
+
+    def sorted(self) -> Iterator[Tensors]:
+        """Yield all items in order, in batches, and remove them; at least one batch."""
+        whole = self._batches.tensors()
+        self._clear()
+        return _sorted(whole, self._names, self._keep)
+
+
+def _sorted(whole: Tensors, names: Sequence[str], keep: Keep | None) -> Iterator[Tensors]:
+    """Yield items in order, in batches; at least one."""
     order = keys.ordered(keys.columns([whole], names))
     if keep is not None and order.size:
         starts = keys.starts(taken({name: whole[name] for name in names}, order), names)
@@ -255,4 +291,4 @@ def _merged(
         # wait for the rest of the run whose block ends with it.
         bound, holder = min((window.last, n) for n, window in enumerate(windows))
         parts = [window.take(bound, equal=n <= holder) for n, window in enumerate(windows)]
-        yield from _sorted([one for one in parts if one], names, keep)
+        yield from _sorted(joined_items([one for one in parts if one]), names, keep)

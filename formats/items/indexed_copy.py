@@ -9,14 +9,16 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from lodcli.formats.arrays.budget import batch_bytes
+from lodcli.formats.arrays.budget import Kept, batch_bytes, keeping
+from lodcli.formats.arrays.held import HeldBatches
 from lodcli.formats.arrays.in_memory import HeldSource
-from lodcli.formats.core.batching import bytes_of, only
+from lodcli.formats.core.batching import bytes_of, only, regrouped, together
 from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.io import write_batches
 from lodcli.formats.core.limits import Limited
-from lodcli.formats.core.schema import Batch, Schema, find_all
+from lodcli.formats.core.marks import marked
+from lodcli.formats.core.schema import Batch, Schema, find_all, rekeyed
 from lodcli.formats.core.wrapped import Wrapped
 from lodcli.formats.values.relabelled import Relabelled
 from lodcli.formats.values.relabelled_in_place import RelabelledInPlace
@@ -71,8 +73,8 @@ class Labelled:
 def indexed(source: Source, names: Sequence[str]) -> Iterator[IndexedSource]:
     """Yield these tensors of a source so that their rows can be read in any order.
 
-    A source that can only be read sequentially, such as a pipe or text, is first copied: a large
-    one to a temporary container in the folder TMPDIR, not to memory.
+    A source that can only be read sequentially, such as a pipe or text, is first copied: to memory,
+    or if that holds too little, to a temporary container in the folder TMPDIR.
     """
     found = in_place(source, names)
     if found is not None:
@@ -86,27 +88,36 @@ def indexed(source: Source, names: Sequence[str]) -> Iterator[IndexedSource]:
 
 @contextmanager
 def copied(schema: Schema, batches: Iterable[Batch]) -> Iterator[IndexedSource]:
-    """Yield a copy of batches: in memory if they are small, else a temporary container."""
+    """Yield a copy of batches: in memory if it fits into the budget, else a temporary container."""
     import tempfile
 
     from lodcli.formats.container.reader import ContainerSource
 
-    batches, held, held_bytes = iter(batches), list[Batch](), 0
+    schema = rekeyed(schema)
     if not any(spec.array for spec in schema):
-        for batch in batches:
-            held.append(batch)
-            held_bytes += bytes_of(batch)
-            if held_bytes > batch_bytes(BATCH_BYTES):
-                break
-        else:
-            yield HeldSource(schema, held)
-            return
+        held = HeldBatches(schema)
+        batches = marked(schema, together(schema, batches))
+        with keeping(batch_bytes(BATCH_BYTES)) as kept:
+            if _fit(batches, held, kept):
+                yield HeldSource(held)
+                return
+        batches = chain(regrouped(schema, held.tensors(), BATCH_BYTES), batches)
+        del held
     with tempfile.TemporaryDirectory(prefix="lod-") as folder:
         path = Path(folder, "copy.lod.h5")
-        write_batches(path, schema, chain(held, batches))
+        write_batches(path, schema, batches)
         fd = os.open(path, os.O_RDONLY)
         try:
             path.unlink()
             yield ContainerSource(fd, "the temporary copy")
         finally:
             os.close(fd)
+
+
+def _fit(batches: Iterator[Batch], held: HeldBatches, kept: Kept) -> bool:
+    """Hold batches as long as they fit into memory; return whether all do."""
+    for batch in batches:
+        held.add(batch)
+        if not kept.fits(bytes_of(batch)):
+            return False
+    return True

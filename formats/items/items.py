@@ -145,8 +145,15 @@ class Items:
         """Return the offsets of the items in rows of a tensor, (count + 1,)."""
         return _array(self._ends[name])
 
+    def held_rows(self, name: str) -> Array | None:
+        """Return all rows of a tensor, read-only, if they are in memory; else None."""
+        return self.source.held_rows(name)
+
     def rows(self, name: str) -> Array:
-        """Return all rows of a tensor."""
+        """Return all rows of a tensor; read-only if they were in memory already."""
+        held = self.held_rows(name)
+        if held is not None:
+            return held
         return self.source.read_rows(name, 0, int(self._ends[name][-1]))
 
     def stored(self, name: str) -> StoredRows | None:

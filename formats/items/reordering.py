@@ -1,9 +1,10 @@
 """Reorders items, also more than fit into memory.
 
-Large items of a file that fits into the page cache are read one by one, in place. Otherwise one
-pass over the file distributes the items to buckets on disk, one for each part of the result; then
-each bucket is read back and put in order in memory. All reads and writes are then sequential,
-whereas reading items one by one would read a whole block for each.
+Items in memory are copied from there, in batches. Large items of a file that fits into the page
+cache are read one by one, in place. Otherwise one pass over the file distributes the items to
+buckets on disk, one for each part of the result; then each bucket is read back and put in order in
+memory. All reads and writes are then sequential, whereas reading items one by one would read a
+whole block for each.
 """
 
 from __future__ import annotations
@@ -77,8 +78,12 @@ def _parts(items: Items, order: Offsets) -> list[Offsets] | None:
 
 def _in_place(items: Items) -> _InPlace | None:
     """Return a reader of the items in place, or None if that would take longer."""
-    small, large, small_bytes, all_bytes = [], {}, 0, 0
+    held, small, large, small_bytes, all_bytes = {}, [], {}, 0, 0
     for spec in items.schema:
+        rows = items.held_rows(spec.name)
+        if rows is not None:
+            held[spec.name] = rows
+            continue
         size = (spec.rows or 0) * spec.row_bytes
         all_bytes += size
         stored = items.stored(spec.name)
@@ -93,7 +98,7 @@ def _in_place(items: Items) -> _InPlace | None:
     # Otherwise the system would read a block for every item.
     if 2 * all_bytes > (machine.available_bytes() or 0):
         return None
-    held = {name: items.rows(name) for name in small}
+    held |= {name: items.rows(name) for name in small}
     return _InPlace(items, held.__getitem__, large)
 
 

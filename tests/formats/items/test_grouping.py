@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lodcli.formats.arrays.budget import Kept
 from lodcli.formats.core.format import joined
 from lodcli.formats.core.schema import schema_of, tensor_of
 from lodcli.formats.items import external_sort, grouping
@@ -274,11 +275,19 @@ def test_items_are_merged_in_few_passes(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("by_key", [True, False])
 @pytest.mark.parametrize("keep", ["first", "last"])
-def test_of_each_run_only_kept_items_are_stored(
-    keep: external_sort.Keep, by_key: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_of_many_items_only_those_to_keep_are_stored(
+    in_memory: bool, keep: external_sort.Keep, by_key: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = {"key": LoDTensor(6 - np.arange(20_000) % 7), "n": LoDTensor(np.arange(20_000))}
     stored = []
+    held = []
+
+    class Held(external_sort._Held):
+        def add(self, batch: dict[str, LoDTensor]) -> int:
+            added = super().add(batch)
+            held.append(self.count)
+            return added
 
     class Spool(external_sort._Spool):
         def _write(self, batch: dict[str, LoDTensor]) -> Any:
@@ -286,6 +295,9 @@ def test_of_each_run_only_kept_items_are_stored(
             return super()._write(batch)
 
     monkeypatch.setattr(external_sort, "_Spool", Spool)
+    monkeypatch.setattr(external_sort, "_Held", Held)
+    if not in_memory:
+        monkeypatch.setattr(Kept, "fits", lambda self, size_bytes: False)
     for name, size in (("RUN_BYTES", 60_000), ("BLOCK_BYTES", 30), ("BATCH_BYTES", 300)):
         monkeypatch.setattr(external_sort, name, size)
     parts = [part(batch, start, start + 500) for start in range(0, 20_000, 500)]
@@ -297,8 +309,8 @@ def test_of_each_run_only_kept_items_are_stored(
     kept = np.arange(7) if keep == "first" else np.arange(20_000 - 7, 20_000)
     kept = kept[np.argsort(6 - kept % 7)] if by_key else kept
     assert np.array_equal(np.asarray(found["n"]), kept)
-    assert len(stored) % 7 == 0
-    assert 7 < len(stored) < 20_000 / 20
+    assert len(stored) == (0 if in_memory else 7 * len(parts))
+    assert max(held) <= 1500
 
 
 @pytest.mark.parametrize("by_key", [True, False])

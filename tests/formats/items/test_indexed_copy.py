@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from lodcli.formats.arrays.held import HeldBatches
 from lodcli.formats.arrays.in_memory import HeldSource
 from lodcli.formats.core.schema import LevelSpec, TensorSpec, rekeyed, schema_of
 from lodcli.formats.items import indexed_copy
@@ -53,4 +54,4 @@ def test_batches_that_do_not_fit_the_schema_are_not_held() -> None:
     schema = tuple(TensorSpec(name, np.dtype(np.int64), (), (level,)) for name in "ab")
     batch = {"a": LoDTensor([1, 2], [[2]]), "b": LoDTensor([1, 2], [[1, 1]])}
     with pytest.raises(ShapeMismatchError, match="shared with tensor a"):
-        HeldSource(schema, [batch])
+        HeldBatches(schema).add(batch)
