@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -14,7 +15,7 @@ from lodcli.formats.core.batching import aligned
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source, leaving_out
 from lodcli.formats.core.losses import MOST_SHOWN
 from lodcli.formats.core.names import listing, name_of, repeated, there_are
-from lodcli.formats.core.options import ReadOptions, WriteOptions, choose_others
+from lodcli.formats.core.options import SEPARATORS, ReadOptions, WriteOptions, choose_others
 from lodcli.formats.core.schema import Batch, LevelSpec, Schema, TensorSpec
 from lodcli.formats.csv.number_columns import (
     WITHOUT_COMMAS,
@@ -246,10 +247,14 @@ def _check_header(
         raise InvalidDataError("line 1: expected the names of the columns, found nothing")
     if any("\r" in name for name in header):
         raise InvalidDataError(f"line 1: {WITHOUT_RETURNS}")
-    if header == ["sep=", ""]:
+    line = separator.join(header)
+    if not in_quotes and (named := _EXCEL.fullmatch(line)) is not None:
+        names = {mark: name for name, mark in SEPARATORS.items()}
+        other = option("separator", names.get(named[1], named[1]))
+        also = "" if named[1] == separator else f", and give {other}"
         raise InvalidDataError(
-            f"line 1: names the separator for Excel ({shown(separator.join(header))}); remove "
-            "this line, as with tail -n +2"
+            f"line 1: names the separator for Excel ({shown(line)}); remove this line, as with "
+            f"tail -n +2{also}"
         )
     if len(header) == 1 and not in_quotes:
         following = None if first is None else separator.join(first[1])
@@ -478,6 +483,8 @@ class _CsvSource(Source):
 
 
 _NAMES_ABOVE = "put a line of names above it"
+# A line above the names that Excel reads.
+_EXCEL = re.compile("sep=(.)")
 _NAMELESS = "; if the header lacks a name, as that of R's write.table(..), put it before the others"
 
 

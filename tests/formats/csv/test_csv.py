@@ -203,6 +203,8 @@ def test_values_none_of_which_is_finite_are_floats(values: list[float], tmp_path
         (b"a;b\n1,5;2\n", "line 1: has no comma but semicolons"),  # with decimal commas
         (b"a|b\n", "line 1: has no comma but bars"),
         (b"sep=,\na,b\n1,2\n", r"line 1: names the separator for Excel \('sep=,'\); remove"),
+        (b"sep=;\na;b\n1;2\n", r"line 1: names .* remove .* \+2, and give separator='semicolon'$"),
+        (b"sep=\t\r\na\tb\r\n1\t2\r\n", "for Excel .* and give separator='tab'$"),
         (b"k,v\na,1\n\n" + b"\n" * 20_000 + b"a,2\n", "line 3: .* found a blank line"),
     ],
 )
@@ -628,3 +630,14 @@ def test_whole_records_are_there_before_one_that_is_longer_than_what_is_looked_a
     field = "some words\n" * 10_000
     found = given_lines(tmp_path, f'a,b\n1,"{field}"\n2,"{field}"\n'.encode())
     assert found["b"].to_list() == [field] * 2
+
+
+@pytest.mark.parametrize(
+    "line", ["x" * (17 << 20), "x" * 999 + "\n", "x" * 15 + "\n"], ids=["one", "long", "short"]
+)
+def test_a_first_record_beyond_the_limit_is_an_error_that_names_it(
+    tmp_path: Path, line: str
+) -> None:
+    field = '"' + line * max(1, (17 << 20) // len(line))
+    with pytest.raises(InvalidDataError, match=r"line 2: is not a record .* 16 MiB"):
+        given_lines(tmp_path, f"a,b\n{field},1\n2,3\n".encode())
