@@ -14,7 +14,7 @@ from lodcli.formats.core.format import Format, Source, Stored
 from lodcli.formats.core.limits import Limits, open_within
 from lodcli.formats.core.losses import Loss
 from lodcli.formats.core.marks import check_content
-from lodcli.formats.core.names import split_reference
+from lodcli.formats.core.names import listing, split_reference
 from lodcli.formats.core.options import (
     GENERAL,
     NO_OPTIONS,
@@ -143,6 +143,10 @@ def open_file(
         except NotThisFormatError as error:
             if kind.name == "lod.h5":
                 _say_how_to_import(error, source, limits)
+            raise
+        except SelectionError as error:
+            if keys:
+                error.args = (f"{error}; in names of folders: {listing(keys)}", *error.args[1:])
             raise
         try:
             for wanted in (name,) if name is not None else options.columns or ():

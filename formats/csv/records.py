@@ -161,7 +161,10 @@ class Records:
                 break
             more = self._reader.peek(size) if size < MOST_FIELD_BYTES else []
             if not more:
-                raise InvalidDataError(unfinished.message)
+                beyond = f"; its end is not in the first {size >> 20} MiB" * (
+                    size >= MOST_FIELD_BYTES
+                )
+                raise InvalidDataError(f"{unfinished.message}{beyond}")
             lines, size = lines + more, 2 * size
         return found[: _end(found, len(found[0][1]))] if found else found
 
@@ -354,6 +357,8 @@ class Records:
                 refuse_other_separators(header, self._separator, after=after, below=below)
             escaped = any('\\"' in line for line in lines[begins - first : begins - first + 1])
             remedy = _UNESCAPED if escaped else _QUOTED
+            if str(error).startswith("field larger"):
+                remedy = f"a field has at most {MOST_FIELD_BYTES >> 20} MiB: is a quote not closed?"
             said = f"line {begins}: is not a record ({error}); {remedy}"
             if str(error) == _IS_OPEN:
                 return found, _Unfinished("\n".join(lines[begins - first :]).encode(), said)

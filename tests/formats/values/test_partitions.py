@@ -211,6 +211,14 @@ def test_a_key_of_files_without_items_is_an_error_that_says_why(tmp_path: Path) 
     assert io.read(tmp_path, "a").to_list() == [1, 2]
 
 
+def test_an_unknown_column_is_an_error_that_lists_the_keys(tmp_path: Path) -> None:
+    for year in (1, 2):
+        (tmp_path / f"year={year}").mkdir()
+        (tmp_path / f"year={year}" / "a.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(SelectionError, match="there are: a, b; in names of folders: year"):
+        io.read_all(tmp_path, columns=["a", "yaer"])
+
+
 def test_a_key_replaces_a_struct_of_its_name(tmp_path: Path) -> None:
     (tmp_path / "k=5").mkdir()
     struct = pa.array([{"x": 1, "y": {"z": 2}}, None])
