@@ -117,8 +117,13 @@ def as_item(item: object) -> str:
         return "; its read() returns one"
     if isinstance(item, list | tuple):
         return "; LoDTensor.from_lists makes one of lists, also of texts and times"
+    library = type(item).__module__.partition(".")[0]
+    if library in ("torch", "awkward"):
+        return f"; LoDTensor.from_{library} makes one"
+    if hasattr(item, "__arrow_c_stream__") or hasattr(item, "__arrow_c_array__"):
+        return "; LoDTensor.from_arrow makes one of a column"
     if hasattr(item, "__array__"):
-        return "; wrap it, LoDTensor(rows, lengths)"
+        return "; wrap it, LoDTensor(rows, lengths), or LoDTensor(rows) without levels"
     return ""
 
 

@@ -234,9 +234,13 @@ def _exported(values: Any) -> pa.Array | pa.ChunkedArray:
                 raise
     if streams:
         return pa.chunked_array(values)
+    remedy = "pyarrow.array makes one of a list or a Series"
+    if hasattr(values, "collect"):  # a LazyFrame of Polars
+        remedy = "its collect() makes one"
+    elif hasattr(values, "with_format"):  # a Dataset of Hugging Face
+        remedy = "its with_format('arrow')[:] is one"
     raise InvalidDataError(
-        f"values: expected an Arrow array or table, found {type(values).__name__}; "
-        "pyarrow.array makes one of a list or a Series"
+        f"values: expected an Arrow array or table, found {type(values).__name__}; {remedy}"
     )
 
 

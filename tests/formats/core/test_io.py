@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import lodcli
@@ -42,7 +43,11 @@ CONTENTS: dict[str, tuple[Any, str]] = {
     "steps": (TensorArray(values=[WORDS]), r"StoredArray\(array, index_map\)"),
     "path": ("x.npz", "found str"),
     "none": (None, "found NoneType"),
-    "dict of arrays": ({"a": np.arange(3.0)}, "a: expected a LoDTensor or a StoredArray"),
+    "dict of arrays": (
+        {"a": np.arange(3.0)},
+        r"a: expected .* or LoDTensor\(rows\) without levels",
+    ),
+    "table": (pa.table({"a": [[1]]}), r"found Table; LoDTensor\.from_arrow makes one of a column"),
     "dict of numbers": ({1: WORDS}, "names of type str, found 1"),
     "empty dict": ({}, "nothing to write: no tensor given"),
 }
@@ -66,6 +71,15 @@ def test_what_is_no_path_is_refused_in_our_words(kind: str, tmp_path: Path) -> N
         with pytest.raises(LodError, match=r"path of a file \(str or os.PathLike\), found"):
             call(PATHS[kind])
     assert not list(tmp_path.iterdir())
+
+
+def test_tensors_of_other_libraries_are_converted_first(tmp_path: Path) -> None:
+    nested: Any = pytest.importorskip("torch").ones(3)
+    array = pytest.importorskip("awkward").Array([[1], [2, 3]])
+    for item, name in ((nested, "torch"), (array, "awkward")):
+        with pytest.raises(LodError, match=rf"x: .*; LoDTensor\.from_{name} makes one$"):
+            lodcli.write(tmp_path / "x.npz", {"x": item})
+        lodcli.write(tmp_path / f"{name}.npz", getattr(LoDTensor, f"from_{name}")(item))
 
 
 def test_read_and_open_take_the_name_of_a_tensor_as_in_the_shell(tmp_path: Path) -> None:
