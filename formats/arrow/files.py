@@ -50,6 +50,9 @@ _NO_DAMAGE = {
     "not within the acceptable range": "has times outside of a day ({}); write durations as "
     "numbers, or choose other columns",
 }
+# DuckDB 2.0 stores an array of two that is null as two nulls, where Parquet has one.
+_SHORT_LISTS = "Length spanned by list offsets"
+_OF_DUCKDB = "; if DuckDB wrote null arrays in it, cast them to lists there, x::INT[]"
 
 
 @dataclass(frozen=True)
@@ -270,7 +273,8 @@ def damage() -> Iterator[None]:
         _refuse_sound(error)
         if isinstance(error, pa.ArrowNotImplementedError):
             raise UnsupportedError(f"cannot be read ({brief(error)})") from None
-        raise DamagedFileError(f"is damaged ({brief(error)})") from None
+        cause = _OF_DUCKDB if _SHORT_LISTS in str(error) else ""
+        raise DamagedFileError(f"is damaged ({brief(error)}){cause}") from None
     except OSError as error:
         if error.errno is not None:
             raise

@@ -12,6 +12,7 @@ import pytest
 
 import lodcli
 from lodcli.formats.core import io
+from lodcli.formats.core.errors import DamagedFileError
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Decimals, Marks, Times
@@ -129,3 +130,9 @@ def test_a_file_without_rows_by_fastparquet_is_read() -> None:
         ("ids", "int64", 0),
         ("score", "float32", 0),
     ]
+
+
+def test_null_arrays_of_duckdb_are_named_as_a_cause() -> None:
+    path = Path(__file__).parents[1] / "theirs" / "duckdb_arrays.parquet"
+    with pytest.raises(DamagedFileError, match=r"spanned by list.*\); if DuckDB .* x::INT\[\]"):
+        lodcli.read(path)
