@@ -18,7 +18,14 @@ from lodcli.expressions.functions import (
     picked,
 )
 from lodcli.expressions.operations import V
-from lodcli.expressions.parsing import LISTS, TEXT_ENDS, function_name, is_none, words_of
+from lodcli.expressions.parsing import (
+    LISTS,
+    TEXT_ENDS,
+    function_name,
+    is_none,
+    is_words,
+    words_of,
+)
 from lodcli.expressions.texts import Packed, packed, pair_order, texts_among, word_order
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.index.checks import Array, Offsets
@@ -140,7 +147,7 @@ class ComparedTexts(ExactDecimals[V]):
         if len(others) != TEXT_FUNCTIONS[name] or node.keywords:
             given = [_EXAMPLES.get(name, "'a'")] if TEXT_FUNCTIONS[name] else []
             self.fail(node, f"write {name}({', '.join(['text', *given])})")
-        if not self.expression.is_of_words(part):
+        if not self.expression.is_of_words(part) and not is_words(part):
             text = self.expression.source_of(part)
             self.fail(part, f"{name} takes texts, and {text} is none")
         for one in others:

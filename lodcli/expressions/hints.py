@@ -20,7 +20,7 @@ _SYNTAX: tuple[tuple[str, str], ...] = (
     (r"[\u2018-\u201e\u00ab\u00bb]", "write \" or ' around a text"),
     (r"≥|≤|≠|=>|=<|<>", "write >=, <= and !="),
     (r"&&|\|\||!(?!=)|\b(AND|OR|NOT)\b", "write and, or, not"),
-    (r"\?|\bcase\b|(^|[-+*/(,=<>])\s*if\s*\(", CHOICE),
+    (r"\?|\bcase\b|\bthen\b|(^|[-+*/(,=<>])\s*if\s*\(", CHOICE),
     (r"[0-9]{4}-[0-9]{2}-[0-9]{2}", "write a date in quotes"),
     (r"(?<![=<>!])=(?!=)|===", "equality is =="),
 )

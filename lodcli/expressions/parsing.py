@@ -429,7 +429,7 @@ class Parsed:
             return []
         if node not in self._known_texts:
             if isinstance(node, ast.Call) and makes:
-                parts = [one for one in node.args[:1] if self.is_of_words(one)]
+                parts = [one for one in node.args[:1] if self.is_of_words(one) or is_words(one)]
                 of_texts = bool(parts)
             elif isinstance(node, ast.Call) and picks:
                 parts = [one for one in node.args[:1] if self.is_text(one)]

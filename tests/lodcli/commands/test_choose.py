@@ -391,6 +391,7 @@ def test_texts_are_compared_with_words(
         ("", "text == \u201cab\u201d", "; write \" or ' around a text"),
         ("", "n > 2020-01-01", "; write a date in quotes"),
         ("", "n ? 1 : 2", "; write a if x > 0 else b"),
+        ("", "if n > 1 then 2 else 3", "; write a if x > 0 else b"),
         ("", "text == 'a=b' n", "not understood (invalid syntax)\n"),
         ("", "text == 97", "has several values for an item, one for each byte or text"),
         ("::none", "n == 1", "no tensor named 'none'; there are: turns.words, n, text"),

@@ -97,6 +97,9 @@ def test_conditions_keep_items(lod: Lod, table: dict[str, list[Any]]) -> None:
         "not contains(b, 'a')": [b is not None and "a" not in b for b in table["b"]],
         "lower(c) == 'ab'": [c.lower() == "ab" for c in table["c"]],
         "lower(c) != 'ab' and chars(c) > 2": [c.lower() != "ab" and len(c) > 2 for c in table["c"]],
+        "lower(a) == lower('AB')": [a.lower() == "ab" for a in table["a"]],
+        "lower(a) < upper(replace('xb', 'x', ''))": [a.lower().encode() < b"B" for a in table["a"]],
+        "contains('abc', 'b') and chars(a) == 1": [len(a) == 1 for a in table["a"]],
         "any(startswith(l, 'a'))": [
             any(one.startswith("a") for one in some) for some in table["l"]
         ],
