@@ -449,6 +449,7 @@ class SeekableRecordSource(RecordSource):
         look = holds if pays_to_look(of_all, of_deciding, len(may_hold)) else None
         done = False
         for start, stop in runs(may_hold, parts.tolist(), look):
+            start, stop = max(start, choice.span.start), min(stop, choice.span.stop)
             for first, tensors in self._read_range(chosen, limit_bytes, start, stop):
                 for batch in _cut(tensors, limit_bytes):
                     yield first, batch

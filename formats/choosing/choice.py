@@ -30,6 +30,8 @@ class ValueRange:
 
 
 UNKNOWN = ValueRange()
+# The span of a choice of which only the values tell which items are chosen.
+ALL_ITEMS = range(2**63 - 1)
 
 
 class Choice(Protocol):
@@ -38,6 +40,10 @@ class Choice(Protocol):
     @property
     def deciding(self) -> Sequence[str]:
         """The names of the tensors whose values decide."""
+
+    @property
+    def span(self) -> range:
+        """The numbers of items among which all chosen ones are."""
 
     def of_ranges(self, ranges: Mapping[str, Sequence[ValueRange]], offsets: Offsets) -> Mask:
         """Return for each part of a file whether any of its items may be chosen, (P,).

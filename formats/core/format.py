@@ -158,6 +158,8 @@ class Source(ABC):
         for batch in self.batches_of(names, limit_bytes):
             yield first, batch
             first += len(next(iter(batch.values())))
+            if first >= choice.span.stop:
+                return
 
     def read(self, names: Iterable[str] | None = None) -> dict[str, ReadItem]:
         """Return the content in memory."""

@@ -310,6 +310,11 @@ class _OfFile:
     def deciding(self) -> list[str]:
         return [self._called[name] for name in self._choice.deciding]
 
+    @property
+    def span(self) -> range:
+        span = self._choice.span
+        return range(max(0, span.start - self._first), max(0, span.stop - self._first))
+
     def of_ranges(self, ranges: Mapping[str, Sequence[ValueRange]], offsets: Offsets) -> Mask:
         names = {name: one for one, name in self._called.items()}
         known = {names[name]: found for name, found in ranges.items()}

@@ -254,6 +254,10 @@ class _Keyed:
     def deciding(self) -> list[str]:
         return [name for name in self._choice.deciding if name not in self._keys]
 
+    @property
+    def span(self) -> range:
+        return self._choice.span
+
     def of_ranges(self, ranges: Mapping[str, Sequence[ValueRange]], offsets: Offsets) -> Mask:
         known = {name: [key.range] * (offsets.size - 1) for name, key in self._keys.items()}
         return self._choice.of_ranges({**ranges, **known}, offsets)

@@ -152,11 +152,16 @@ class ParquetRecords(Records):
                 if wanted.stop is not None and first >= wanted.stop:
                     return
                 if first + count > wanted.start:
-                    for place, part in self._group(group, wanted.names, wanted.limit_bytes):
+                    skipped = max(0, wanted.start - first)
+                    parts = self._group(group, wanted.names, wanted.limit_bytes, skipped)
+                    for place, part in parts:
                         yield first + place, part
                 first += count
 
-    def _group(self, group: int, columns: Sequence[str], limit_bytes: int) -> Iterator[Found]:
+    def _group(
+        self, group: int, columns: Sequence[str], limit_bytes: int, skipped: int = 0
+    ) -> Iterator[Found]:
+        """Yield the records of a row group, perhaps without the first ones, `skipped` or fewer."""
         leaves = [leaf for name in columns for leaf in self._leaves[name]]
         size = max(1, self._pages.estimate(group, leaves, self.bounds))
         rows = self._rows[group]
@@ -166,9 +171,10 @@ class ParquetRecords(Records):
         step = max(1, min(rows, rows * limit_bytes // size))
         first = 0
         for batch in self._file.iter_batches(step, [group], columns):
-            validate(batch)
-            for place, part in pieces(batch, batch.nbytes, 2 * limit_bytes):
-                yield first + place, part
+            if first + batch.num_rows > skipped:
+                validate(batch)
+                for place, part in pieces(batch, batch.nbytes, 2 * limit_bytes):
+                    yield first + place, part
             first += batch.num_rows
         if first != rows:
             raise DamagedFileError(f"row group {group}: expected {rows} records, found {first}")

@@ -16,10 +16,12 @@ from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema, TensorSpec, find, find_all, rekeyed
 from lodcli.formats.items.indexed_copy import indexed
 from lodcli.formats.items.items import Items
+from lodcli.formats.items.items_in_order import ItemsInOrder
 from lodcli.formats.items.reordering import reordered
 from lodcli.formats.items.sharing import Shared, sharing
 from lodcli.formats.items.streaming import first_of
 from lodcli.kernels.errors import SelectionError, counted
+from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key, select
 from lodcli.kernels.runtime.memory_budget import at_most
@@ -87,6 +89,8 @@ def write_branch(file: Opened, keys: Sequence[Key], level: int | str, target: Ta
                 schema, found = _sliced(file.source, cut, level)
             target.write(schema, [found])
             return
+        if _write_in_order(file, cut, target):
+            return
     source_read = file.source
     if level == 0 and (needed := _needed(keys)) is not None:
         source_read = first_of(file.source, names, needed)
@@ -106,7 +110,33 @@ def write_branch(file: Opened, keys: Sequence[Key], level: int | str, target: Ta
         target.write(schema, named(reference, batches))
 
 
-def write_range(target: Target, reference: Reference, items: Items, start: int, stop: int) -> None:
+def _write_in_order(file: Opened, cut: _Cut, target: Target) -> bool:
+    """Write ranges of the outermost items if a file tells their count and need not be copied.
+
+    Return whether it was done.
+    """
+    if cut.path or not cut.ranges:
+        return False
+    items = ItemsInOrder.of(file.source, Shared(cut.first, None, cut.specs, ()))
+    if items is None:
+        return False
+    with naming_file(file.reference.label):
+        ranges = _ranges_in(range(items.count), cut.ranges)
+    if len(ranges) == 1 and ranges[0].step == 1:
+        _note_what_is_missing(cut, ranges)
+        write_range(target, file.reference, items, *_ends(ranges[0]))
+        return True
+    chosen = np.concatenate([_numbers(one) for one in ranges])
+    if (chosen[1:] <= chosen[:-1]).any():
+        return False
+    _note_what_is_missing(cut, ranges)
+    target.write(items.counted(chosen), named(file.reference, items.picked(chosen)))
+    return True
+
+
+def write_range(
+    target: Target, reference: Reference, items: Items | ItemsInOrder, start: int, stop: int
+) -> None:
     """Write the items from `start` to `stop`."""
     shared = items.shared
     cut = _Cut((), (slice(start, stop),), max(shared.specs, key=_depth), shared.level, shared.specs)
@@ -246,8 +276,7 @@ def _sliced(source: Source, cut: _Cut, level: int | str) -> tuple[Schema, dict[s
                 spec, levels=levels, rows=tensor.rows, row_shape=shape, marks=found[spec.name].marks
             )
         )
-    for one in cut.ranges:
-        _note_what_is_missing(one, len(found[cut.lead.name]))
+    _note_what_is_missing(cut, [range(len(found[cut.lead.name]))])
     return tuple(schema), found
 
 
@@ -262,11 +291,22 @@ def _resolved(source: IndexedSource, cut: _Cut, level: int | str) -> list[range]
         number = start + (item + count if item < 0 else item)
         offsets = lod.levels[cut.first + depth]
         start, stop = int(offsets[number]), int(offsets[number + 1])
-    here, found = range(start, stop), []
-    for one in cut.ranges:
+    found = _ranges_in(range(start, stop), cut.ranges)
+    _note_what_is_missing(cut, found)
+    return found
+
+
+def _ranges_in(here: range, ranges: Sequence[Key]) -> list[range]:
+    """Return ranges of items as their numbers.
+
+    Args:
+        here: the numbers of the items that they count.
+        ranges: as in a branch.
+    """
+    found = []
+    for one in ranges:
         if isinstance(one, slice):
             found.append(here[one])
-            _note_what_is_missing(one, len(found[-1]))
         elif -len(here) <= one < len(here):
             found.append(range(here[one], here[one] + 1))
         else:
@@ -278,19 +318,25 @@ def _items(source: IndexedSource, cut: _Cut, ranges: Sequence[range]) -> tuple[S
     """Return the batches of ranges of items, one range after another."""
     items = Items(source, Shared(cut.level, None, cut.specs, ()))
 
-    def numbers(one: range) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        return np.arange(one.start, one.stop, one.step, dtype=np.int64)
-
     def batches(one: range) -> Batches:
         if one.step == 1:
-            return items.range(one.start, max(one.start, one.stop))
-        return items.picked(numbers(one)) if one.step > 0 else reordered(items, numbers(one))
+            return items.range(*_ends(one))
+        return items.picked(_numbers(one)) if one.step > 0 else reordered(items, _numbers(one))
 
     if len(ranges) == 1 and ranges[0].step == 1:
-        schema = items.counted(slice(ranges[0].start, max(ranges[0].start, ranges[0].stop)))
+        schema = items.counted(slice(*_ends(ranges[0])))
     else:
-        schema = items.counted(np.concatenate([numbers(one) for one in ranges]))
+        schema = items.counted(np.concatenate([_numbers(one) for one in ranges]))
     return schema, chain.from_iterable(map(batches, ranges))
+
+
+def _ends(one: range) -> tuple[int, int]:
+    """Return the first and the next item after a range of step 1."""
+    return one.start, max(one.start, one.stop)
+
+
+def _numbers(one: range) -> Offsets:
+    return np.arange(one.start, one.stop, one.step, dtype=np.int64)
 
 
 def _rows(source: IndexedSource, cut: _Cut, ranges: Sequence[range]) -> tuple[Schema, Batches]:
@@ -337,8 +383,9 @@ def _asked(one: slice) -> int | None:
     return None
 
 
-def _note_what_is_missing(one: Key, found: int) -> None:
-    """Print a note if a range exceeds the number of items."""
-    asked = _asked(one) if isinstance(one, slice) else None
-    if asked is not None and found < asked:
-        note(f"the range asks for {asked} items, but only {found} exist")
+def _note_what_is_missing(cut: _Cut, found: Sequence[range]) -> None:
+    """Print a note for each range that exceeds the number of items."""
+    for one, items in zip(cut.ranges, found, strict=False):
+        asked = _asked(one) if isinstance(one, slice) else None
+        if asked is not None and len(items) < asked:
+            note(f"the range asks for {asked} items, but only {len(items)} exist")

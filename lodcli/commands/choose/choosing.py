@@ -12,6 +12,7 @@ from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema, find_all
 from lodcli.formats.items.indexed_copy import in_place, indexed
 from lodcli.formats.items.items import Items
+from lodcli.formats.items.items_in_order import ItemsInOrder
 from lodcli.formats.items.sharing import Shared, sharing
 from lodcli.formats.items.streaming import item_batches
 from lodcli.kernels.errors import SelectionError
@@ -31,6 +32,22 @@ def items_of(
     """Open a file and yield the items of a level, to be read in any order."""
     with opened(reference) as file, _items(file, level, used) as (_, items):
         yield items
+
+
+@contextmanager
+def increasing_items_of(
+    reference: Reference, level: int | str | None
+) -> Iterator[Items | ItemsInOrder]:
+    """Open a file and yield the items of a level, to be read by increasing numbers."""
+    with opened(reference) as file:
+        source = file.source
+        if source.records:
+            shared = sharing(source.schema, reference.name, level, records=True)
+            if (found := ItemsInOrder.of(source, shared)) is not None:
+                yield found
+                return
+        with _items(file, level, ()) as (_, items):
+            yield items
 
 
 @contextmanager

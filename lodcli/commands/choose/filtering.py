@@ -13,7 +13,7 @@ from lodcli.commands.choose.expression import Expression
 from lodcli.commands.choose.outcomes import outcomes
 from lodcli.expressions.parsing import function_name
 from lodcli.formats.arrays.budget import require_fits
-from lodcli.formats.choosing.choice import ValueRange
+from lodcli.formats.choosing.choice import ALL_ITEMS, ValueRange
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Batch, tensor_of
 from lodcli.formats.items.items import Items
@@ -107,6 +107,11 @@ class Filter:
         if "length" in map(function_name, calls):  # which may be of any tensor
             return [spec.name for spec in self._schema]
         return expression.tensors
+
+    @property
+    def span(self) -> range:
+        """See Choice."""
+        return ALL_ITEMS
 
     def of_ranges(self, ranges: Mapping[str, Sequence[ValueRange]], offsets: Offsets) -> Mask:
         """See Choice."""

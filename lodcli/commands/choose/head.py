@@ -26,11 +26,11 @@ def command(source: Reference, count: int, level: int | str | None, target: Targ
     Items are sequences of the outermost level, or of --level. A pipe is read only as far as needed.
     """
     from lodcli.commands.choose.branches import write_range
-    from lodcli.commands.choose.choosing import items_of, items_or_stream
+    from lodcli.commands.choose.choosing import increasing_items_of, items_or_stream
     from lodcli.formats.items.streaming import first_items
 
     if count < 0:
-        with items_of(source, level) as items:
+        with increasing_items_of(source, level) as items:
             write_range(target, source, items, 0, max(0, items.count + count))
         return
     with items_or_stream(source, level) as (shared, found, batches):

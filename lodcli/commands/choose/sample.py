@@ -46,10 +46,10 @@ def command(
     """
     options.file_first(source, amount)
     number, share = _share(amount)
-    from lodcli.commands.choose.choosing import items_of, named
+    from lodcli.commands.choose.choosing import increasing_items_of, named
     from lodcli.formats.items.random_order import sampled
 
-    with items_of(source, level) as items:
+    with increasing_items_of(source, level) as items:
         count = round(share * items.count) if number is None else number
         if count > items.count:
             raise click.UsageError(f"there are only {items.count} items to draw {count} from")

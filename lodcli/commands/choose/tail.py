@@ -26,8 +26,8 @@ def command(source: Reference, count: int, level: int | str | None, target: Targ
     Items are sequences of the outermost level, or of --level. -n -N writes all but the first N.
     """
     from lodcli.commands.choose.branches import write_range
-    from lodcli.commands.choose.choosing import items_of
+    from lodcli.commands.choose.choosing import increasing_items_of
 
-    with items_of(source, level) as items:
+    with increasing_items_of(source, level) as items:
         start = min(-count, items.count) if count < 0 else max(0, items.count - count)
         write_range(target, source, items, start, items.count)

@@ -33,18 +33,20 @@ class How:
     fractions: tuple[float, ...] = ()
     level: int | str | None = None
 
-    def borders(self, ends: Offsets) -> list[int]:
+    def borders(self, total: int, ends: Offsets | None) -> list[int]:
         """Return the boundaries of the parts, in items.
 
         Args:
-            ends: (K + 1,) offsets of the items in bytes, in the order in which they are divided.
+            total: number of items, K.
+            ends: (K + 1,) offsets of the items in bytes, in the order in which they are divided;
+                needed only for sizes.
         """
-        total = ends.size - 1
         if self.fractions:
             shares = [sum(self.fractions[:number]) for number in range(len(self.fractions))]
             return [*(round(share * total) for share in shares), total]
         if self.size_bytes is None:
             return [*range(0, max(total, 1), self.count or 1), total]
+        assert ends is not None
         found = [0]
         while found[-1] < total:
             limit = int(ends[found[-1]]) + self.size_bytes
