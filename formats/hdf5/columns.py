@@ -115,9 +115,14 @@ def _kind(kind: h5t.TypeID, members: tuple[str, ...], path: str, depth: int) -> 
         )
     dtype = _dtype(kind, path)
     if kind.get_class() not in NUMBERS:
-        raise UnsupportedError(f"{path}: holds no numbers and no text ({dtype})")
+        raise UnsupportedError(
+            f"{path}: holds no numbers and no text ({dtype}); store bytes as uint8, and times as "
+            "int64, as with array.view"
+        )
     if dtype.kind not in "biufc" or dtype.itemsize > 16 or dtype.name == "float128":
-        raise UnsupportedError(f"{path}: holds {dtype}, which tensors cannot hold")
+        raise UnsupportedError(
+            f"{path}: holds {dtype}, which tensors cannot hold; store it as float64 or complex128"
+        )
     # Of an enumeration without its names, by which HDF5 would convert it: other numbers become -1.
     native = np.dtype(dtype.str).newbyteorder("=")
     return _Kind(h5t.py_create(native, logical=True), native)

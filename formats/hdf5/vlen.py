@@ -70,9 +70,15 @@ class _VlenSource(Source):
         dtype, row_shape = dtype.subdtype or (dtype, ())
         self._swapped = not dtype.isnative and hdf5.keeps_big_endian()
         if dtype.kind not in "biufc" or dtype.itemsize > 16:
-            raise UnsupportedError(f"{path}: holds {dtype}, which tensors cannot hold")
+            raise UnsupportedError(
+                f"{path}: holds {dtype}, which tensors cannot hold; store the values one after "
+                f"another, and their lengths, for {option('data')} and {option('lengths')}"
+            )
         if shape is None or len(shape) != 1:
-            raise UnsupportedError(f"{path}: expected one dimension of sequences, found {shape}")
+            raise UnsupportedError(
+                f"{path}: expected one dimension of sequences, found {shape}; store it with one, "
+                "dataset[()].ravel()"
+            )
         self._items = int(shape[0])
         self._path, atom = path, hdf5.attribute(self._dataset, _PYTABLES)
         if atom == _PICKLES:

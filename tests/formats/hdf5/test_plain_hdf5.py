@@ -308,6 +308,20 @@ def test_what_is_no_tensor_of_numbers_is_refused(theirs: h5py.File, data: Any, d
     _refused(theirs, UnsupportedError, "/other: ", data="/other")
 
 
+@pytest.mark.parametrize(
+    ("dtype", "remedy"),
+    [
+        (np.dtype("V5"), "store bytes as uint8, and times as int64"),
+        (h5py.opaque_dtype(np.dtype("M8[s]")), "store bytes as uint8, and times as int64"),
+        (np.dtype("longdouble"), "store it as float64 or complex128"),
+    ],
+    ids=str,
+)
+def test_other_types_say_what_to_store(theirs: h5py.File, dtype: Any, remedy: str) -> None:
+    theirs.create_dataset("other", (2,), dtype=dtype)
+    _refused(theirs, UnsupportedError, f"; {remedy}", data="/other")
+
+
 def test_references_as_in_cell_arrays_say_what_to_store(theirs: h5py.File) -> None:
     theirs["cells"] = np.array([[theirs["x"].ref]], h5py.ref_dtype)
     message = "/cells: holds references to other datasets, as cell arrays c of MATLAB do; store the"
