@@ -138,7 +138,7 @@ class _Layers(torch.autograd.Function):
                 "LSTM, GRU and RNN of lodcli.torch: gradients in batches are not supported; call "
                 "autograd without is_grads_batched=True, jacobian without vectorize=True"
             )
-        _, hidden, cell, *_ = ctx.needs_input_grad
+        rows, hidden, cell, *_ = ctx.needs_input_grad
         outputs, last_hidden, last_cell = (
             None if grad is None else _numbers(grad) for grad in (*grads, None)[:3]
         )
@@ -147,10 +147,11 @@ class _Layers(torch.autograd.Function):
             grad_outputs=outputs,
             grad_last_hidden=last_hidden,
             grad_last_cell=last_cell,
+            input_gradient=rows,
             threads=threads(),
         )
         gradients = (
-            rows_to_torch(found.input),
+            rows_to_torch(found.input) if rows else None,
             rows_to_torch(found.initial_hidden) if hidden else None,
             rows_to_torch(found.initial_cell) if cell and found.initial_cell is not None else None,
             *(None,) * 4,

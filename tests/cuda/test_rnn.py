@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -221,6 +222,27 @@ def test_a_tape_serves_twice() -> None:
     first, again = (rnn_backward(run.tape, grad_outputs=upstream) for _ in range(2))
     np.testing.assert_array_equal(cupy.asnumpy(first.input), cupy.asnumpy(again.input))
     pair = [cupy.asnumpy(found.weights.weight_hh) for found in (first, again)]
+    np.testing.assert_array_equal(*pair)
+
+
+@pytest.mark.parametrize("projected", [False, True])
+@pytest.mark.parametrize("dtype", ["float64", "float16"])
+@pytest.mark.parametrize("lengths", [LENGTHS, []])
+def test_the_gradient_of_the_input_can_be_left_out(
+    dtype: str, projected: bool, lengths: list[int]
+) -> None:
+    problem = Problem("lstm", dtype, lengths)
+    weights, data = problem.weights, problem.data
+    if projected:
+        weights = dataclasses.replace(weights, weight_ih=None)
+        data = np.repeat(data, 4, axis=1)[:, : weights.input_size]
+    run = rnn_forward(cupy.asarray(data), problem.offsets, weights.moved(cupy.asarray), keep=True)
+    upstream = cupy.asarray(problem.by_row[0])
+    wanted = rnn_backward(run.tape, grad_outputs=upstream)
+    found = rnn_backward(run.tape, grad_outputs=upstream, input_gradient=False)
+    assert found.input is None
+    assert wanted.input.shape == data.shape
+    pair = [cupy.asnumpy(one.weights.weight_hh) for one in (found, wanted)]
     np.testing.assert_array_equal(*pair)
 
 

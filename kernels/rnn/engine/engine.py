@@ -94,13 +94,13 @@ class RNNGradients(Summarized, Generic[W]):
     """The gradients of the arguments of rnn_forward.
 
     Attributes:
-        input: (N, D).
+        input: (N, D); None if not requested.
         weights: the gradient of each array, in an object of the same class.
         initial_hidden: (S, H), also if no initial state was given.
         initial_cell: (S, H), likewise; None without a cell state.
     """
 
-    input: Array
+    input: Array | Any
     weights: W
     initial_hidden: Array
     initial_cell: Array | None
@@ -191,6 +191,7 @@ def rnn_backward(
     grad_cells: Array | None = None,
     grad_last_hidden: Array | None = None,
     grad_last_cell: Array | None = None,
+    input_gradient: bool = True,
     threads: int | None = None,
 ) -> RNNGradients[W]:
     """Return the gradients of the input, all weights and biases, and the initial states.
@@ -203,6 +204,8 @@ def rnn_backward(
         grad_cells: (N, H), of the cells, for a cell with a cell state.
         grad_last_hidden: (S, H), of the last hidden states, in addition to grad_outputs.
         grad_last_cell: (S, H), of the last cell states, for a cell with a cell state.
+        input_gradient: False leaves out the gradient of the input, which takes up to a third of
+            the time of a backward pass.
         threads: as for rnn_forward.
 
     Raises:
@@ -222,6 +225,7 @@ def rnn_backward(
         _checked_states("grad", (grad_outputs, grad_cells), weights, rows, data),
         _checked_states("grad_last", (grad_last_hidden, grad_last_cell), weights, sequences, data),
         reverse=tape.reverse,
+        with_input=input_gradient,
         threads=thread_count(threads),
     )
     first = found.first

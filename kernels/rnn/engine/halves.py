@@ -56,7 +56,7 @@ def layer_backward(
     """
     given = _wide_parts(by_row), _wide_parts(by_sequence)
     found = run(_wide(data), plan, weights.astype(np.float32), kept, *given, **how)
-    (gradient,) = _as((found.input,), data)
+    gradient = None if found.input is None else found.input.astype(data.dtype)
     return LayerGradients(gradient, found.weights.astype(data.dtype), _as(found.first, data))
 
 

@@ -77,7 +77,7 @@ def layer_backward(
         )
     ]
     return LayerGradients(
-        _input_gradient([one.input for one in found], weights),
+        _input_gradient([one.input for one in found], weights) if how["with_input"] else None,
         weights.of_heads([one.weights for one in found]),
         _joined_states([one.first for one in found]),
     )

@@ -43,9 +43,9 @@ class LayerRun(NamedTuple):
 
 
 class LayerGradients(NamedTuple):
-    """The gradients of the arguments of a run: data, weights, and initial states."""
+    """The gradients of the arguments of a run: data if wanted, weights, and initial states."""
 
-    input: Array
+    input: Array | Any
     weights: Any
     first: State
 
@@ -81,6 +81,7 @@ def layer_backward(
     by_sequence: tuple[Array | None, ...],
     *,
     reverse: bool,
+    with_input: bool,
     threads: int,
 ) -> LayerGradients:
     """Return the gradients of the arguments of layer_forward.
@@ -88,6 +89,7 @@ def layer_backward(
     Args:
         by_row: the gradient of each part of the state after every row; None is zeros.
         by_sequence: likewise of the state after every sequence.
+        with_input: whether to compute the gradient of the data.
 
     Raises:
         UnsupportedError: products are to be rounded: NumPy's are exact.
@@ -122,7 +124,7 @@ def layer_backward(
     for out, part in zip(first, running, strict=True):
         out[plan.order] = part
     grad_input, grad_weights = _parameter_gradients(
-        cell, data, plan, weights, kept, reverse, steps[::-1]
+        cell, data, plan, weights, kept, reverse, with_input, steps[::-1]
     )
     return LayerGradients(grad_input, grad_weights, first)
 
@@ -170,19 +172,21 @@ def _parameter_gradients(
     weights: CellWeights,
     kept: Any,
     reverse: bool,
+    with_input: bool,
     steps: list[StepGradients],
-) -> tuple[Array, CellWeights]:
+) -> tuple[Array | None, CellWeights]:
     """Return the gradients of the input and the weights, each one GEMM over all steps."""
     if not steps:
-        return np.zeros_like(data), weights.zeros_like()
+        return np.zeros_like(data) if with_input else None, weights.zeros_like()
     rows = np.concatenate([plan.rows(t, reverse=reverse) for t in range(len(steps))])
     projected = np.empty((len(data), steps[0].projected.shape[1]), data.dtype)
     projected[rows] = np.concatenate([step.projected for step in steps])
     gradients = cell.recurrent_gradients(stacked(kept), stacked([step.recurrent for step in steps]))
     gradients["bias_ih"] = column_sums(projected)
-    grad_input = projected
+    grad_input = projected if with_input else None
     if weights.weight_ih is not None:
         gradients["weight_ih"] = projected.T @ data
-        grad_input = projected @ weights.weight_ih
+        if with_input:
+            grad_input = projected @ weights.weight_ih
     # No gradient for a missing bias.
     return grad_input, weights.with_arrays({name: gradients[name] for name in weights.arrays()})

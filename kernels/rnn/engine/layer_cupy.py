@@ -143,19 +143,21 @@ def layer_backward(
     by_sequence: tuple[Array | None, ...],
     *,
     reverse: bool,
+    with_input: bool,
     threads: int,
 ) -> LayerGradients:
     """See layer.py."""
     if not len(data):
         nothing = zip(by_sequence, kept.begin, strict=True)
         ends = tuple(cupy.zeros_like(b) if part is None else part.copy() for part, b in nothing)
-        return LayerGradients(cupy.zeros_like(data), weights.zeros_like(), ends)
+        empty = cupy.zeros_like(data) if with_input else None
+        return LayerGradients(empty, weights.zeros_like(), ends)
     weights = _contiguous(weights)
     steps: Steps[Any] = CELLS[weights.KIND].steps_cupy()(weights, value_type(data))
     way = way_backward(steps, plan, data)
     # A forward pass in float32 produced float32 arrays.
     if is_half(data.dtype) and not (way.narrow and kept.outputs.dtype == data.dtype):
-        again = partial(layer_backward, reverse=reverse, threads=threads)
+        again = partial(layer_backward, reverse=reverse, with_input=with_input, threads=threads)
         given = data, plan, weights, kept.wide(), by_row, by_sequence
         with float32_products(precision_of_rows(data.dtype)):
             return halves.layer_backward(*given, run=again)
@@ -176,10 +178,11 @@ def layer_backward(
     has_bias = weights.bias_ih is not None or weights.bias_hh is not None
     sums = column_sums(space.gradients) if has_bias else None
     gradients = steps.recurrent_gradients(space, sums)
-    grad_input = space.gradients
+    grad_input = space.gradients if with_input else None
     if weights.weight_ih is not None:
         gradients["weight_ih"] = dot(space.gradients.T, data)
-        grad_input = dot(space.gradients, weights.weight_ih)
+        if with_input:
+            grad_input = dot(space.gradients, weights.weight_ih)
     if sums is not None:
         gradients["bias_ih"] = sums
     present = {name: gradients[name] for name in weights.arrays()}

@@ -105,11 +105,15 @@ def layer_backward(
     by_sequence: tuple[Array | None, ...],
     *,
     reverse: bool,
+    with_input: bool,
     threads: int,
 ) -> LayerGradients:
     """See layer.py."""
     work = 2 * work_of(weights, len(data))
-    collector = Collector(products_for(data.dtype), data, plan, weights, kept, by_row, by_sequence)
+    collector = Collector(
+        products_for(data.dtype), data, plan, weights, kept, by_row, by_sequence,
+        with_input=with_input,
+    )  # fmt: skip
     with team(threads_worth(threads, work)) as helpers:
         members = range(helpers.size)
         plans = schedule(plan, reverse, helpers.size, group_size(collector.row_bytes))

@@ -92,6 +92,7 @@ def layer_backward(
     by_sequence: tuple[Array | None, ...],
     *,
     reverse: bool,
+    with_input: bool,
     threads: int,
     scan_gradient: Callable[..., Any],
 ) -> LayerGradients:
@@ -136,7 +137,7 @@ def layer_backward(
         for field, zero in zeros.arrays().items()
     }
     return LayerGradients(
-        grad_input,
+        grad_input if with_input else None,
         weights.with_arrays(present),
         _of_first(_as_real(of_begin) if cell.COMPLEX else of_begin, by_sequence, plan, weights),
     )

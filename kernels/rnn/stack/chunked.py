@@ -193,6 +193,7 @@ def _backward(
     by_sequence: tuple[Array | None, ...],
     *,
     reverse: bool,
+    with_input: bool,
     threads: int,
 ) -> LayerGradients:
     """Backpropagate chunk by chunk; arguments as for layer_backward."""
@@ -202,7 +203,7 @@ def _backward(
     ]
     cells = by_row[1] if len(by_row) == 2 else None
     total = weights.astype(data.dtype).zeros_like()
-    grad_input = np.empty_like(data)
+    grad_input = np.empty_like(data) if with_input else None
     for chunk in reversed(kept.chunks):
         behind = [part[chunk.sequences] for part in running]
         if chunk.cut:
@@ -214,9 +215,11 @@ def _backward(
             grad_cells=None if cells is None else cells[chunk.rows],
             grad_last_hidden=behind[0],
             grad_last_cell=behind[1] if len(behind) == 2 else None,
+            input_gradient=with_input,
             threads=threads,
         )
-        grad_input[chunk.rows] = found.input
+        if grad_input is not None:
+            grad_input[chunk.rows] = found.input
         total = total.plus(found.weights)
         for whole, new in zip(running, (found.initial_hidden, found.initial_cell), strict=False):
             assert new is not None

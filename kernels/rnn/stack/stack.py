@@ -215,9 +215,16 @@ class StackResult(Summarized):
 
 @dataclass(frozen=True, eq=False)
 class StackGradients(Summarized):
-    """The gradients of the arguments of stack_forward, in their shapes."""
+    """The gradients of the arguments of stack_forward, in their shapes.
 
-    input: Array
+    Attributes:
+        input: of the data; None if not requested.
+        weights: of every array, in an object of the same class.
+        initial_hidden: (layers*directions, S, H), also if no initial state was given.
+        initial_cell: likewise; None unless an LSTM.
+    """
+
+    input: Array | Any
     weights: RNNWeights
     initial_hidden: Array
     initial_cell: Array | None
@@ -302,6 +309,7 @@ def stack_backward(
     grad_outputs: Array | None = None,
     grad_last_hidden: Array | None = None,
     grad_last_cell: Array | None = None,
+    input_gradient: bool = True,
     threads: int | None = None,
 ) -> StackGradients:
     """Return the gradients of the input, all weights and the initial states.
@@ -312,6 +320,7 @@ def stack_backward(
             zeros, here and below.
         grad_last_hidden: with respect to the last hidden states of all layers.
         grad_last_cell: with respect to the last cell states of all layers; LSTM only.
+        input_gradient: False leaves out the gradient of the input: see rnn_backward.
         threads: see rnn_forward.
     """
     weights = tape.weights
@@ -323,8 +332,8 @@ def stack_backward(
     if grad is not None and grad.shape != shape:
         raise ShapeMismatchError(f"grad outputs: expected shape {shape}, found {grad.shape}")
     found: list[RNNGradients[LayerWeights]] = []
-    for tapes in reversed(tape.tapes):
-        count = len(tapes)
+    for number, tapes in reversed(list(enumerate(tape.tapes))):
+        count, wanted = len(tapes), input_gradient or number > 0
         shares = [grad] * count if grad is None or count == 1 else np.split(grad, count, axis=1)
         layer = [
             rnn_backward(
@@ -332,13 +341,13 @@ def stack_backward(
                 grad_outputs=share,
                 grad_last_hidden=next(hidden),
                 grad_last_cell=next(cell),
+                input_gradient=wanted,
                 threads=threads,
             )
             for direction, share in zip(reversed(tapes), reversed(shares), strict=True)
         ]
-        grad = sum((part.input for part in layer[1:]), start=layer[0].input)
+        grad = sum((part.input for part in layer[1:]), start=layer[0].input) if wanted else None
         found.extend(layer)
-    assert grad is not None  # there is a layer
     found.reverse()
     parts = iter(found)
     cells = [part.initial_cell for part in found if part.initial_cell is not None]

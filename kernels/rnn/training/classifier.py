@@ -408,11 +408,12 @@ def classifier_gradients(
     if scored.kept is not None:
         into = into * scored.kept.astype(grad.dtype)
     if model.pool == "mean":
-        by_rows = on("auto", segment_mean_grad)(into, scored.offsets)
-        found = stack_backward(scored.run.tape, grad_outputs=by_rows, threads=threads)
+        given = {"grad_outputs": on("auto", segment_mean_grad)(into, scored.offsets)}
     else:
-        by_last = last_of_gradient(model.rnn, into)
-        found = stack_backward(scored.run.tape, grad_last_hidden=by_last, threads=threads)
+        given = {"grad_last_hidden": last_of_gradient(model.rnn, into)}
+    found = stack_backward(
+        scored.run.tape, **given, input_gradient=model.embedding is not None, threads=threads
+    )
     named = named_arrays(found.weights, RNN_PREFIX)
     if model.embedding is not None and scored.ids is not None:
         named[EMBEDDING] = embed_grad(found.input, scored.ids, len(model.embedding))

@@ -20,7 +20,7 @@ from lodcli.errors import (
     ShapeMismatchError,
     UnsupportedError,
 )
-from lodcli.kernels.rnn.stack.stack import StackTape
+from lodcli.kernels.rnn.stack.stack import StackTape, stack_backward
 
 torch: Any = pytest.importorskip("torch")
 ours: Any = lodcli.torch
@@ -215,6 +215,24 @@ def test_threads_are_those_that_torch_may_use(monkeypatch: pytest.MonkeyPatch) -
     for allowed, wanted in ((2, 2), (8, 3)):
         monkeypatch.setattr(torch, "get_num_threads", lambda allowed=allowed: allowed)
         assert autograd.threads() == wanted
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_the_gradient_of_the_input_is_computed_only_if_it_needs_one(
+    monkeypatch: pytest.MonkeyPatch, wanted: bool
+) -> None:
+    asked = []
+
+    def noted(*args: Any, input_gradient: bool, **more: Any) -> Any:
+        asked.append(input_gradient)
+        return stack_backward(*args, input_gradient=input_gradient, **more)
+
+    monkeypatch.setattr("lodcli.kernels.torch.autograd.stack_backward", noted)
+    layer, rows = rnn.LSTM(3, 4), torch.randn(5, 2, 3, requires_grad=wanted)
+    layer(rows, lengths=torch.tensor([5, 2]))[0].sum().backward()
+    assert asked == [wanted]
+    assert (rows.grad is not None) == wanted
+    assert layer.weight_ih_l0.grad is not None
 
 
 def test_dropout_is_between_layers_and_while_training_only() -> None:

@@ -96,6 +96,8 @@ def input_gradients(multiply: Any) -> Any:
 
     @function()
     def of_inputs(matrix, chunk, gradients, space, columns, skipped, member, members):  # type: ignore[no-untyped-def]
+        if not gradients.with_input:
+            return
         first, end = part_of(chunk.filled, member, members)
         if matrix.depth:
             for slot in range(first, end):

@@ -48,6 +48,8 @@ class Collector:
         kept: Any,
         by_row: tuple[Array | None, ...],
         by_sequence: tuple[Array | None, ...],
+        *,
+        with_input: bool,
     ) -> None:
         self.products, self.weights, self.plan = products, weights, plan
         self.cell = unpacked_cell_of(weights)
@@ -68,7 +70,7 @@ class Collector:
         self.collect = products.collect[dtype.char]
         self.slots = self._slots(len(data))
         self.run = self._run(kept, by_row, by_sequence)
-        self.sums = self._sums(data)
+        self.sums = self._sums(data, with_input)
 
     def _in_order_of_slopes(self, array: Array) -> Array:
         """Return rows r, z, n of a GRU as n, r, z; those of other cells as they are."""
@@ -106,7 +108,7 @@ class Collector:
             *carries,
         )  # fmt: skip
 
-    def _sums(self, data: Array) -> Gradients:
+    def _sums(self, data: Array, with_input: bool) -> Gradients:
         size, panel = self.weights.hidden_size, layout().panel_width(self.dtype.itemsize)
         rows = -(-self.weights.GATES * size // _TILE_ROWS) * _TILE_ROWS
         input_room = -(-self.input.columns // panel) * panel if self.input.depth else 0
@@ -115,7 +117,8 @@ class Collector:
         both, end = zeros(rows * (input_room + hidden_room), self.dtype), rows * input_room
         return Gradients(
             np.ascontiguousarray(data),
-            aligned(data.size, self.dtype),
+            with_input,
+            aligned(data.size if with_input else 0, self.dtype),
             both[:end],
             input_room,
             both[end:],
@@ -189,7 +192,7 @@ class Collector:
         if weights.KIND == "gru":
             first_h += other
         first = (first_h, other) if len(weights.state_sizes) == 2 else (first_h,)
-        of_input = sums.of_input.reshape(-1, weights.input_size)
+        of_input = sums.of_input.reshape(-1, weights.input_size) if sums.with_input else None
         return LayerGradients(of_input, weights.with_arrays(present), first)
 
 

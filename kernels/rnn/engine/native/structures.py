@@ -257,6 +257,7 @@ class Gradients(NamedTuple):
 
     Attributes:
         data: (N, D), the input.
+        with_input: whether to compute its gradient.
         of_input: (N, D), its gradient.
         weight_ih: (gates * H, input_room), padded to whole panels of columns, and for AMX to whole
             tiles of rows.
@@ -266,6 +267,7 @@ class Gradients(NamedTuple):
     """
 
     data: Floats
+    with_input: bool
     of_input: Floats
     weight_ih: Floats
     input_room: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.rnn.cells.registry import CELLS
+from lodcli.kernels.rnn.stack.stack import stack_backward
 from lodcli.kernels.rnn.training import train as training
 from lodcli.kernels.rnn.training.classifier import (
     Classifier,
@@ -87,6 +89,27 @@ def test_loss_and_gradients_are_torchs(cell: str, pool: str, more: dict[str, Any
     for name, gradient in found.items():
         close(gradient, parameters[name].grad.numpy(), 1e-12, name)
     assert not found[NAME][VOCABULARY - 1].any()
+
+
+@pytest.mark.parametrize("ids", [False, True])
+def test_only_an_embedding_needs_the_gradient_of_the_input(
+    monkeypatch: pytest.MonkeyPatch, ids: bool
+) -> None:
+    made, given = model("gru"), examples()
+    data, offsets = data_of(given)
+    if not ids:
+        assert made.embedding is not None
+        data, made = made.embedding[data], dataclasses.replace(made, embedding=None)
+    scored = classify(made, data, offsets, keep=True)
+    asked = []
+
+    def noted(*args: Any, input_gradient: bool, **more: Any) -> Any:
+        asked.append(input_gradient)
+        return stack_backward(*args, input_gradient=input_gradient, **more)
+
+    monkeypatch.setattr("lodcli.kernels.rnn.training.classifier.stack_backward", noted)
+    classifier_gradients(made, scored, np.ones_like(scored.scores))
+    assert asked == [ids]
 
 
 @pytest.mark.parametrize("cell", CELLS)
