@@ -337,7 +337,8 @@ def _order(kind: Any, name: str, above: int) -> tuple[int, ...] | None:
 
 def names_in_structs(schema: pa.Schema) -> set[str]:
     """Return the names of all tensors that are fields of structs."""
-    nodes = [node_of(field, None, {}) for field in schema]
+    nested = (field for field in schema if types.is_nested(plain_type(field.type)))
+    nodes = [node_of(field, None, {}) for field in nested]
     return {
         place.leaf.name
         for node in nodes

@@ -33,7 +33,7 @@ from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.core.names import name_of
 from lodcli.formats.core.options import choose_others
 from lodcli.formats.storage.inputs import Input
-from lodcli.formats.storage.prefetch import ahead
+from lodcli.formats.storage.prefetch import LEAST_BYTES, ahead
 from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import LodError, UnsupportedError
 
@@ -143,7 +143,7 @@ class ParquetRecords(Records):
         return rows
 
     def batches(self, wanted: Wanted) -> Iterator[Found]:
-        return ahead(self._decoded(wanted))
+        return ahead(self._decoded(wanted), self.size(wanted.names))
 
     def _decoded(self, wanted: Wanted) -> Iterator[Found]:
         with damage():
@@ -170,7 +170,8 @@ class ParquetRecords(Records):
         limit_bytes = min(limit_bytes, MOST_DECODED_BYTES)
         step = max(1, min(rows, rows * limit_bytes // size))
         first = 0
-        for batch in self._file.iter_batches(step, [group], columns):
+        threads = size >= LEAST_BYTES  # handing columns to threads takes time too
+        for batch in self._file.iter_batches(step, [group], columns, use_threads=threads):
             if first + batch.num_rows > skipped:
                 validate(batch)
                 for place, part in pieces(batch, batch.nbytes, 2 * limit_bytes):

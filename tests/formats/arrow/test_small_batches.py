@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import lodcli
+from lodcli.formats.storage import prefetch
 from lodcli.kernels.errors import InvalidDataError
 from tests.formats.cases.opening import content, nested, pipe
 from tests.growth import lines_of
@@ -63,3 +65,30 @@ def test_an_error_names_the_record(tmp_path: Path) -> None:
     path = written(tmp_path / "t.arrow", pa.table({"x": pa.array(rows, pa.list_(pa.int8(), 2))}))
     with pytest.raises(InvalidDataError, match=r"column 'x', record 100: "):
         content(path)
+
+
+def test_a_small_parquet_file_is_read_without_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = pa.table({"a": [[1, 2], [3]], "b": ["x", "yz"]})
+    pq.write_table(table, tmp_path / "few.parquet")
+    many = pa.table({"a": range(1_000_000)})
+    pq.write_table(many, tmp_path / "many.parquet", use_dictionary=False)
+    threads: list[bool] = []
+    decode, pool = pq.ParquetFile.iter_batches, prefetch.thread_pool
+
+    def decoded(*args: Any, use_threads: bool = True) -> Any:
+        threads.append(use_threads)
+        return decode(*args, use_threads=use_threads)
+
+    def made(*args: Any) -> Any:
+        threads.append(True)
+        return pool(*args)
+
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", decoded)
+    monkeypatch.setattr(prefetch, "thread_pool", made)
+    assert content(tmp_path / "few.parquet")["b"].to_list() == ["x", "yz"]
+    assert threads
+    assert not any(threads)
+    assert content(tmp_path / "many.parquet")["a"].rows == 1_000_000
+    assert any(threads)
