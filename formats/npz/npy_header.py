@@ -75,7 +75,10 @@ def read_header(stream: IO[bytes], file_bytes: int, *, marked: bool = False) -> 
     size = array_bytes(shape, dtype)
     held = file_bytes - header_bytes
     if size != held:
-        raise DamagedFileError(f"shape {brief(shape)} of {dtype} needs {size} bytes, found {held}")
+        more = "; if it has several arrays, save them with numpy.savez" if size < held else ""
+        raise DamagedFileError(
+            f"shape {brief(shape)} of {dtype} needs {size} bytes, found {held}{more}"
+        )
     return Header(dtype, shape, fortran, header_bytes)
 
 

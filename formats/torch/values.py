@@ -351,7 +351,10 @@ class _Tree:
                 ("row shape", first.shape[1:], rows.shape[1:]),
             ):
                 if expected != found:
-                    raise InvalidDataError(f"has {what} {found}, earlier ones have {expected}")
+                    raise InvalidDataError(
+                        f"has {what} {found}, earlier ones have {expected}; tensors that differ "
+                        "need names: save a dict of them"
+                    )
             self.room.take(rows.nbytes)
             self.leaves.append(rows)
 
