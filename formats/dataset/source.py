@@ -39,6 +39,9 @@ class DatasetSource(IndexedSource):
 
     Args:
         folder: the open folder.
+
+    Attributes:
+        header_crc32c: the CRC32C of the header of the manifest.
     """
 
     def __init__(self, folder: Input) -> None:
@@ -47,6 +50,7 @@ class DatasetSource(IndexedSource):
             fd = file.make_seekable().fileno()
             source = ContainerSource(fd, manifests.NAME)
             self._manifest, self.attributes = Manifest.read(source), source.attributes
+            self.header_crc32c = source.header_crc32c
         self.schema = self._manifest.counted()
         self._expected = uncounted(self.schema)
         self._ends = self._manifest.ends()

@@ -12,7 +12,7 @@ from typing import Any, Literal, Unpack, get_args
 import numpy as np
 import torch
 
-from lodcli.formats.core.errors import naming
+from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.format import Source
 from lodcli.formats.core.io import OpenFile, open_file
 from lodcli.formats.core.limits import Limits
@@ -97,7 +97,8 @@ class Dataset(torch.utils.data.Dataset[Any]):
     the file have the same items, such as tokens and labels, an item is a dict by name. A batch of
     items is read at once; give a DataLoader `collate_fn=collate(..)`.
 
-    It is pickled without its content, and every worker process opens the file again.
+    It is pickled without its content, and every worker process opens the file again; a file that
+    was replaced in between is an error.
 
     Args:
         path: a file that can be read in any order, such as lod.h5 or safetensors; or FILE::NAME.
@@ -112,6 +113,7 @@ class Dataset(torch.utils.data.Dataset[Any]):
     Raises:
         UnsupportedError: the format cannot be read in any order, or not with an option
             that changes rows, such as `dtype`.
+        DamagedFileError: a worker process finds another file than this process opened.
         SelectionError, OSError, LodError: see `lodcli.read`.
 
     >>> hours = Dataset("samples/events.jsonl", level=1, in_memory=True)
@@ -135,7 +137,7 @@ class Dataset(torch.utils.data.Dataset[Any]):
         self._name, self._level, self._in_memory = name, level, in_memory
         self._limits, self._keywords = limits, keywords
         self._opened: _Opened | None = None
-        self._open()
+        self._content = self._open().content
 
     def _open(self) -> _Opened:
         opened = self._opened
@@ -143,7 +145,13 @@ class Dataset(torch.utils.data.Dataset[Any]):
             return opened
         if opened is not None:
             opened.files.pop_all()  # a forked process must not close its parent's files
-        opened = self._opened = _Opened(self)
+        opened = _Opened(self)
+        if "_content" in vars(self) and opened.content != self._content:
+            opened.files.close()
+            raise DamagedFileError(
+                f"{shown(self._path)}: was replaced since the dataset was made; make it again"
+            )
+        self._opened = opened
         return opened
 
     def _shared(self, schema: Schema) -> Shared:
@@ -209,7 +217,16 @@ class Dataset(torch.utils.data.Dataset[Any]):
 
 
 class _Opened:
-    """The file as opened by one process."""
+    """The file as opened by one process.
+
+    Attributes:
+        process: its number.
+        content: the names and counts of the tensors, and the checksum of a container's header.
+        items: the items of the level.
+        tensors: their content, if in memory or mapped.
+        single: whether there is one tensor.
+        files: closes the file.
+    """
 
     def __init__(self, dataset: Dataset) -> None:
         self.process = os.getpid()
@@ -232,6 +249,8 @@ class _Opened:
                     raise _in_order(file)
                 source = files.enter_context(indexed(file.source, names))
             schema = source.schema
+            counts = [(spec.name, str(spec.dtype), spec.items, spec.rows) for spec in schema]
+            self.content = getattr(_innermost(file.source), "header_crc32c", None), counts
             shared = dataset._shared(with_equal_levels(schema, source.lods) if inner else schema)
             self.items, names = Items(source, shared), shared.names
             self.single = len(names) == 1

@@ -517,6 +517,26 @@ def test_damage_found_by_a_batch_names_the_file(words: Path) -> None:
     assert str(caught.value).startswith(f"{words}: ")
 
 
+@pytest.mark.parametrize("kind", ["file", "map", "dataset"])
+def test_a_file_that_was_replaced_is_an_error_in_a_worker(
+    words: Path, tmp_path: Path, kind: str
+) -> None:
+    path = tmp_path / "many" if kind == "dataset" else words
+    how: dict[str, Any] = {"overwrite": True}
+    if kind == "dataset":
+        how |= {"format_name": "lod.dataset", "shards": 2}
+    content = lodcli.read_all(words)
+    lodcli.write(path, content, **how)
+    found = ours.Dataset(path, **({"mmap": True} if kind == "map" else {}))
+    pickled = pickle.dumps(found)
+    lodcli.write(path, content, **how)  # the same content
+    assert int(pickle.loads(pickled)[1]["label"]) == 10
+    lodcli.write(path, content | {"label": LoDTensor(np.arange(5) * 11)}, **how)
+    with pytest.raises(DamagedFileError, match="was replaced since the dataset was made"):
+        pickle.loads(pickled)[1]
+    assert int(found[1]["label"]) == 10  # this process still has the old file open
+
+
 def test_a_forked_process_opens_the_file_itself(words: Path) -> None:
     dataset = ours.Dataset(words)
     dataset[0]
