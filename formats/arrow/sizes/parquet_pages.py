@@ -177,7 +177,13 @@ class Pages:
         if not bounds.allows_block(most):
             # Largest first: its measured size may decide the result.
             for column in sorted(found, key=lambda column: -column.most):
-                most += column.measured() - column.most
+                most -= column.most
+                # The lengths of words are read sooner than the places where these are.
+                longest = column.of_longest_words()
+                if bounds.allows_block(most + longest):
+                    most += longest
+                    break
+                most += column.measured()
                 if bounds.allows_block(most):
                     break
             bounds.check_block(most, f"row group {group} comes to")
@@ -243,6 +249,21 @@ class Column:
     @property
     def _dictionary_bytes(self) -> int:
         return sum(page.size for page in self._pages if page.is_dictionary)
+
+    def of_longest_words(self) -> int:
+        """Return a closer upper bound of its decoded bytes, of which dictionaries are read."""
+        if self._kind != _BYTE_ARRAY:
+            return self.most
+        longest = total = 0
+        for page in self._pages:
+            if page.is_dictionary:
+                lengths = dictionary_lengths(self._decompressed(page), page.values)
+                longest = int(lengths.max(initial=0))
+            elif page.encoding in _DICTIONARY_CODES:
+                total += page.values * longest
+            else:
+                total += self._most(page)
+        return total
 
     def measured(self) -> int:
         """Return its decoded bytes; the lengths of text are summed, and correct the estimate."""

@@ -65,14 +65,21 @@ def _repeat(arrays: Sequence[Any]) -> bool:
     kind, count = arrays[0].type, sum(map(len, arrays))
     if types.is_dictionary(kind) or types.is_boolean(kind) or types.is_null(kind) or not count:
         return True
-    sample = pa.chunked_array(list(_sampled(arrays, count)))
-    found = pc.count_distinct(sample, mode="all").as_py()
+    # Nulls are not stored, so they are no values that repeat.
+    sample = pa.chunked_array(list(_sampled(arrays, count))).drop_null()
     near = pa.chunked_array([array[: max(1, _SAMPLE // len(arrays))] for array in arrays])
-    if pc.count_distinct(near, mode="all").as_py() <= _MOST_DISTINCT_NEAR * len(near):
+    near = near.drop_null()
+    if not len(sample) or 0 < _distinct(near) <= _MOST_DISTINCT_NEAR * len(near):
         return True
-    distinct = found if len(sample) == count else _all_distinct(found, len(sample))
+    valid = count - sum(array.null_count for array in arrays)
+    found = _distinct(sample)
+    distinct = found if len(sample) == valid else _all_distinct(found, len(sample))
     width = sample.nbytes / len(sample)
-    return bool(distinct * width <= _MOST_BYTES and distinct <= _MOST_DISTINCT * count)
+    return bool(distinct * width <= _MOST_BYTES and distinct <= _MOST_DISTINCT * valid)
+
+
+def _distinct(array: Any) -> int:
+    return int(pc.count_distinct(array).as_py())
 
 
 def _sampled(arrays: Sequence[Any], count: int) -> Iterator[Any]:

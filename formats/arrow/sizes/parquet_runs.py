@@ -5,6 +5,7 @@ https://parquet.apache.org/docs/file-format/data-pages/encodings/
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,15 +13,18 @@ import numpy as np
 from lodcli.kernels.index.checks import Array
 
 _PART = 1 << 16  # numbers; a multiple of 8
+_LENGTH = struct.Struct("<I")
 
 
 def dictionary_lengths(body: bytes, words: int) -> Array:
     """Return the length of each word of a dictionary, (words,) int64; fewer if it is truncated."""
     found: list[int] = []
-    at = 0
-    while len(found) < words and at + 4 <= len(body):
-        length = int.from_bytes(body[at : at + 4], "little")
-        found.append(length)
+    at, last, length_at, add = 0, len(body) - 4, _LENGTH.unpack_from, found.append
+    for _ in range(words):
+        if at > last:
+            break
+        (length,) = length_at(body, at)
+        add(length)
         at += 4 + length
     return np.array(found, np.int64)
 

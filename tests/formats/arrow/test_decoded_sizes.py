@@ -178,7 +178,22 @@ def test_text_in_parquet_is_measured(
             assert text <= measured <= text + 24 * len(words) + 4000, (group, leaf)
             if encoding == "dictionary":  # the last run of a page is filled up to eight
                 assert measured <= 1.1 * text
-            assert measured <= found.most
+            assert measured <= found.of_longest_words() <= found.most
+
+
+def test_words_of_like_lengths_are_estimated_without_their_indices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lodcli.formats.arrow.sizes import parquet_pages
+
+    path = tmp_path / "t.parquet"
+    words = [f"{number:012}" for number in range(30_000)]
+    pq.write_table(pa.table({"words": words * 2}), path)
+    pages = parquet_pages.Pages(memoryview(path.read_bytes()), pq.ParquetFile(path).metadata.schema)
+    monkeypatch.delattr(parquet_pages, "indexed_sum")
+    bounds = Bounds(max_bytes=16 << 20)
+    assert not bounds.allows_block(pages.column(0, 0, bounds).most)
+    assert 12 * 60_000 <= pages.estimate(0, [0], bounds) <= 16 * 60_000 + 100
 
 
 def test_a_word_that_differs_from_all_others_in_length_is_estimated(tmp_path: Path) -> None:

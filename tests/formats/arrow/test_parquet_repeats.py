@@ -19,6 +19,7 @@ from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Marks, Times
+from lodcli.kernels.tensor.nulls import Nulls
 from tests.formats.cases.opening import content
 
 COUNT = 60_000
@@ -124,6 +125,18 @@ def test_times_that_all_differ_have_no_dictionary(tmp_path: Path) -> None:
     times = LoDTensor(np.arange(COUNT) * 7, marks=Marks(unit=Times("timestamp", "us")))
     io.write(tmp_path / "t.parquet", {"t": times, "b": LoDTensor(np.arange(COUNT) % 2 == 0)})
     assert not dictionaries(tmp_path / "t.parquet")["t"]
+
+
+@pytest.mark.parametrize("nulls", [0.05, 0.6, 0.999])
+def test_nulls_are_no_values_that_repeat(tmp_path: Path, nulls: float) -> None:
+    rng = np.random.default_rng(1)
+    mask = rng.random(400_000) >= nulls
+    valid = Nulls.of([mask])
+    rows = rng.normal(size=400_000).astype(np.float32) * mask
+    few = np.arange(400_000) % 50 * mask
+    tensors = {"x": LoDTensor(rows, nulls=valid), "few": LoDTensor(few, nulls=valid)}
+    io.write(tmp_path / "x.parquet", tensors)
+    assert dictionaries(tmp_path / "x.parquet") == {"x": False, "few": True}
 
 
 def test_a_file_without_records_is_written(tmp_path: Path) -> None:
