@@ -26,7 +26,14 @@ from lodcli.expressions.parsing import (
     is_words,
     words_of,
 )
-from lodcli.expressions.texts import Packed, packed, pair_order, texts_among, word_order
+from lodcli.expressions.texts import (
+    Packed,
+    joined_pairs,
+    packed,
+    pair_order,
+    texts_among,
+    word_order,
+)
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.order.ranks import text_ranks
@@ -61,9 +68,7 @@ class ComparedTexts(ExactDecimals[V]):
             return None
         if count == 1 and type(op) in SWAPPED:
             self.fail(right, "a text and a category are compared with == or !=")
-        pools: tuple[list[Packed], list[Packed]] = [], []
-        one, two = map(self.numbered, sides, pools)
-        texts = [Texts.joined([Texts.of(*each) for each in pool]) for pool in pools]
+        one, two, texts = self._pooled(left, right)
         order = functools.partial(pair_order, texts, equality=type(op) not in SWAPPED)
         try:
             found = self.paired(order, one, two)
@@ -84,6 +89,8 @@ class ComparedTexts(ExactDecimals[V]):
             sides = (node.body, node.orelse)
             left, right = (None if is_none(one) else self.numbered(one, pool) for one in sides)
             return self.one_of(node, [left, right])
+        if isinstance(node, ast.BinOp) and self.expression.texts_of(node):
+            return self._joined_texts(node, pool)
         if isinstance(node, ast.Call) and self.expression.texts_of(node):
             if function_name(node) in TEXT_ENDS:
                 return self._greatest_text(node, pool)
@@ -119,6 +126,27 @@ class ComparedTexts(ExactDecimals[V]):
         pool += given if ranks.size else [packed([""])]
         chosen = self.picked_of(node, self.mapped(functools.partial(picked, ranks), numbers))
         return self.mapped(functools.partial(picked, places), chosen)
+
+    def _joined_texts(self, node: ast.BinOp, pool: list[Packed]) -> V:
+        """Return `numbered` of pairs of texts, each joined to one text."""
+        first = sum(offsets.size - 1 for _, offsets in pool)
+        one, two, texts = self._pooled(node.left, node.right)
+
+        def joined(left: Array, right: Array) -> Array:
+            left, right = np.broadcast_arrays(left, right)
+            pool.append(joined_pairs(texts, left, right) if left.size else packed([""]))
+            return np.arange(first, first + left.size).reshape(left.shape)
+
+        try:
+            return self.paired(joined, one, two)
+        except LodError as error:
+            self.fail(node.right, str(error))
+
+    def _pooled(self, left: ast.expr, right: ast.expr) -> tuple[V, V, list[Texts]]:
+        """Return the numbers of the texts of two parts, and the texts of each."""
+        pools: tuple[list[Packed], list[Packed]] = [], []
+        one, two = map(self.numbered, (left, right), pools)
+        return one, two, [Texts.joined([Texts.of(*each) for each in pool]) for pool in pools]
 
     def _made_texts(self, node: ast.Call, pool: list[Packed]) -> V:
         """Return `numbered` of the results of a function that makes a text of each text."""

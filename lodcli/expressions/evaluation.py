@@ -209,6 +209,7 @@ class Evaluation(ComparedTexts[V]):
         self.fail(node, "~ cannot be used here; write not")
 
     def _binop(self, node: ast.BinOp) -> V:
+        self._refuse_texts(node)
         chain = [node]  # a long sum is nested on the left
         while isinstance(inner := chain[-1].left, ast.BinOp):
             if self.unit_of(chain[-1]) is not None and self.unit_of(inner) is None:

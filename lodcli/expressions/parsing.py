@@ -163,6 +163,7 @@ class Parsed:
             if isinstance(node, ast.BinOp | ast.IfExp):
                 self.exact_of(node)
                 self.marks_of(node)
+                self.texts_of(node)
 
     def marks_of(self, node: ast.expr) -> tuple[str, Marks]:
         """Return the name and the marks of the values of a part; "this" and none of a computation.
@@ -421,14 +422,22 @@ class Parsed:
     def texts_of(self, node: ast.expr) -> list[ast.expr]:
         """Return the texts of which a part is one, or is made; [] of others.
 
-        It may be coalesce, if, a function of TEXT_PICKS, or one of TEXT_MAKERS such as lower.
+        It may be coalesce, if, a function of TEXT_PICKS, one of TEXT_MAKERS such as lower, or a
+        sum such as first + " " + last.
         """
         function = function_name(node) if isinstance(node, ast.Call) else ""
         makes, picks = function in TEXT_MAKERS, function in TEXT_PICKS
-        if not picks and not makes and not choices_of(node):
+        joins = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)
+        if not (picks or makes or joins or choices_of(node)):
             return []
         if node not in self._known_texts:
-            if isinstance(node, ast.Call) and makes:
+            if isinstance(node, ast.BinOp):
+                parts = [node.left, node.right]
+                of_words = list(map(self.is_of_words, parts))
+                of_texts = any(of_words) and all(
+                    known or is_words(one) for known, one in zip(of_words, parts, strict=True)
+                )
+            elif isinstance(node, ast.Call) and makes:
                 parts = [one for one in node.args[:1] if self.is_of_words(one) or is_words(one)]
                 of_texts = bool(parts)
             elif isinstance(node, ast.Call) and picks:

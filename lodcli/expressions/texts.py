@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from lodcli.expressions.functions import MANY
-from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.order.texts import Texts, text_order
 
 # The bytes of texts, (N,) uint8, and their offsets, (K + 1,).
@@ -66,3 +67,25 @@ def pair_order(texts: Sequence[Texts], one: Array, other: Array, *, equality: bo
     pairs = (each.taken(numbers) for each, numbers in zip(texts, sides, strict=True))
     order = text_order(*pairs, equality=equality)
     return order.reshape(np.broadcast_shapes(one.shape, other.shape))
+
+
+def joined_pairs(texts: Sequence[Texts], one: Array, other: Array) -> Packed:
+    """Return the texts of pairs, each joined to one text.
+
+    Args:
+        texts: all texts of the one, and of the other side.
+        one, other: numbers of texts, of the same shape.
+
+    >>> texts = Texts.of_words(["a", "bc"]), Texts.of_words(["-", ""])
+    >>> data, offsets = joined_pairs(texts, np.array([1, 0]), np.array([0, 1]))
+    >>> data.tobytes(), offsets.tolist()
+    (b'bc-a', [0, 3, 4])
+    """
+    left, right = (
+        each.taken(numbers.reshape(-1)) for each, numbers in zip(texts, (one, other), strict=True)
+    )
+    data = np.concatenate([left.data, right.data])
+    starts = np.stack([left.starts, right.starts + left.data.size], axis=1).reshape(-1)
+    lengths = np.stack([left.lengths, right.lengths], axis=1).reshape(-1)
+    offsets = lengths_to_offsets(lengths, level=0)
+    return data[ranges(starts, offsets)], offsets[::2].copy()

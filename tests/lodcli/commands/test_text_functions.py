@@ -91,6 +91,24 @@ def test_functions_are_those_of_polars(lod: Lod, table: dict[str, list[Any]]) ->
         assert applied(lod, text) == wanted.to_list()
 
 
+def test_joined_texts_are_those_of_polars(lod: Lod, table: dict[str, list[Any]]) -> None:
+    polars = pytest.importorskip("polars")
+    a, b = polars.Series(table["a"]), polars.Series(table["b"])
+    for text, wanted in {
+        "a + b": a + b,
+        "'<' + c + '>'": "<" + a + ">",
+        "lower(a + '-') + b + upper(b)": (a + "-").str.to_lowercase() + b + b.str.to_uppercase(),
+        "coalesce(b + '', 'none')": b.fill_null("none"),
+        "a + '!' if chars(a) > 1 else 'x'": polars.Series(
+            [one + "!" if len(one) > 1 else "x" for one in table["a"]]
+        ),
+    }.items():
+        assert applied(lod, text) == wanted.to_list()
+    pairs = zip(table["a"], table["l"], strict=True)
+    assert applied(lod, "a + l") == [[one + each for each in some] for one, some in pairs]
+    assert applied(lod, "length(a + 'é')") == [len(one.encode()) + 2 for one in table["a"]]
+
+
 def test_conditions_keep_items(lod: Lod, table: dict[str, list[Any]]) -> None:
     for text, kept in {
         "contains(b, 'a')": [b is not None and "a" in b for b in table["b"]],
@@ -100,6 +118,9 @@ def test_conditions_keep_items(lod: Lod, table: dict[str, list[Any]]) -> None:
         "lower(a) == lower('AB')": [a.lower() == "ab" for a in table["a"]],
         "lower(a) < upper(replace('xb', 'x', ''))": [a.lower().encode() < b"B" for a in table["a"]],
         "contains('abc', 'b') and chars(a) == 1": [len(a) == 1 for a in table["a"]],
+        "'a' + c == 'aab'": [c == "ab" for c in table["c"]],
+        "a + b == 'ÉÉ' or b + 'x' is None": [b in (None, "É") for b in table["b"]],
+        "'Ab-x' in l + '-x'": ["Ab" in some for some in table["l"]],
         "any(startswith(l, 'a'))": [
             any(one.startswith("a") for one in some) for some in table["l"]
         ],
@@ -126,6 +147,9 @@ def test_items_are_sorted_by_texts_that_are_made(lod: Lod, table: dict[str, list
         "lower(a)": order,
         "lower(c)": order,
         "first(l)": firsts,
+        "lower(a) + a": sorted(
+            order, key=lambda n: (table["a"][n].lower() + table["a"][n]).encode()
+        ),
         "-chars(a),upper(lower(a))": sorted(order, key=lambda n: -len(table["a"][n])),
     }.items():
         done = lod("sort", "t.lod.h5", "--by", key, "-fo", "sorted.lods")
@@ -151,6 +175,9 @@ ERRORS = {
     "contains(s, s)": "column 13: contains: expected a text in quotes",
     "matches(s, 'a(')": "column 12: matches: missing ): a(",
     "'a' in s": "s is one value for each item; compare it with ==; contains(s, 'a') searches in it",
+    "s + n == 'a1'": "column 10: expected a number, found 'a1'; this is no text",
+    "s + 'a'": "column 1: texts are only compared, as in (s + 'a') == \"word\"",
+    "s * 2 == 'aa'": "column 10: expected a number, found 'aa'",
     "lower(s)": 'column 1: texts are only compared, as in lower(s) == "word"',
     "contains(l, 'a')": "has several values for an item",
     "s like 'a%'": "write contains(x, 'ab') or matches(x, '^a.*b$')",
