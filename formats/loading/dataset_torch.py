@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -43,6 +44,10 @@ from lodcli.kernels.tensor.exchange.torch import jagged, rows_from_torch, rows_t
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import without_nulls
 
+_REMEDY = "give the DataLoader collate_fn=lodcli.torch.collate()"
+# The default of a DataLoader. Of items that are dicts it stacks values that nothing can intercept.
+_STACKING = torch.utils.data._utils.collate.collate.__code__
+
 
 @dataclass(frozen=True, eq=False)
 class Batch(Sequence[Any]):
@@ -62,6 +67,8 @@ class Batch(Sequence[Any]):
         return len(next(iter(self.tensors.values())))
 
     def __getitem__(self, place: Any) -> Any:
+        if not self.single and sys._getframe(1).f_code is _STACKING:
+            self._require_equal()
         found = dict[str, Any]()
         for name, tensor in self.tensors.items():
             with naming(self.label, name):
@@ -81,9 +88,19 @@ class Batch(Sequence[Any]):
         try:
             return function(*given, **kwargs or {})
         except RuntimeError as error:
-            raise UnsupportedError(
-                f"{error}; give the DataLoader collate_fn=lodcli.torch.collate()"
-            ) from None
+            raise UnsupportedError(f"{error}; {_REMEDY}") from None
+
+    def _require_equal(self) -> None:
+        """Raise UnsupportedError unless items can be stacked: the default of a DataLoader."""
+        for name, tensor in self.tensors.items():
+            if tensor.lod.n_levels:
+                lengths = np.unique(tensor.lod.lengths(0))
+                if tensor.lod.n_levels > 1 or lengths.size > 1:
+                    what = "sequences" if tensor.lod.n_levels > 1 else "rows"
+                    raise UnsupportedError(
+                        f"{self.label}: {name}: items of {lengths[0]} to {lengths[-1]} {what} "
+                        f"cannot be stacked; {_REMEDY}"
+                    )
 
     def take(self, places: Offsets) -> Batch:
         """Return some of the items, as another batch."""

@@ -346,6 +346,21 @@ def test_collate_without_its_call_is_an_error(words: Path) -> None:
         next(iter(loader))
 
 
+@pytest.mark.parametrize("subset", [False, True])
+def test_without_collate_torch_stacks_dicts_of_one_shape_alone(words: Path, subset: bool) -> None:
+    dataset = ours.Dataset(words)
+    items = torch.utils.data.Subset(dataset, range(5)) if subset else dataset
+    batches = torch.utils.data.DataLoader(items, batch_sampler=[[0, 0], [1, 2]])
+    found = iter(batches)
+    assert next(found)["tokens"].shape == (2, 3, 2)
+    with pytest.raises(UnsupportedError) as error:
+        next(found)
+    assert str(error.value) == (
+        f"{words}: tokens: items of 0 to 2 rows cannot be stacked; give the DataLoader "
+        "collate_fn=lodcli.torch.collate()"
+    )
+
+
 def test_without_collate_torch_stacks_items_of_one_shape_alone(words: Path) -> None:
     def first(name: str) -> Any:
         return next(iter(torch.utils.data.DataLoader(ours.Dataset(words, name), batch_size=5)))
