@@ -12,6 +12,8 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.tensor.marks import Decimals
 
 Mask = npt.NDArray[np.bool_]
+# Floating dtypes hold all whole numbers up to 2 to this power.
+_EXACT_BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
 
 
 def cast(data: Array, dtype: np.dtype[Any], *, rounded: bool = False) -> tuple[Array, Mask]:
@@ -115,19 +117,38 @@ def _real(data: Array, dtype: np.dtype[Any], rounded: bool) -> tuple[Array, Mask
     fits = (nearest >= float(info.min)) & (nearest < float(info.max + 1))
     if not rounded:
         fits &= nearest == wide
-    return np.where(fits, nearest, 0).astype(dtype), np.asarray(fits)
+    if not fits.all():
+        nearest = np.where(fits, nearest, 0)
+    return nearest.astype(dtype), np.asarray(fits)
 
 
 def _same(data: Array, made: Array, rounded: bool) -> Mask:
     """Return which values are equal as floats or, if rounded, are as finite as before."""
-    wide = made.astype(np.float64)
     if is_float(data.dtype):
-        was = data.astype(np.float64)
-        same = np.isfinite(was) == np.isfinite(wide) if rounded else was == wide
-        return np.asarray(same | (np.isnan(was) & np.isnan(wide)))
+        return _same_floats(data, made, rounded)
+    if data.dtype.kind == "b" or _holds(made.dtype, data):
+        return np.ones(data.shape, np.bool_)
+    wide = made.astype(np.float64, copy=False)
     fits = np.isfinite(wide)
-    if rounded or data.dtype.kind == "b":
+    if rounded:
         return np.asarray(fits)
     info = np.iinfo(data.dtype)
     fits &= (wide >= float(info.min)) & (wide < float(info.max + 1))
     return np.asarray(fits & (np.where(fits, wide, 0).astype(data.dtype) == data))
+
+
+def _same_floats(data: Array, made: Array, rounded: bool) -> Mask:
+    if rounded:
+        fits = np.isfinite(made)
+        # Only what is not finite is not finite in a narrower dtype, or was too large for it.
+        return np.asarray(fits if fits.all() else fits | ~np.isfinite(data))
+    both = np.dtype(np.float64 if 8 in (data.dtype.itemsize, made.dtype.itemsize) else np.float32)
+    was, wide = data.astype(both, copy=False), made.astype(both, copy=False)
+    same = was == wide
+    return np.asarray(same if same.all() else same | (np.isnan(was) & np.isnan(wide)))
+
+
+def _holds(dtype: np.dtype[Any], data: Array) -> bool:
+    """Return whether whole numbers are so small that a floating dtype holds each exactly."""
+    bits = _EXACT_BITS.get(dtype.name, 0)
+    return not data.size or -(2**bits) <= int(data.min()) <= int(data.max()) <= 2**bits

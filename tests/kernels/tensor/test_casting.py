@@ -85,6 +85,31 @@ def test_what_fits_is_the_same_number(source: str, to: str) -> None:
             )
 
 
+@pytest.mark.parametrize("source", ["int16", "uint16", "int32", "uint32", "int64", "uint64"])
+@pytest.mark.parametrize("to", ["float16", "bfloat16", "float32", "float64"])
+def test_small_whole_numbers_are_exact_as_floats(source: str, to: str) -> None:
+    info, digits = np.iinfo(source), ml_dtypes.finfo(dtype_of(to)).nmant + 1
+    for most in (min(2**digits + extra, info.max) for extra in (-1, 0, 1)):
+        for sign in (1, -1) if info.min else (1,):
+            data = np.array([0, sign * most], source)
+            made, fits = cast(data, dtype_of(to))
+            expected = [
+                Fraction(float(one)) == int(two) for one, two in zip(made, data, strict=True)
+            ]
+            assert fits.tolist() == expected
+            assert expected == [True, most <= 2**digits]
+
+
+@pytest.mark.parametrize("to", ["float16", "bfloat16", "float32"])
+def test_floats_without_others_among_them_are_cast_as_with_them(to: str) -> None:
+    points = values_of(np.dtype(np.float64)).astype(np.float64)
+    for rounded in (False, True):
+        made, fits = cast(points, dtype_of(to), rounded=rounded)
+        alone = [cast(points[n : n + 1], dtype_of(to), rounded=rounded) for n in range(points.size)]
+        assert made.tobytes() == b"".join(one.tobytes() for one, _ in alone)
+        assert fits.tolist() == [bool(one[0]) for _, one in alone]
+
+
 def candidates(value: Any, dtype: np.dtype[Any]) -> list[Any]:
     """Return values of a dtype near another value."""
     real = complex(value).real
