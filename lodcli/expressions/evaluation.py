@@ -293,11 +293,9 @@ class Evaluation(ComparedTexts[V]):
         return self.both(right, COMPARISONS[type(op)], *both)
 
     def _compared_wide(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> V | None:
-        """Return a comparison of numbers with a whole number beyond 64 bits; None of others."""
+        """Return a comparison with a whole number, or a time, beyond 64 bits; None of others."""
         for node, other, mirrored in ((left, right, False), (right, left, True)):
-            number = self.expression.wide_number(other)
-            marks = self.expression.marks_of(node)[1]
-            if number is None or type(op) not in COMPARISONS or marks.kind is not None:
+            if type(op) not in COMPARISONS or (number := self._wide_beside(node, other)) is None:
                 continue
             function = COMPARISONS[SWAPPED.get(type(op), type(op)) if mirrored else type(op)]
             values = self.of(node)
@@ -306,6 +304,19 @@ class Evaluation(ComparedTexts[V]):
             of_number = functools.partial(compared, function, number=np.asarray(number, object))
             return self.mapped(of_number, values)
         return None
+
+    def _wide_beside(self, node: ast.expr, other: ast.expr) -> int | None:
+        """Return the number beyond 64 bits that a part is beside another; None if it is none.
+
+        Args:
+            node: numbers, or times, whose unit a time in quotes has.
+            other: the part.
+        """
+        name, marks = self.expression.marks_of(node)
+        if isinstance(marks.unit, Times) and isinstance(other, ast.Constant):
+            counted = self._counted(other, f"{name} is {marks.unit}: ", marks.unit)
+            return self.expression.wide_number(counted)
+        return self.expression.wide_number(other) if marks.kind is None else None
 
     def _require_one_kind(self, node: ast.expr, left: ast.expr, right: ast.expr) -> _Units:
         """Return the units of two parts. Fails if they are times of different kinds, or words."""
@@ -415,8 +426,7 @@ class Evaluation(ComparedTexts[V]):
 
     def _member(self, node: ast.expr, left: ast.expr) -> Array:
         """Return a number, or the code of a word, of the list in which values of the left are."""
-        wide = self.expression.wide_number(node)
-        if wide is not None and self.expression.marks_of(left)[1].kind is None:
+        if (wide := self._wide_beside(left, node)) is not None:
             return np.asarray(wide, object)
         member = self.data(self._beside(node, left, ast.In()))
         if member.ndim:
