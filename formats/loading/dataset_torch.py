@@ -38,13 +38,13 @@ from lodcli.kernels.errors import (
     counted,
 )
 from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.platform.files import PathLike
 from lodcli.kernels.suggestions import or_near
 from lodcli.kernels.tensor.exchange.torch import jagged, rows_from_torch, rows_to_torch
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import without_nulls
 
-_REMEDY = "give the DataLoader collate_fn=lodcli.torch.collate()"
 # The default of a DataLoader. Of items that are dicts it stacks values that nothing can intercept.
 _STACKING = torch.utils.data._utils.collate.collate.__code__
 
@@ -67,7 +67,7 @@ class Batch(Sequence[Any]):
         return len(next(iter(self.tensors.values())))
 
     def __getitem__(self, place: Any) -> Any:
-        if not self.single and sys._getframe(1).f_code is _STACKING:
+        if sys._getframe(1).f_code is _STACKING:
             self._require_equal()
         found = dict[str, Any]()
         for name, tensor in self.tensors.items():
@@ -79,16 +79,9 @@ class Batch(Sequence[Any]):
     def __torch_function__(
         cls, function: Any, types: object, args: Any = (), kwargs: Any = None
     ) -> Any:
-        """Return the result of `torch.stack` for the items: it is the default of a DataLoader.
-
-        Raises:
-            UnsupportedError: they differ in length, which is the usual case.
-        """
+        """Return the result of `torch.stack` for the items: it is the default of a DataLoader."""
         given = [list(one) if isinstance(one, Batch) else one for one in args]
-        try:
-            return function(*given, **kwargs or {})
-        except RuntimeError as error:
-            raise UnsupportedError(f"{error}; {_REMEDY}") from None
+        return function(*given, **kwargs or {})
 
     def _require_equal(self) -> None:
         """Raise UnsupportedError unless items can be stacked: the default of a DataLoader."""
@@ -99,7 +92,7 @@ class Batch(Sequence[Any]):
                     what = "sequences" if tensor.lod.n_levels > 1 else "rows"
                     raise UnsupportedError(
                         f"{self.label}: {name}: items of {lengths[0]} to {lengths[-1]} {what} "
-                        f"cannot be stacked; {_REMEDY}"
+                        "cannot be stacked; give the DataLoader collate_fn=lodcli.torch.collate()"
                     )
 
     def take(self, places: Offsets) -> Batch:
@@ -330,7 +323,8 @@ def collate(layout: Layout = "jagged") -> Collate:
             PackedSequence; "varlen", values, cu_seqlens and max_seqlen. Or "lod": LoDTensors, whose
             items may have levels of their own.
 
-    A tensor with one row per item, such as labels, becomes a dense tensor.
+    A tensor with one row per item, such as labels, becomes a dense tensor. Items may also come from
+    another dataset: tensors of torch, or dicts or tuples of them.
 
     >>> batch = collate("padded")([torch.ones(1), torch.ones(3)])
     >>> batch[0].shape, batch[1].tolist()
@@ -363,7 +357,9 @@ class Collate:
             )
 
     def __call__(self, items: Any) -> Any:
-        """Return a batch of a Dataset's items, or of tensors of torch or dicts of them."""
+        """Return a batch of a Dataset's items, or of tensors of torch, dicts or tuples of them."""
+        if isinstance(items, Sequence) and not isinstance(items, Batch) and _are_tuples(items):
+            return tuple(self([dict(enumerate(item)) for item in items]).values())
         batch = items if isinstance(items, Batch) else _joined(items)
         offsets: dict[int, torch.Tensor] = {}
         several = len(batch.tensors) > 1
@@ -414,6 +410,24 @@ class Collate:
         return ready_to_hand(found, tensor, self.layout) if in_worker() else found
 
 
+def _are_tuples(items: Sequence[Any]) -> bool:
+    """Return whether items are tuples of one length.
+
+    Raises:
+        InvalidDataError: only some of them are.
+    """
+    sizes = [len(item) if isinstance(item, tuple) else None for item in items]
+    if not sizes or sizes[0] is None:
+        return False
+    for place, size in enumerate(sizes):
+        if size != sizes[0]:
+            found = type(items[place]).__name__ if size is None else f"one of {size}"
+            raise InvalidDataError(
+                f"collate: item {place}: expected a tuple of {sizes[0]} values, found {found}"
+            )
+    return True
+
+
 def _joined(items: Sequence[Any]) -> Batch:
     """Return single items as a batch: items of ConcatDataset, or of a dataset of the user."""
     if not isinstance(items, Sequence) or not len(items):
@@ -427,8 +441,18 @@ def _joined(items: Sequence[Any]) -> Batch:
                 raise InvalidDataError(
                     f"collate: item {place}: expected a dict of {', '.join(names)}, found {what}"
                 )
-        return Batch({name: _of_values([item[name] for item in items]) for name in names}, False)
+        return Batch(_equal({n: _of_values([item[n] for item in items]) for n in names}), False)
     return Batch({"": _of_values(items)}, True)
+
+
+def _equal(tensors: Mapping[str, LoDTensor]) -> dict[str, LoDTensor]:
+    """Return the tensors; those of equal sequences share their index, as in a Dataset's batch."""
+    lods, found = list[LoD](), dict[str, LoDTensor]()
+    for name, tensor in tensors.items():
+        lod = next((one for one in lods if one == tensor.lod), tensor.lod)
+        lods.append(lod)
+        found[name] = LoDTensor(tensor.values, lod, tensor.marks, tensor.nulls)
+    return found
 
 
 def _of_values(values: Sequence[Any]) -> LoDTensor:

@@ -170,6 +170,22 @@ def test_collate_takes_single_items_too() -> None:
     assert batch["y"].tolist() == [1, 2]
 
 
+@pytest.mark.parametrize("layout", ["jagged", "varlen", "padded"])
+def test_collate_takes_tuples_of_a_dataset_of_the_user(layout: Any) -> None:
+    items = [(torch.ones(2), torch.zeros(2), 1), (torch.ones(3), torch.zeros(3), 0)]
+    one, two, labels = ours.collate(layout)(items)
+    assert lists(one) == [[1, 1], [1, 1, 1]]
+    assert lists(two) == [[0, 0], [0, 0, 0]]
+    assert labels.tolist() == [1, 0]
+    if layout == "jagged":  # with one tensor of offsets, so that torch combines them
+        assert lists(one + two) == [[1, 1], [1, 1, 1]]
+    for other, found in ((items[0][:2], "one of 2"), (torch.ones(2), "Tensor")):
+        with pytest.raises(
+            InvalidDataError, match=f"item 1: expected a tuple of 3 values, found {found}"
+        ):
+            ours.collate(layout)([items[0], other])
+
+
 def test_a_null_item_is_an_error(tmp_path: Path) -> None:
     lodcli.write(tmp_path / "nulls.lod.h5", LoDTensor.from_lists([1, None]))
     dataset = ours.Dataset(tmp_path / "nulls.lod.h5")
@@ -291,6 +307,15 @@ def test_nested_tensors_of_equal_sequences_are_combined(tagged: Path, workers: i
     assert found == [[[0, 0, 0], [3]], [[3, 3], []], [[6, 6, 6, 9]]]
 
 
+def test_nested_tensors_of_a_concatenated_dataset_are_combined(tagged: Path) -> None:
+    twice = torch.utils.data.ConcatDataset([ours.Dataset(tagged, level=1) for _ in range(2)])
+    (batch,) = torch.utils.data.DataLoader(twice, batch_size=len(twice), collate_fn=ours.collate())
+    one, two = batch.values()
+    assert lists(one + two) == [
+        (a + b).tolist() for a, b in zip(one.unbind(), two.unbind(), strict=True)
+    ]
+
+
 def test_items_with_levels_need_another_layout(articles: Path) -> None:
     dataset = ours.Dataset(articles)
     said = (
@@ -361,12 +386,15 @@ def test_without_collate_torch_stacks_dicts_of_one_shape_alone(words: Path, subs
     )
 
 
-def test_without_collate_torch_stacks_items_of_one_shape_alone(words: Path) -> None:
+def test_without_collate_torch_stacks_items_of_one_shape_alone(words: Path, articles: Path) -> None:
     def first(name: str) -> Any:
         return next(iter(torch.utils.data.DataLoader(ours.Dataset(words, name), batch_size=5)))
 
     with pytest.raises(UnsupportedError, match=r"give .* collate_fn=lodcli.torch.collate\(\)"):
         first("marks")
+    nested = torch.utils.data.DataLoader(ours.Dataset(articles), batch_size=3)
+    with pytest.raises(UnsupportedError, match="items of 1 to 3 sequences cannot be stacked"):
+        next(iter(nested))
     assert first("label").tolist() == [0, 10, 20, 30, 40]
 
 
