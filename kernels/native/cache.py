@@ -95,7 +95,7 @@ def _held(
         return None
     for which in ("", name):
         path = file_of(folder, level, module, types, which)
-        if not path.exists():
+        if not os.path.exists(path):  # unlike Path.exists, False in a folder that may not be read
             continue
         found = _opened.get(path)
         if found is None:
@@ -159,10 +159,17 @@ def _writable(folder: Path | None) -> Path | None:
 
 @contextlib.contextmanager
 def _locked(folder: Path, name: str) -> Iterator[None]:
-    """Let only one process compile at a time, unless the file system has no locks."""
+    """Let only one process compile at a time, unless the file system has no locks.
+
+    If several users share the folder, the file may belong to another one: then several may compile.
+    """
     from lodcli.kernels.platform import files
 
-    number = os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        number = os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError:
+        yield
+        return
     try:
         with contextlib.suppress(OSError):
             files.lock(number, wait=True)

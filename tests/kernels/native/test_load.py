@@ -86,13 +86,23 @@ def test_damaged_files_are_made_anew(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("compiling")
-def test_a_folder_that_cannot_be_written_costs_only_time(tmp_path: Path) -> None:
-    # A folder below a file cannot be made, not even by root.
+# Neither can be made, not even by root; for the second, even a look into it is an error.
+@pytest.mark.parametrize("name", ["file/below", 300 * "x"])
+def test_a_folder_that_cannot_be_written_costs_only_time(tmp_path: Path, name: str) -> None:
     file, temporary = tmp_path / "file", tmp_path / "temporary"
     file.write_text("no folder")
     temporary.mkdir()
-    assert run(LOD_CACHE=str(file / "below"), TMPDIR=str(temporary)) == (COMPILED, "")
+    assert run(LOD_CACHE=str(tmp_path / name), TMPDIR=str(temporary)) == (COMPILED, "")
     assert not list(temporary.iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("compiling")
+def test_a_lock_of_another_user_keeps_no_kernel_from_being_compiled(tmp_path: Path) -> None:
+    # A folder cannot be opened as a lock, not even by root.
+    (tmp_path / "kernels" / "kernels.native.probe_numba.float32.lock").mkdir(parents=True)
+    assert run(LOD_CACHE=str(tmp_path)) == (COMPILED, "")
+    assert run(LOD_CACHE=str(tmp_path)) == (NOT_COMPILED, "")
 
 
 def test_without_numba_or_a_library_numpy_computes_and_it_is_said_once(
