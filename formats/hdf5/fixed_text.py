@@ -32,7 +32,8 @@ class FixedText(Source):
 
     Args:
         datasets: the open file, closed with this source.
-        column: the texts; further axes become levels of equal lengths.
+        column: the texts; further axes become levels of equal lengths, but the last one of single
+            bytes is that of the bytes of a text.
         lod: the levels above the texts, without names.
         names: of all levels, that of the texts the last one.
         encoding: of the texts; None is UTF-8.
@@ -112,6 +113,8 @@ class _Padded(IndexedSource):
     ) -> None:
         self._datasets, self._column = datasets, column
         *axes, width = column.shape
+        if width == 1 and len(axes) > 1 and axes[-1]:  # characters, as netCDF stores texts
+            *axes, width = axes
         with naming(column.path):
             check_rows(lod.levels, axes[0])
         counts = [math.prod(axes[:depth]) for depth in range(1, len(axes) + 1)]

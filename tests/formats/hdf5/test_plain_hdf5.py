@@ -471,3 +471,27 @@ def test_a_file_that_h5py_wrote_in_the_newest_form_is_read(tmp_path: Path) -> No
     with lodcli.open(path, options=ReadOptions(data="/x")) as source:
         found = io.one_tensor(source.read()["data"], "this test")
     np.testing.assert_array_equal(found.data, ROWS)
+
+
+def test_ragged_arrays_and_characters_of_netcdf_are_read() -> None:
+    path = Path(__file__).parents[1] / "theirs" / "stations.nc"
+    heights = lodcli.read(path, data="/height", lengths="/row_size")
+    assert heights.to_list() == [[1.5, 2, 3], [], [-1, 0]]
+    names = lodcli.read(path, data="/name", levels="station")
+    assert (names.lod.names, names.to_list()) == (("station",), ["Oslo", "Łod", "x"])
+    with lodcli.open(path, data="/name") as file:
+        assert file["data"][1:].to_list() == ["Łod", "x"]
+    texts = lodcli.read(path, data="/text", format_name="hdf5-vlen")
+    assert texts.to_list() == ["Oslo", "Łódź", ""]
+
+
+def test_the_last_axis_of_characters_is_the_text(theirs: h5py.File) -> None:
+    cells = np.array([[[b"a", b"b", b""], [b"", b"", b""]], [[b"c", b"", b""], [b"", b"d", b""]]])
+    theirs["cells"] = cells
+    theirs["letters"] = cells[0, 0]
+    theirs["none"] = np.zeros((2, 0), "S1")
+    file = Path(theirs.filename)
+    theirs.close()
+    assert lodcli.read(file, data="/cells").to_list() == [["ab", ""], ["c", "\0d"]]
+    assert lodcli.read(file, data="/letters").to_list() == ["a", "b", ""]
+    assert lodcli.read(file, data="/none").to_list() == [[], []]
