@@ -459,17 +459,16 @@ class Evaluation(ComparedTexts[V]):
         if name not in ONE and name not in TWO:
             self._refuse_texts(node)
             return self.call(node, name)
-        count = 1 if name in ONE else 2
-        if len(node.args) != count or node.keywords:
-            example = f"{name}(data)" if count == 1 else f"{name}(data, 0)"
-            self.fail(node, f"{name} takes {count} argument{'s' * (count > 1)}, as in {example}")
-        if count == 1:
+        if name in TWO and (len(node.args) < 2 or node.keywords):
+            self.fail(node, f"{name} takes several arguments, as in {name}(data, 0)")
+        if name in ONE and (len(node.args) != 1 or node.keywords):
+            self.fail(node, f"{name} takes 1 argument, as in {name}(data)")
+        if name in ONE:
             self._require_defined(node, name)
             if (decimals := self.unit_of(node)) is not None:
                 return self.exact_function(node, name, decimals)
             return self._function(node, ONE[name], self.of(node.args[0]))
-        left, right = self._alternatives(node, node.args, ast.Gt())
-        return self.both(node, TWO[name], left, right)
+        return self.extreme(node, self._alternatives(node, node.args, ast.Gt()))
 
     def _alternatives(self, node: ast.expr, parts: Sequence[ast.expr], op: ast.cmpop) -> list[V]:
         """Return values of which one is picked, all in the unit of the result.

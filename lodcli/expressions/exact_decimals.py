@@ -6,6 +6,7 @@ The values are digits, int64: see Decimals. A result that does not fit 64 bits i
 from __future__ import annotations
 
 import ast
+import functools
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
@@ -73,13 +74,18 @@ class ExactDecimals(Operations[V]):
                 self.refuse(node, decimals)
             return self.constant(digits)
         if isinstance(node, ast.Call) and function_name(node) in TWO:
-            left, right = self.alternatives(node.args, decimals)
-            return self.both(node, TWO[function_name(node)], left, right)
+            return self.extreme(node, self.alternatives(node.args, decimals))
         if isinstance(node, ast.IfExp | ast.Call) and choices_of(node):
             sides = [node.body, node.orelse] if isinstance(node, ast.IfExp) else node.args
             known = iter(self.alternatives([s for s in sides if not is_none(s)], decimals))
             return self.one_of(node, [None if is_none(one) else next(known) for one in sides])
         return self._moved(node, self._whole(node), None, decimals)
+
+    def extreme(self, node: ast.Call, values: Sequence[V]) -> V:
+        """Return `maximum` or `minimum` of several values."""
+        return functools.reduce(
+            functools.partial(self.both, node, TWO[function_name(node)]), values
+        )
 
     def alternatives(self, parts: Sequence[ast.expr], decimals: Decimals) -> list[V]:
         """Return the digits of parts of which one is picked, in one dtype."""

@@ -34,7 +34,7 @@ SWAPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Gt: ast.Lt,
     ast.GtE: ast.LtE,
 }
-# Functions of one value, and of two.
+# Functions of one value, and of two or more.
 ONE: dict[str, np.ufunc] = {
     **{"abs": np.absolute, "ceil": np.ceil, "cos": np.cos, "exp": np.exp, "expm1": np.expm1},
     **{"floor": np.floor, "isfinite": np.isfinite, "isnan": np.isnan, "log": np.log},

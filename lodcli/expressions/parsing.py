@@ -196,7 +196,7 @@ class Parsed:
             return choices
         function = function_name(node)
         if self.picks(function) or function in (*OF_TIMES, DATE, CLOCK):
-            return node.args[: 2 if function in TWO else 1]
+            return node.args if function in TWO else node.args[:1]
         return []
 
     def _marks_of_parts(self, node: ast.expr, parts: list[ast.expr]) -> tuple[str, Marks]:
@@ -273,7 +273,7 @@ class Parsed:
         if choices := choices_of(node):
             return self._joint_decimals(choices)
         if isinstance(node, ast.Call) and function_name(node) in TWO:
-            return self._joint_decimals(node.args) if len(node.args) == 2 else None
+            return self._joint_decimals(node.args) if len(node.args) > 1 else None
         truth = isinstance(node, ast.Constant) and isinstance(node.value, bool)
         if truth or isinstance(node, ast.Compare | ast.BoolOp):
             return CONDITION

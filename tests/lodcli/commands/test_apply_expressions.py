@@ -62,6 +62,9 @@ EXPRESSIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "maximum(x, 0) - minimum(x, w)": lambda x, w, label: (
         np.maximum(x, 0) - np.minimum(x, w[:, None])
     ),
+    "maximum(x, 0.5, w) + minimum(w, 1, 2, -1)": lambda x, w, label: (
+        np.maximum(np.maximum(x, 0.5), w[:, None]) + np.minimum(w, -1)[:, None]
+    ),
     "x * w": lambda x, w, label: x * w[:, None],
     "x[1] > 0 and not w == 2": lambda x, w, label: (x[:, 1] > 0) & ~(w == 2),
     "w in (1, -3, 5) or w not in [2]": lambda x, w, label: np.isin(w, [1, -3, 5]) | (w != 2),
@@ -216,7 +219,7 @@ def test_whole_numbers_have_functions_without_rounding(lod: Lod, folder: Path) -
         ("sqrt(label) + x", 0, "no sequences; the square root of each value is x ** 0.5"),
         ("sum(2) + x", 4, "sum takes a tensor, this is one number"),
         ("exp(x, out=x)", 0, "exp takes 1 argument, as in exp(data)"),
-        ("maximum(x)", 0, "maximum takes 2 arguments, as in maximum(data, 0)"),
+        ("maximum(x)", 0, "maximum takes several arguments, as in maximum(data, 0)"),
         ("tensor('x', 'w') + 1", 0, "write tensor('NAME')"),
         ("tensor('x', level=0) + 1", 0, "write tensor('NAME')"),
         ("x[2]", 2, "no column 2; rows have shape (2,)"),

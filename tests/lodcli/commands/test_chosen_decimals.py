@@ -85,6 +85,9 @@ def test_chosen_decimals_are_those_of_duckdb(
 
 PICKS: dict[str, Callable[[Row], Any]] = {
     "maximum(p, 1)": lambda row: None if row["p"] is None else max(row["p"], Decimal(1)),
+    "minimum(p, 2.5, n, 1)": lambda row: (
+        None if None in (row["p"], row["n"]) else min(row["p"], Decimal("2.5"), row["n"], 1)
+    ),
     "maximum(p, n + 1)": lambda row: (
         None if row["p"] is None else max(row["p"], Decimal(row["n"] + 1))
     ),
