@@ -98,7 +98,7 @@ class PlainGradients(_Gradients, PlainRunner):
 
     def one(self, tensor: LoDTensor) -> dict[str, LoDTensor]:
         result = self.forward(tensor, keep=True, chunking=self.chunking)
-        given: dict[str, Array] = {}
+        given: dict[str, Any] = {}
         if "all" in self.settings.kinds:
             given["grad_outputs"] = self.upstream_of("all", result.all)
         if "last" in self.settings.kinds:

@@ -97,7 +97,7 @@ def check_steps(given: Problem, threads: int = 1) -> None:
             for state in (given.states.hidden, given.states.cell)
         )
         dh, dc = (
-            nothing if given.grads.get(name) is None else given.grads[name][number]  # type: ignore[index]
+            nothing if given.grads.get(name) is None else given.grads[name][number]
             for name in ("grad_last_hidden", "grad_last_cell")
         )
         for place in range(len(rows) - 1, -1, -1):
@@ -106,9 +106,9 @@ def check_steps(given: Problem, threads: int = 1) -> None:
             if place and run.cells is not None:
                 c = run.cells[rows[place - 1]]
             before[row] = h
-            dh = dh + given.grads["grad_outputs"][row]  # type: ignore[index]
+            dh = dh + given.grads["grad_outputs"][row]
             if "grad_cells" in given.grads:
-                dc = dc + given.grads["grad_cells"][row]  # type: ignore[index]
+                dc = dc + given.grads["grad_cells"][row]
             x, inner = given.data[row] + biases[0], matrix @ rounded(h) + biases[1]
             wanted, past, dc = slopes_by_the_book(kind, x, inner, h, c, dh, dc)
             alike(slopes[row], wanted, f"slopes of row {row}")
@@ -216,7 +216,7 @@ def test_gradients_that_are_not_finite_stay_in_their_sequence() -> None:
     given = problem("gru", [5, 4, 6, 3], hidden=40, inputs=7, dtype="float32")
     wanted = solve(given)[1]
     for value in (np.nan, np.inf):
-        outputs = given.grads["grad_outputs"].copy()  # type: ignore[union-attr]
+        outputs = given.grads["grad_outputs"].copy()
         outputs[6, 3] = value
         broken = dataclasses.replace(given, grads=given.grads | {"grad_outputs": outputs})
         found = solve(broken)[1]

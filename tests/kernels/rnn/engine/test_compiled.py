@@ -57,7 +57,7 @@ class Problem:
     weights: CellWeights
     states: States
     reverse: bool
-    grads: dict[str, Array | None]
+    grads: dict[str, Any]
 
     def solve(self, backend: Any, threads: int = 1) -> dict[str, Array | None]:
         """Return all results and all gradients."""
@@ -126,7 +126,7 @@ def problem(
     data, names = draw(rows, weights.input_size), ("hidden", "cell")[: len(weights.state_sizes)]
     sizes = weights.state_sizes
     begin = dict(zip(names, initial_states(weights, sequences, rng, dtype), strict=True))
-    grads: dict[str, Array | None] = {
+    grads: dict[str, Any] = {
         f"grad_last_{name}": draw(sequences, size) for name, size in zip(names, sizes, strict=True)
     }
     grads |= {"grad_outputs": draw(rows, hidden)}
