@@ -11,7 +11,6 @@ from lodcli.kernels.native import load
 from lodcli.kernels.rnn.engine.amx.layout import TILE_COLUMNS, TILE_WORDS, depth_tiles
 from lodcli.kernels.rnn.engine.native.arrays import aligned
 from lodcli.kernels.rnn.engine.native.layout import VECTORS
-from lodcli.kernels.rnn.engine.native.packing import once
 
 _pack = load.kernel("kernels.rnn.engine.amx.packing_numba", "pack")
 
@@ -22,11 +21,7 @@ def rounded_panels(weight: Array, gates: int, vectors: int) -> Array:
     A word, of the type float32, holds two numbers of bfloat16.
     """
     size, depth = len(weight) // gates, weight.shape[1]
-
-    def pack() -> Array:
-        return _packed(weight, gates, size, depth, vectors, (depth, 1))
-
-    return once((weight,), ("bfloat16", gates, vectors), pack)
+    return _packed(weight, gates, size, depth, vectors, (depth, 1))
 
 
 def rounded_matrix(weight: Array) -> Array:
@@ -35,11 +30,7 @@ def rounded_matrix(weight: Array) -> Array:
     See rounded_panels.
     """
     depth, columns = weight.shape
-
-    def pack() -> Array:
-        return _packed(weight, 1, columns, depth, VECTORS, (1, columns))
-
-    return once((weight,), ("bfloat16 matrix",), pack)
+    return _packed(weight, 1, columns, depth, VECTORS, (1, columns))
 
 
 def _packed(

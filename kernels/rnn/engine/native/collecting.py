@@ -12,7 +12,7 @@ from lodcli.kernels.rnn.cells.cell import CellWeights
 from lodcli.kernels.rnn.engine.layer import LayerGradients
 from lodcli.kernels.rnn.engine.native.arrays import aligned, borrowed, zeros
 from lodcli.kernels.rnn.engine.native.layout import SHAPES, VECTORS
-from lodcli.kernels.rnn.engine.native.packing import layout, matrix, no_matrix, unpacked_cell_of
+from lodcli.kernels.rnn.engine.native.packing import layout, packed_backward
 from lodcli.kernels.rnn.engine.native.structures import (
     BackwardRun,
     BackwardSpace,
@@ -52,7 +52,7 @@ class Collector:
         with_input: bool,
     ) -> None:
         self.products, self.weights, self.plan = products, weights, plan
-        self.cell = unpacked_cell_of(weights)
+        self.cell, self.recurrent, self.input = packed_backward(weights, products.matrix_panels)
         self.blocks = SHAPES[type(self.cell)]
         size, dtype = weights.hidden_size, data.dtype
         self.dtype = dtype
@@ -60,10 +60,6 @@ class Collector:
         # Padded by a line beyond a multiple of a page, to avoid cache conflicts between rows.
         line = _LINE_BYTES // dtype.itemsize
         self.stride = -(-self.blocks.slopes * size // line) * line + line
-        pack = products.matrix_panels
-        self.recurrent = matrix(self._in_order_of_slopes(weights.weight_hh), pack)
-        of_input = weights.weight_ih
-        self.input = no_matrix(weights) if of_input is None else matrix(of_input, pack)
         sequences = len(kept.begin[0])
         self.shape, self.other_shape = (sequences, size), (sequences, weights.state_sizes[-1])
         self.recur = products.backward[weights.KIND][dtype.char]
@@ -71,13 +67,6 @@ class Collector:
         self.slots = self._slots(len(data))
         self.run = self._run(kept, by_row, by_sequence)
         self.sums = self._sums(data, with_input)
-
-    def _in_order_of_slopes(self, array: Array) -> Array:
-        """Return rows r, z, n of a GRU as n, r, z; those of other cells as they are."""
-        if self.blocks.slopes == self.blocks.gates:
-            return array
-        last = 2 * self.weights.hidden_size
-        return np.concatenate([array[last:], array[:last]])
 
     def _in_order_of_weights(self, array: Array) -> Array:
         """Return rows n, r, z of a GRU as r, z, n; those of other cells as they are."""

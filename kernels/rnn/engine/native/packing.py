@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import weakref
 from collections.abc import Callable
 from functools import cache
@@ -14,7 +13,6 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.immutable import is_immutable
 from lodcli.kernels.native import load
 from lodcli.kernels.rnn.cells.cell import CellWeights
-from lodcli.kernels.rnn.cells.elman.elman import ElmanWeights
 from lodcli.kernels.rnn.engine.native.arrays import aligned
 from lodcli.kernels.rnn.engine.native.layout import SHAPES, VECTORS, Layout
 from lodcli.kernels.rnn.engine.native.structures import (
@@ -28,6 +26,7 @@ from lodcli.kernels.rnn.engine.native.structures import (
 )
 from lodcli.kernels.rnn.engine.native.tuning import is_blocked
 
+P = TypeVar("P", bound=Callable[..., Any])
 R = TypeVar("R")
 #: See recurrent_panels: packs a weight for so many gates and vectors.
 Pack = Callable[[Array, int, int], Array]
@@ -80,17 +79,14 @@ def recurrent_panels(weight: Array, gates: int, vectors: int) -> Array:
         vectors: how many a panel is wide, a multiple of `gates`.
     """
     units = layout().lanes(weight.itemsize) * vectors // gates
-    size, depth = len(weight) // gates, weight.shape[1]
-    shape = (-(-size // units), depth, gates * units)
-
-    def pack() -> Array:
-        panels = aligned(math.prod(shape), weight.dtype)
-        _pack_transposed[weight.dtype.char].call(
-            *(0, 1, np.ascontiguousarray(weight), panels, gates, size, depth, units, shape[0])
-        )
-        return panels
-
-    return once((weight,), ("recurrent", gates, vectors), pack)
+    rows, depth = weight.shape
+    size = rows // gates
+    count = -(-size // units)
+    panels = aligned(count * depth * gates * units, weight.dtype)
+    _pack_transposed[weight.dtype.char].call(
+        0, 1, np.ascontiguousarray(weight), panels, gates, size, depth, units, count
+    )
+    return panels
 
 
 def in_gate_order(values: Array, gates: int, vectors: int) -> Array:
@@ -98,26 +94,21 @@ def in_gate_order(values: Array, gates: int, vectors: int) -> Array:
     return recurrent_panels(values.reshape(-1, 1), gates, vectors)
 
 
-def matrix(weight: Array, pack: Callable[[Array], Array]) -> Matrix:
-    """Return a weight (K, columns) as it is, packed by matrix_panels or rounded as well."""
-    depth, columns = weight.shape
-    panels = pack(weight)
-    return Matrix(panels, _zeros(weight.dtype), depth, columns, is_blocked(weight.nbytes))
-
-
 def matrix_panels(weight: Array) -> Array:
     """Return a weight (K, columns) in panels: see Matrix; flat."""
     depth, columns = weight.shape
     width = layout().panel_width(weight.itemsize)
-    shape = (-(-columns // width), depth, width)
+    count = -(-columns // width)
+    panels = aligned(count * depth * width, weight.dtype)
+    _pack[weight.dtype.char].call(
+        0, 1, np.ascontiguousarray(weight), panels, depth, columns, width, count
+    )
+    return panels
 
-    def pack() -> Array:
-        panels = aligned(math.prod(shape), weight.dtype)
-        given = np.ascontiguousarray(weight)
-        _pack[weight.dtype.char].call(0, 1, given, panels, depth, columns, width, shape[0])
-        return panels
 
-    return once((weight,), ("matrix",), pack)
+@cache
+def _none(dtype: np.dtype[Any]) -> Array:
+    return np.zeros(0, dtype)
 
 
 @cache
@@ -130,54 +121,75 @@ def packed(weights: CellWeights, pack: Pack) -> tuple[Cell, Matrix]:
 
     The matrix is of depth 0 where there is no weight_ih.
     """
+    return _once("forward", weights, pack, _packed)
+
+
+def packed_backward(
+    weights: CellWeights, pack: Callable[[Array], Array]
+) -> tuple[Cell, Matrix, Matrix]:
+    """Return what the backward pass multiplies by: weight_hh, its rows in the order of the slopes,
+    and weight_ih, of depth 0 where there is none; and the cell without arrays, which it does not
+    use."""
+    return _once("backward", weights, pack, _packed_backward)
+
+
+def _once(what: str, weights: CellWeights, pack: P, make: Callable[[CellWeights, P], R]) -> R:
     arrays = weights.arrays()
-    how = ("packed", weights.KIND, getattr(weights, "nonlinearity", None), *arrays, pack)
-
-    def make() -> tuple[Cell, Matrix]:
-        return _cell_of(weights, pack), _projection(weights, pack)
-
-    return once(tuple(arrays.values()), how, make)
+    how = (what, weights.KIND, getattr(weights, "nonlinearity", None), *arrays, pack)
+    return once(tuple(arrays.values()), how, lambda: make(weights, pack))
 
 
-def _cell_of(weights: CellWeights, pack: Pack) -> Cell:
-    cell = unpacked_cell_of(weights)
-    shape = SHAPES[type(cell)]
-    size, dtype = weights.hidden_size, weights.weight_hh.dtype
-    zeros = np.zeros(weights.GATES * size, dtype)
-    of_input = zeros if weights.bias_ih is None else weights.bias_ih
-    of_hidden = zeros if weights.bias_hh is None else weights.bias_hh
-    biases = of_input + of_hidden
+def _packed(weights: CellWeights, pack: Pack) -> tuple[Cell, Matrix]:
+    shape = SHAPES[KINDS[weights.KIND]]
+    last = 2 * weights.hidden_size
+    of_input, of_hidden = weights.bias_ih, weights.bias_hh
+    if of_input is None or of_hidden is None:
+        zeros = np.zeros(weights.GATES * weights.hidden_size, weights.weight_hh.dtype)
+        of_input = zeros if of_input is None else of_input
+        of_hidden = zeros if of_hidden is None else of_hidden
+    biases, inner = of_input + of_hidden, _none(weights.weight_hh.dtype)
     if weights.KIND == "gru":
-        biases[2 * size :] = of_hidden[2 * size :]
-        cell = cell._replace(inner_bias=of_input[2 * size :].copy())
-    return cell._replace(
-        panels=pack(weights.weight_hh, shape.gates, shape.vectors),
-        start=in_gate_order(biases, shape.gates, shape.vectors),
-    )
+        biases[last:] = of_hidden[last:]
+        inner = of_input[last:].copy()
+    panels = pack(weights.weight_hh, shape.gates, shape.vectors)
+    start = in_gate_order(biases, shape.gates, shape.vectors)
+    cell = _cell(weights, panels, start, inner)
+    weight = weights.weight_ih
+    if weight is None:
+        return cell, _no_matrix(weights)
+    return cell, _matrix(weight, pack(weight, 1, VECTORS), transposed=True)
 
 
-def unpacked_cell_of(weights: CellWeights) -> Cell:
-    """Return the same without its arrays, which the backward pass does not use."""
-    none = np.zeros(0, weights.weight_hh.dtype)
+def _packed_backward(
+    weights: CellWeights, pack: Callable[[Array], Array]
+) -> tuple[Cell, Matrix, Matrix]:
+    none, weight = _none(weights.weight_hh.dtype), _in_order_of_slopes(weights, weights.weight_hh)
+    recurrent, of_input = _matrix(weight, pack(weight)), weights.weight_ih
+    inputs = _no_matrix(weights) if of_input is None else _matrix(of_input, pack(of_input))
+    return _cell(weights, none, none, none), recurrent, inputs
+
+
+def _in_order_of_slopes(weights: CellWeights, array: Array) -> Array:
+    """Return rows r, z, n of a GRU as n, r, z; those of other cells as they are."""
+    if weights.KIND != "gru":
+        return array
+    last = 2 * weights.hidden_size
+    return np.concatenate([array[last:], array[:last]])
+
+
+def _cell(weights: CellWeights, panels: Array, start: Array, inner_bias: Array) -> Cell:
+    activation = _ACTIVATIONS[getattr(weights, "nonlinearity", "tanh")]
     blocked = is_blocked(weights.weight_hh.nbytes)
-    cell = KINDS[weights.KIND](none, none, none, weights.hidden_size, blocked)
-    if isinstance(weights, ElmanWeights):
-        return cell._replace(activation=_ACTIVATIONS[weights.nonlinearity])
-    return cell
+    return KINDS[weights.KIND](panels, start, inner_bias, weights.hidden_size, blocked, activation)
 
 
-def _projection(weights: CellWeights, pack: Pack) -> Matrix:
-    if weights.weight_ih is None:
-        return no_matrix(weights)
-    columns, depth = weights.weight_ih.shape
-    panels = pack(weights.weight_ih, 1, VECTORS)
-    blocked = is_blocked(weights.weight_ih.nbytes)
-    return Matrix(panels, _zeros(panels.dtype), depth, columns, blocked)
+def _matrix(weight: Array, panels: Array, *, transposed: bool = False) -> Matrix:
+    depth, columns = reversed(weight.shape) if transposed else weight.shape
+    return Matrix(panels, _zeros(panels.dtype), depth, columns, is_blocked(weight.nbytes))
 
 
-def no_matrix(weights: CellWeights) -> Matrix:
+def _no_matrix(weights: CellWeights) -> Matrix:
     """Return an empty matrix, of depth 0, in place of weight_ih if the data are already
     projected."""
     dtype = weights.weight_hh.dtype
-    columns = weights.GATES * weights.hidden_size
-    return Matrix(np.zeros(0, dtype), _zeros(dtype), 0, columns, False)
+    return Matrix(_none(dtype), _zeros(dtype), 0, weights.GATES * weights.hidden_size, False)

@@ -212,11 +212,19 @@ def test_nothing_is_written_past_the_end_of_a_result(
 
 def test_frozen_weights_are_packed_once_and_others_every_time() -> None:
     given = problem("gru", LENGTHS, hidden=7, inputs=5)
-    from lodcli.kernels.rnn.engine.native.packing import packed, recurrent_panels
+    from lodcli.kernels.rnn.engine.native import packing
 
-    assert packed(given.weights, recurrent_panels) is not packed(given.weights, recurrent_panels)
     frozen = given.weights.frozen()
-    assert packed(frozen, recurrent_panels) is packed(frozen, recurrent_panels)
+
+    def forward(weights: Any) -> Any:
+        return packing.packed(weights, packing.recurrent_panels)
+
+    def backward(weights: Any) -> Any:
+        return packing.packed_backward(weights, packing.matrix_panels)
+
+    for packed in (forward, backward):
+        assert packed(given.weights) is not packed(given.weights)
+        assert packed(frozen) is packed(frozen)
     wanted = given.solve("numba")["outputs"]
     given.weights.weight_hh[...] *= 2  # would be missed by a memory of the old panels
     changed = given.solve("numba")["outputs"]
