@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from lodcli.formats.choosing.choice import Choice, ValueRange
-from lodcli.formats.core.errors import DamagedFileError, naming_file
+from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError, naming_file
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source
 from lodcli.formats.core.registry import get
 from lodcli.formats.core.schema import Batch, Schema
@@ -189,6 +189,18 @@ def opened(
         yield source, source.kind, folder
 
 
+@contextmanager
+def _one_format(files: Listed) -> Iterator[None]:
+    """Add to an error for one of the files, such as README.md, how to name the others."""
+    try:
+        yield
+    except NotThisFormatError as error:
+        in_folder = len(files.paths) == 1 and files.beside
+        named = os.path.join(files.beside[0] if in_folder else files.folder, "*.EXTENSION")
+        error.args = (f"{error}; name files of one format, as with '{named}'", *error.args[1:])
+        raise
+
+
 class ManyFiles(Source):
     """Files of one format, one after another along the outermost level. One is open at a time.
 
@@ -212,7 +224,7 @@ class ManyFiles(Source):
         self._schemas: list[Schema] = []
         attributes: list[Mapping[str, Any]] = []
         for path in files.paths:
-            with open_one(path) as file:
+            with _one_format(files), open_one(path) as file:
                 if not self._schemas:
                     self.kind, self.left_out = file.kind, file.source.left_out
                     self.records = file.source.records

@@ -15,7 +15,7 @@ import pytest
 import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core import registry as table
-from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
 from lodcli.formats.core.limits import Limits
 from lodcli.kernels.errors import (
     InvalidDataError,
@@ -250,6 +250,20 @@ def test_files_of_a_table_are_refused_in_its_folders(inner: str, tmp_path: Path)
     for folder, what in ((table, "is a table"), (table / inner, "has files of a table")):
         with pytest.raises(UnsupportedError, match=f"{what} of Iceberg, whose log says which"):
             lodcli.read(folder)
+
+
+def test_an_error_for_a_file_of_no_format_says_how_to_name_the_others(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    for folder in (tmp_path, tmp_path / "data"):  # as of a dataset of the Hugging Face Hub
+        (folder / "README.md").write_text("# Words")
+    (tmp_path / "data" / "train.jsonl").write_text("[1]\n")
+    for folder in (tmp_path, tmp_path / "data"):
+        said = r"README\.md: format not recognised; it looks like text: "
+        with pytest.raises(NotThisFormatError, match=said) as caught:
+            lodcli.read(folder)
+        named = tmp_path / "data" / "*.EXTENSION"
+        assert str(caught.value).endswith(f"; name files of one format, as with '{named}'")
+    assert len(lodcli.read(named.with_name("*.jsonl"))) == 1
 
 
 def test_a_container_of_n5_is_refused(tmp_path: Path) -> None:
