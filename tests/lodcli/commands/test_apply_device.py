@@ -102,6 +102,8 @@ def test_texts_are_compared_on_a_gpu(lod: Lod, folder: Path, text: str) -> None:
         *("floor(t, 'P1M')", "floor(t, 'PT1H') if n > 1 else t", "date(t)", "length(tags)"),
         *("first(tags)", "'a' if x > 0 else 'b'", "tags if n > 1 else 'b'", "x if True else n"),
         *("coalesce(n, 0.5)", "n if n > 1 else 0.5"),
+        *("round(x, 1)", "round(mean(x), 1)", "weekday(t) + hour(t)", "month(t)", "day(t)"),
+        *("lower(tags)", "tags + 'A'", "chars(tags)", "contains(tags, 'x')", "maximum(x, n, 1)"),
     ],
 )
 def test_nulls_and_choices_are_those_of_the_cpu(lod: Lod, folder: Path, text: str) -> None:
