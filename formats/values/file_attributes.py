@@ -13,8 +13,8 @@ from lodcli.kernels.tensor.marks import attributes_text
 
 # In formats that keep only text: the entry for all other attributes, as a JSON object.
 OTHERS = "lod.attributes"
-# Attributes of arrays in netCDF: readers compute with the first two; the others are missing values.
-CONVENTIONS = ("scale_factor", "add_offset", "_FillValue", "missing_value")
+# Attributes of arrays in netCDF: scales, signed numbers that are unsigned, and missing values.
+CONVENTIONS = ("scale_factor", "add_offset", "_Unsigned", "_FillValue", "missing_value")
 # Attribute of the index of an indexed ragged array of netCDF (CF).
 INSTANCES = "instance_dimension"
 

@@ -329,6 +329,8 @@ def test_attributes_of_netcdf_that_would_change_values_are_reported(tmp_path: Pa
     with h5py.File(path, "w") as file:
         file["packed"] = np.array([1, 2, -9], "i2")
         file["packed"].attrs.update({"add_offset": 10.0, "scale_factor": 0.1, "_FillValue": -9})
+        file["bytes"] = np.array([1, -2], "i1")
+        file["bytes"].attrs["_Unsigned"] = "true"  # 254, as netCDF 3 has no unsigned numbers
         file["plain"] = np.arange(3)
         file["plain"].attrs["units"] = "m"
         file["floats"] = np.array([0, np.nan, 2])
@@ -338,6 +340,7 @@ def test_attributes_of_netcdf_that_would_change_values_are_reported(tmp_path: Pa
     told = "packed: values are as stored: scale_factor, add_offset, _FillValue not applied"
     for name, rows, notes in (
         ("packed", [1, 2, -9], [told]),
+        ("bytes", [1, -2], ["bytes: values are as stored: _Unsigned not applied"]),
         ("plain", [0, 1, 2], []),
         ("floats", [0, pytest.approx(np.nan, nan_ok=True), 2], []),
     ):
