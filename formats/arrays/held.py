@@ -22,7 +22,7 @@ from lodcli.kernels.tensor.nulls import Nulls
 # Smaller arrays are kept in parts: of very many tensors, each would take a mapping of the system.
 _LEAST_BYTES = 1 << 20
 # From here on in huge pages, which are cleared faster; the last one may be nearly empty.
-_HUGE_BYTES = 16 << 20
+_HUGE_BYTES = 8 << 20
 
 
 class GrowingArray:

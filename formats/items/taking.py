@@ -75,13 +75,19 @@ def taken(tensors: Tensors, items: Offsets) -> dict[str, LoDTensor]:
     >>> both["words"].to_list(), both["marks"].data.tolist()
     ([[4, 5], [0, 1, 2]], [9, 7])
     """
+    # Without levels the rows are the items, and their places need not be computed.
+    lods = {name: tensor.lod for name, tensor in tensors.items() if tensor.lod.n_levels}
+    located = {name: (places, index) for name, places, index in taken_indexes(lods, items)}
     found = {}
-    lods = {name: tensor.lod for name, tensor in tensors.items()}
-    for name, places, index in taken_indexes(lods, items):
-        tensor = tensors[name]
-        rows, lod = tensor.values, tensor.lod
-        data = gather_items(rows, places) if lod.n_levels else rows_at(rows, items)
-        found[name] = LoDTensor(data, index, tensor.marks, tensor.nulls.taken(lod, items))
+    for name, tensor in tensors.items():
+        rows, index = tensor.values, tensor.lod
+        if name in located:
+            places, index = located[name]
+            data = gather_items(rows, places)
+        else:
+            data = rows_at(rows, items)
+        nulls = tensor.nulls.taken(tensor.lod, items)
+        found[name] = LoDTensor(data, index, tensor.marks, nulls)
     return found
 
 

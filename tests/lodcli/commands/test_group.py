@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lodcli.formats.arrays import budget
 from lodcli.formats.items import external_sort, grouping
 from tests.lodcli.conftest import Lod, tensor
 
@@ -51,6 +52,7 @@ def test_groups_are_those_of_pandas(
     run_bytes: int,
 ) -> None:
     pd = pytest.importorskip("pandas")
+    monkeypatch.setattr(budget, "KEPT_SHARE", 1 << 60)
     monkeypatch.setattr(external_sort, "RUN_BYTES", run_bytes)
     monkeypatch.setattr(external_sort, "BLOCK_BYTES", 1 << 7)
     if source != "events.csv":
@@ -96,6 +98,7 @@ def test_sessions_end_at_gaps_as_in_pandas(
 ) -> None:
     pd = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
+    monkeypatch.setattr(budget, "KEPT_SHARE", 1 << 60)
     monkeypatch.setattr(external_sort, "RUN_BYTES", 1 << 11)
     monkeypatch.setattr(grouping, "BATCH_BYTES", 1 << 9)
     rng = np.random.default_rng(3)

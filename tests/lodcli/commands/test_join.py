@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lodcli.formats.arrays import budget
 from lodcli.formats.core import io
 from lodcli.formats.items import external_sort, joining
 from lodcli.formats.items import keys as keys_of_items
@@ -69,6 +70,7 @@ def test_a_join_is_that_of_pandas(
     run_bytes: int,
 ) -> None:
     pd = pytest.importorskip("pandas")
+    monkeypatch.setattr(budget, "KEPT_SHARE", 1 << 60)
     monkeypatch.setattr(external_sort, "RUN_BYTES", run_bytes)
     monkeypatch.setattr(external_sort, "BLOCK_BYTES", run_bytes >> 2)
     monkeypatch.setattr(joining, "BATCH_BYTES", run_bytes >> 1)
@@ -110,6 +112,7 @@ def test_null_keys_join_and_group_as_in_duckdb(
     lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch, run_bytes: int
 ) -> None:
     duckdb = pytest.importorskip("duckdb")
+    monkeypatch.setattr(budget, "KEPT_SHARE", 1 << 60)
     monkeypatch.setattr(external_sort, "RUN_BYTES", run_bytes)
     monkeypatch.setattr(external_sort, "BLOCK_BYTES", run_bytes >> 2)
     monkeypatch.setattr(joining, "BATCH_BYTES", run_bytes >> 1)
@@ -212,7 +215,8 @@ def test_each_key_is_compared_few_times(
     keys = np.arange(count)
     io.write("a.lod.h5", {"key": LoDTensor(keys), "a": LoDTensor(np.zeros((count, 8)))})
     io.write("b.lod.h5", {"key": LoDTensor(keys), "b": LoDTensor(keys)})
-    monkeypatch.setattr(external_sort, "RUN_BYTES", 4 << 20)  # a.lod.h5 is merged, not b.lod.h5
+    monkeypatch.setattr(budget, "KEPT_SHARE", 1 << 60)
+    monkeypatch.setattr(external_sort, "RUN_BYTES", 6 << 20)  # a.lod.h5 is merged, not b.lod.h5
     compared: list[int] = []
 
     def counted(columns: Sequence[Column], ranks: Callable[..., Offsets] = ranks) -> Offsets:
