@@ -15,6 +15,7 @@ from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.order.stable import stable_order
 from lodcli.reports.inspection import Duplicates, Group
 
 # Number of hashes that are compared at a time, 32 bytes each. More hashes take several passes over
@@ -130,8 +131,10 @@ def _hashed(raw: bytes, ends: Offsets, keys: Array) -> bytes:
     ]
     words = np.column_stack([some, padded.view("<u4")]).astype(np.uint64)
     found[short] = (words @ keys[1 : 1 + words.shape[1]] + keys[0]) >> np.uint64(32)
-    long = [raw[start:end] for start, end in pairwise(ends.tolist()) if end - start > SHORT]
-    digests = b"".join([blake2b(one, digest_size=_HASH_BYTES).digest() for one in long])
+    long = zip(ends[:-1][~short].tolist(), ends[1:][~short].tolist(), strict=True)
+    digests = b"".join(
+        blake2b(raw[start:end], digest_size=_HASH_BYTES).digest() for start, end in long
+    )
     found[~short] = np.frombuffer(digests, "<u4").reshape(-1, 4)
     return found.tobytes()
 
@@ -152,10 +155,13 @@ def _part(file: IO[bytes], number: int, passes: int) -> tuple[Array, Offsets]:
 
 def _repeated(digests: Array, items: Offsets) -> tuple[int, Iterator[Group]]:
     """Return how many hashes are repeated, and the groups of equal ones."""
-    order = np.lexsort((digests[:, 1], digests[:, 0]))  # equal ones stay in the order of items
-    digests, items = digests[order], items[order]
-    new = np.ones(len(items), bool)
-    new[1:] = (digests[1:] != digests[:-1]).any(axis=1)
+    first, second = digests.T
+    order = stable_order(first)
+    new = _changes(first, order)
+    if (new != new | _changes(second, order)).any():  # hashes of which only one half is equal
+        order = stable_order(first, second)
+        new = _changes(first, order) | _changes(second, order)
+    items = items[order]
     starts = np.flatnonzero(new)
     counts = np.diff(np.append(starts, len(items)))
     frequent = np.flatnonzero(counts > 1)
@@ -168,3 +174,9 @@ def _repeated(digests: Array, items: Offsets) -> tuple[int, Iterator[Group]]:
         for one in best
     )
     return len(items) - len(starts), groups
+
+
+def _changes(halves: Array, order: Offsets) -> Array:
+    """Return whether each number differs from the one before it in this order, (K,) bool."""
+    halves = halves[order]
+    return np.concatenate([[True], halves[1:] != halves[:-1]])[: halves.size]

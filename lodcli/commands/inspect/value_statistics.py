@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -21,6 +22,8 @@ from lodcli.shell.output import figure
 
 # Sums of squares of smaller values do not overflow in float64.
 _SQUARED = 1e140
+# Values of a piece; as float64 they take half a megabyte.
+_PIECE = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -90,37 +93,41 @@ def value_statistics(source: IndexedSource, spec: TensorSpec) -> ValueStatistics
     least: int | float | None = None
     greatest: int | float | None = None
     mean = squares = np.longdouble(0)
-    for block in ahead(_blocks(source, spec), (spec.rows or 0) * spec.row_bytes):
-        count += block.size
-        zeros += block.size - int(np.count_nonzero(block))
-        if block.dtype.kind == "c":
-            nan += int(np.isnan(block).sum())
-            infinite += int(np.isinf(block).sum())
+    for values in _pieces(ahead(_blocks(source, spec), (spec.rows or 0) * spec.row_bytes)):
+        count += values.size
+        zeros += int(np.count_nonzero(values == 0))
+        if values.dtype.kind == "c":
+            nan += int(np.isnan(values).sum())
+            infinite += int(np.isinf(values).sum())
             continue
-        values = block
-        if block.dtype.kind not in "biu":
-            values = block.astype(np.float32) if block.dtype.itemsize == 2 else block
+        if values.dtype.kind not in "biu" and values.dtype.itemsize == 2:
+            values = values.astype(np.float32)
+        low = values.min().item()
+        if low != low:  # nan
             missing = np.isnan(values)
-            if missing.any():
-                nan += int(missing.sum())
-                values = values[~missing]
-        if values.size:
+            nan += int(missing.sum())
+            values = values[~missing]
+            if not values.size:
+                continue
+            low = values.min().item()
+        high = values.max().item()
+        least = low if least is None else min(least, low)
+        greatest = high if greatest is None else max(greatest, high)
+        if not (math.isfinite(low) and math.isfinite(high)):
+            bounded = np.isfinite(values)
+            infinite += int(values.size - bounded.sum())
+            values = values[bounded]
+            if not values.size:
+                continue
             low, high = values.min().item(), values.max().item()
-            least = low if least is None else min(least, low)
-            greatest = high if greatest is None else max(greatest, high)
-            if not (np.isfinite(low) and np.isfinite(high)):
-                bounded = np.isfinite(values)
-                infinite += int(values.size - bounded.sum())
-                values = values[bounded]
-        if values.size:
-            large = max(-values.min().item(), values.max().item()) > _SQUARED
-            wide = values.astype(np.longdouble if large else np.float64)
-            here = wide.mean()
-            off = here - mean
-            total = finite + wide.size
-            squares += np.square(wide - here).sum() + off * off * finite * wide.size / total
-            mean += off * wide.size / total
-            finite = total
+        wide = values.astype(np.longdouble if max(-low, high) > _SQUARED else np.float64)
+        here = wide.mean()
+        off = here - mean
+        total = finite + wide.size
+        np.subtract(wide, here, out=wide)
+        squares += np.square(wide, out=wide).sum() + off * off * finite * wide.size / total
+        mean += off * wide.size / total
+        finite = total
     known = finite > 0
     found = ValueStatistics(
         *(count, nan, infinite, zeros, _plain(least)),
@@ -132,6 +139,13 @@ def value_statistics(source: IndexedSource, spec: TensorSpec) -> ValueStatistics
     if isinstance(unit, Times):
         return replace(found, times=unit)
     return found.of_decimals(unit) if isinstance(unit, Decimals) and unit.scale else found
+
+
+def _pieces(blocks: Iterable[Array]) -> Iterator[Array]:
+    """Yield values in pieces that stay in a cache while several functions pass over them."""
+    for block in blocks:
+        for start in range(0, block.size, _PIECE):
+            yield block[start : start + _PIECE]
 
 
 def _blocks(source: IndexedSource, spec: TensorSpec) -> Iterator[Array]:

@@ -14,6 +14,7 @@ import pytest
 
 from lodcli.commands.inspect import duplicates as duplicate_search
 from lodcli.commands.inspect import value_statistics as streaming
+
 from lodcli.formats.core import io
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -59,6 +60,24 @@ def test_statistics_agree_with_numpy(
     assert found["mean"] == pytest.approx(values.mean(), rel=1e-12)
     assert found["std"] == pytest.approx(values.std(), rel=1e-9)
     assert found["zeros"] == (values == 0).sum()
+
+
+@pytest.mark.parametrize("piece", [1, 3, 7, 100])
+def test_statistics_of_pieces_agree_with_those_of_all_values(
+    lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch, piece: int
+) -> None:
+    rng = np.random.default_rng(3)
+    values = rng.normal(size=60) * 10.0 ** rng.integers(-3, 4, 60)
+    values[5:9], values[20], values[30], values[41:45] = math.nan, math.inf, -math.inf, 0
+    values[50] = 1e150  # too large to square in float64
+    io.write("x.lod.h5", ragged(values, [60]))
+    monkeypatch.setattr(streaming, "_PIECE", piece)
+    found = inspected(lod, "x.lod.h5", "--stats")["values"]
+    finite = values[np.isfinite(values)].astype(np.longdouble)
+    assert (found["count"], found["nan"], found["infinite"], found["zeros"]) == (60, 4, 2, 4)
+    assert (found["min"], found["max"]) == ("-inf", "inf")
+    assert found["mean"] == pytest.approx(float(finite.mean()), rel=1e-12)
+    assert found["std"] == pytest.approx(float(finite.std()), rel=1e-12)
 
 
 def test_statistics_of_infinities_complex_numbers_and_nothing(lod: Lod, folder: Path) -> None:
@@ -151,6 +170,16 @@ def test_duplicates_are_those_of_a_plain_loop(
     assert (found["sequences"], found["duplicates"]) == (60, 60 - len(known))
     groups = sorted((-len(items), items[:8]) for items in known.values() if len(items) > 1)[:5]
     assert [(-one["count"], one["items"]) for one in found["groups"]] == groups
+
+
+def test_hashes_with_one_equal_half_are_no_duplicates() -> None:
+    pairs = [(1, 5), (1, 7), (1, 5), (2, 7), (1, 7), (1, 5), (3, 0)]
+    items = np.arange(10, 17)
+    for digests in (pairs, [pair[::-1] for pair in pairs]):
+        more, groups = duplicate_search._repeated(np.array(digests, np.uint64), items)
+        assert more == 3
+        assert [(one.count, one.items) for one in groups] == [(3, (10, 12, 15)), (2, (11, 14))]
+    assert duplicate_search._repeated(np.zeros((0, 2), np.uint64), items[:0])[0] == 0
 
 
 def test_sequences_of_equal_rows_and_other_levels_are_no_duplicates(lod: Lod, folder: Path) -> None:
