@@ -14,7 +14,6 @@ import pytest
 
 from lodcli.commands.inspect import duplicates as duplicate_search
 from lodcli.commands.inspect import value_statistics as streaming
-
 from lodcli.formats.core import io
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
