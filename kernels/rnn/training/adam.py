@@ -6,9 +6,9 @@ w = w - rate m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from lodcli.kernels.runtime.dispatch import on
 from lodcli.kernels.runtime.summaries import Summarized
 
 Arrays = Mapping[str, Array]
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Factors(NamedTuple):
@@ -135,10 +136,7 @@ class Adam:
             elif moments[0].dtype != wide or moments[1].dtype != wide:
                 moments = tuple(one.astype(wide, order="C") for one in moments)
             self._moments[name] = moments
-            step = step_of
-            if not is_on_device(array):  # there is no twin for a GPU: NumPy calls its functions
-                step = on("auto", step_of, size_bytes=array.nbytes)
-            moved[name] = step(array, grad, factors, out=moments)
+            moved[name] = _twin(step_of, array)(array, grad, factors, out=moments)
         return moved
 
 
@@ -176,6 +174,17 @@ def step_of(array: Array, grad: Array, factors: Factors, *, out: tuple[Array, ..
     return result
 
 
+def sum_of_squares(array: Array) -> Any:
+    """Return the sum of the squares of an array, float64; on a GPU it stays there."""
+    return np.square(array, dtype=np.float64).sum()
+
+
+def _twin(function: F, array: Array) -> F:
+    if is_on_device(array):  # there is no twin for a GPU: NumPy calls its functions
+        return function
+    return on("auto", function, size_bytes=array.nbytes)
+
+
 @types_explained
 def clipped(gradients: Arrays, limit: float) -> dict[str, Array]:
     """Return the gradients, scaled down if their global L2 norm is more than `limit`.
@@ -189,9 +198,8 @@ def clipped(gradients: Arrays, limit: float) -> dict[str, Array]:
     """
     if not limit > 0:
         raise InvalidDataError(f"limit: expected a number above 0, found {limit}")
-    total = float(
-        np.sqrt(sum(np.square(grad, dtype=np.float64).sum() for grad in gradients.values()))
-    )
+    squares = [_twin(sum_of_squares, grad)(grad) for grad in gradients.values()]
+    total = float(np.sqrt(sum(squares)))
     if not total > limit:
         return dict(gradients)
     scale = limit / total

@@ -9,7 +9,9 @@ from lodcli.kernels.native import load
 from lodcli.kernels.ops.dtypes import is_working_dtype
 from lodcli.kernels.rnn.training import adam
 
-_step = load.kernel("kernels.rnn.training.adam_numba", "step")
+_step, _squares = (
+    load.kernel("kernels.rnn.training.adam_numba", name) for name in ("step", "squares")
+)
 
 
 def step_of(array: Array, grad: Array, factors: adam.Factors, *, out: tuple[Array, ...]) -> Array:
@@ -21,3 +23,12 @@ def step_of(array: Array, grad: Array, factors: adam.Factors, *, out: tuple[Arra
     moved = np.empty(array.shape, grad.dtype)
     kernel.call(0, 1, wide, np.ascontiguousarray(grad), *out, moved, moved.size, *factors)
     return moved.astype(array.dtype, copy=False)
+
+
+def sum_of_squares(array: Array) -> float:
+    """See adam.py. The order of additions is the same on all processors."""
+    if not is_working_dtype(array.dtype):
+        return float(adam.sum_of_squares(array))
+    total = np.empty(1)
+    _squares[array.dtype.char].call(0, 1, np.ascontiguousarray(array), total, array.size)
+    return total.item()

@@ -1,4 +1,4 @@
-"""Kernel of the optimizer Adam."""
+"""Kernels of the optimizer Adam."""
 
 from __future__ import annotations
 
@@ -20,4 +20,24 @@ def step(
         mean[k] = mean[k] * keep1 + new1 * grad[k]
         square[k] = square[k] * keep2 + new2 * grad[k] * grad[k]
         out[k] = array[k] - mean[k] / by1 / (np.sqrt(square[k] / by2) + least) * factor
+    return 0
+
+
+@kernel(types=FLOATS)
+def squares(array: Pointer[T], total: Pointer[np.float64], count: int) -> int:
+    """Write the sum of all squares, in float64."""
+    # Four sums: an addition waits for the one before.
+    a = b = c = d = 0.0
+    whole = count // 4 * 4
+    for k in range(0, whole, 4):
+        w, x = np.float64(array[k]), np.float64(array[k + 1])
+        y, z = np.float64(array[k + 2]), np.float64(array[k + 3])
+        a += w * w
+        b += x * x
+        c += y * y
+        d += z * z
+    for k in range(whole, count):
+        w = np.float64(array[k])
+        a += w * w
+    total[0] = (a + b) + (c + d)
     return 0

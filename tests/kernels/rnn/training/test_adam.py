@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import ml_dtypes
@@ -43,6 +44,20 @@ def test_the_compiled_step_has_the_bits_of_the_reference(dtype: Any, order: str)
             (weights[0], *moments[0]), (weights[1], *moments[1]), strict=True
         ):
             np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", ">f4"])
+@pytest.mark.parametrize("shape", [(0,), (1,), (3,), (4,), (7, 19)])
+def test_sums_of_squares_are_exact_to_float64(dtype: Any, shape: tuple[int, ...]) -> None:
+    values = ordered(np.random.default_rng(0).normal(size=shape).astype(dtype), "strided")
+    exact = math.fsum(float(value) ** 2 for value in values.ravel())
+    for twin in (adam, adam_native):
+        assert math.isclose(twin.sum_of_squares(values), exact, rel_tol=1e-14)
+
+
+def test_squares_that_float32_does_not_hold_are_summed() -> None:
+    for twin in (adam, adam_native):
+        close(twin.sum_of_squares(np.full(5, 1e30, np.float32)) / 5e60, 1.0, 1e-6)
 
 
 def test_large_weights_take_the_steps_of_torch() -> None:
