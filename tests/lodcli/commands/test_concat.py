@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import lodcli
+from lodcli.commands.concat import joining
 from lodcli.formats.container.reader import ContainerSource
 from lodcli.formats.core import io
+from lodcli.formats.core.schema import Schema
+from lodcli.formats.items.concatenated import joined_schema
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.lodcli.conftest import Lod, tensor
@@ -185,6 +189,24 @@ def test_standard_input_can_be_given_once(lod: Lod, folder: Path) -> None:
     done = lod("concat", "-", "-", "-o", "out.lod.h5")
     assert done.code == 2
     assert "given twice" in done.stderr
+
+
+def test_a_file_that_is_replaced_between_its_two_readings_is_named(
+    lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save("a.npz", [1, 2, 3], [[2, 1]])
+    save("b.npz", [4, 5], [[2]])
+
+    def meanwhile(schemas: Sequence[Schema], labels: Sequence[str]) -> Schema:
+        Path("b.npz").unlink()
+        save("b.npz", [4, 5, 6], [[2, 1]])
+        return joined_schema(schemas, labels)
+
+    monkeypatch.setattr(joining, "joined_schema", meanwhile)
+    done = lod("concat", "a.npz", "b.npz", "-o", "out.lod.h5")
+    assert done.code == 1
+    assert done.stderr == "lod concat: b.npz: was changed while it was read; run this again\n"
+    assert not Path("out.lod.h5").exists()
 
 
 def test_few_containers_are_opened_once(
