@@ -29,6 +29,7 @@ from lodcli.formats.zarr.stores import ReadStore
 from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.options import option
 from lodcli.kernels.runtime.arrays import in_native_order
 
 # In messages of zarr and numcodecs: it does not know the data type, codec or extension of an array.
@@ -159,7 +160,10 @@ class ZarrSource(ArraySource[ZarrArray]):
         return ZarrArray(name, path, found, dtype, shape)
 
     def _opened(self, path: str) -> zarr.Array[Any]:
-        return zarr.open_array(self._store, path=path, mode="r")
+        found = zarr.open_array(self._store, path=path, mode="r")
+        if any(getattr(one, "codec_id", None) == "pickle" for one in _codecs(found)):
+            raise UnsupportedError("holds pickled Python objects, which are never unpickled")
+        return found
 
     def _texts(self, array: ZarrArray) -> FixedTexts:
         with naming(array.label):
@@ -201,10 +205,22 @@ class ZarrSource(ArraySource[ZarrArray]):
             # In a store of lod, everything is known.
             unknown = not self._store.whole and any(one in words for one in _UNKNOWN)
             kind = UnsupportedError if unknown else DamagedFileError
-            raise kind(f"{name}: zarr cannot read it ({words})") from None
+            remedy = ""
+            if "vlen-array" in words:  # arrays of different lengths, of zarr 2
+                remedy = (
+                    "; zarr 2 does: save numpy.concatenate(array[:]) and the lengths of its items, "
+                    f"for {option('data')} and {option('lengths')}"
+                )
+            raise kind(f"{name}: zarr cannot read it ({words}){remedy}") from None
 
     def close(self) -> None:
         self._store.close()
+
+
+def _codecs(array: zarr.Array[Any]) -> Iterator[Any]:
+    """Yield the codecs of an array; those of version 2 are of numcodecs."""
+    yield from array.filters
+    yield from array.compressors
 
 
 def _is_nan(value: Any) -> bool:

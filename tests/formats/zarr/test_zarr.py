@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -430,3 +431,37 @@ def test_without_the_package_the_extra_is_named(tmp_path: Path, ours: Path) -> N
         assert done.returncode == 4
         assert "needs the package zarr; pip install 'lodcli[zarr]'" in done.stderr
         assert done.stderr.count("\n") == 1
+
+
+class _Runs:
+    def __reduce__(self) -> Any:
+        return print, ("code of a pickle",)
+
+
+@pytest.mark.parametrize("codec", ["filters", "compressor"])
+def test_pickles_are_not_unpickled(
+    codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    # numcodecs before 0.16.6 unpickles without being asked.
+    monkeypatch.setattr("numcodecs.pickles.ALLOW_UNSAFE_PICKLE_DECODE", True, raising=False)
+    pickled = {"id": "pickle", "protocol": 4}
+    described = {"zarr_format": 2, "shape": [1], "chunks": [1], "dtype": "|O", "order": "C"}
+    described |= {"fill_value": 0, "filters": [{"id": "vlen-utf8"}], "compressor": None}
+    described |= {codec: pickled if codec == "compressor" else [{"id": "vlen-utf8"}, pickled]}
+    (tmp_path / "t.zarr").mkdir()
+    (tmp_path / "t.zarr" / ".zarray").write_text(json.dumps(described))
+    (tmp_path / "t.zarr" / "0").write_bytes(pickle.dumps(_Runs()))
+    with pytest.raises(UnsupportedError, match="data: holds pickled Python objects, which are nev"):
+        lodcli.read(tmp_path / "t.zarr")
+    assert capfd.readouterr().out == ""
+
+
+def test_arrays_of_arrays_say_what_to_save(tmp_path: Path) -> None:
+    described = {"zarr_format": 2, "shape": [2], "chunks": [2], "dtype": "|O", "order": "C"}
+    described |= {"filters": [{"id": "vlen-array", "dtype": "<i4"}], "compressor": None}
+    (tmp_path / "t.zarr").mkdir()  # as zarr 2 writes it
+    (tmp_path / "t.zarr" / ".zarray").write_text(json.dumps({**described, "fill_value": 0}))
+    with pytest.raises(
+        UnsupportedError, match=r"zarr 2 does: save numpy\.concatenate.* for data= and"
+    ):
+        lodcli.read(tmp_path / "t.zarr")
