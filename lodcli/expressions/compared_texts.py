@@ -12,6 +12,7 @@ from lodcli.expressions.exact_decimals import ExactDecimals
 from lodcli.expressions.functions import (
     COALESCE,
     COMPARISONS,
+    SPLIT,
     SWAPPED,
     TEXT_FUNCTIONS,
     TEXT_MAKERS,
@@ -35,12 +36,12 @@ from lodcli.expressions.texts import (
     word_order,
 )
 from lodcli.kernels.errors import LodError
-from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.order.ranks import text_ranks
 from lodcli.kernels.order.texts import Texts
 
 # Arguments after the texts, for messages.
-_EXAMPLES = {"matches": "'^a.*b$'", "replace": "'a', 'b'"}
+_EXAMPLES = {"matches": "'^a.*b$'", "replace": "'a', 'b'", SPLIT: "','"}
 
 
 class ComparedTexts(ExactDecimals[V]):
@@ -94,6 +95,8 @@ class ComparedTexts(ExactDecimals[V]):
         if isinstance(node, ast.Call) and self.expression.texts_of(node):
             if function_name(node) in TEXT_ENDS:
                 return self._greatest_text(node, pool)
+            if function_name(node) == SPLIT:
+                return self._split_texts(node, pool)
             if function_name(node) in TEXT_MAKERS:
                 return self._made_texts(node, pool)
             if function_name(node) != COALESCE:
@@ -158,6 +161,18 @@ class ComparedTexts(ExactDecimals[V]):
         pool += [function(*each) for each in given]
         return self.mapped(lambda data: data + first, numbers)
 
+    def _split_texts(self, node: ast.Call, pool: list[Packed]) -> V:
+        """Return `numbered` of the parts of texts between separators, a list for each text."""
+        from lodcli.expressions.text_functions_arrow import split_texts
+
+        first = sum(offsets.size - 1 for _, offsets in pool)
+        (separator,), given = self.words_after(node), list[Packed]()
+        numbers = self.numbered(node.args[0], given)
+        parts = [split_texts(separator, *each) for each in given]
+        pool += [texts for texts, _ in parts]
+        counts = np.concatenate([count for _, count in parts])
+        return self.lists_of(numbers, lengths_to_offsets(counts, level=0) + first)
+
     def of_text_function(self, node: ast.Call) -> V:
         """Return a condition on each text of a part, or its number of characters."""
         from lodcli.expressions.text_functions_arrow import values_of_texts
@@ -175,15 +190,16 @@ class ComparedTexts(ExactDecimals[V]):
         if len(others) != TEXT_FUNCTIONS[name] or node.keywords:
             given = [_EXAMPLES.get(name, "'a'")] if TEXT_FUNCTIONS[name] else []
             self.fail(node, f"write {name}({', '.join(['text', *given])})")
-        if not self.expression.is_of_words(part) and not is_words(part):
+        takes_words = name != SPLIT and is_words(part)
+        if not self.expression.is_of_words(part) and not takes_words:
             text = self.expression.source_of(part)
             self.fail(part, f"{name} takes texts, and {text} is none")
         for one in others:
             if not isinstance(one, ast.Constant) or type(one.value) is not str:
                 self.fail(one, f"{name}: expected a text in quotes")
         words = [str(ast.literal_eval(one)) for one in others]
-        if name == "replace" and not words[0]:
-            self.fail(others[0], "replace: expected a text of one character at least")
+        if name in ("replace", SPLIT) and not words[0]:
+            self.fail(others[0], f"{name}: expected a text of one character at least")
         return words
 
     def _of_each_text(self, node: ast.expr, function: Callable[[Array, Offsets], Array]) -> V:

@@ -55,7 +55,8 @@ TIME_PARTS = (*DATE_PARTS, *CLOCK_PARTS)
 ROUND = "round"
 # Functions of texts, by how many words they take: conditions; and those that return texts.
 TEXT_TESTS = {"contains": 1, "startswith": 1, "endswith": 1, "matches": 1}
-TEXT_MAKERS = {"lower": 0, "upper": 0, "strip": 0, "replace": 2}
+SPLIT = "split"  # each into a list of texts
+TEXT_MAKERS = {"lower": 0, "upper": 0, "strip": 0, "replace": 2, SPLIT: 1}
 # The number of characters of a text.
 CHARS = "chars"
 TEXT_FUNCTIONS = {**TEXT_TESTS, **TEXT_MAKERS, CHARS: 0}

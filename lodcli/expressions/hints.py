@@ -89,7 +89,7 @@ _FUNCTIONS = {
         "write contains(x, 'ab') or matches(x, '^a.*b$')",
     ),
     **dict.fromkeys(("char_length", "character_length", "len_chars", "nchar"), "write chars(x)"),
-    **dict.fromkeys(("split", "string_split", "str_split"), "there is none"),
+    **dict.fromkeys(("string_split", "str_split"), "write split(x, ',')"),
     **dict.fromkeys(("where", "if_else", "ifelse", "iif", "when", "case"), CHOICE),
 }
 

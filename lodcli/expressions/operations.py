@@ -89,6 +89,15 @@ class Operations(ABC, Generic[V]):
         """Return a value for each text of a tensor: a function of its bytes and offsets."""
 
     @abstractmethod
+    def lists_of(self, values: V, offsets: Offsets) -> V:
+        """Return a list for each number n: those from offsets[n] to offsets[n + 1].
+
+        Args:
+            values: whole numbers; the list of a null is null.
+            offsets: one more than there are numbers.
+        """
+
+    @abstractmethod
     def index(self) -> V:
         """Return the number of each item, from 0 in the first batch."""
 

@@ -36,6 +36,7 @@ from lodcli.expressions.functions import (
     FLOOR,
     INDEX,
     ROUND,
+    SPLIT,
     TEXT_MAKERS,
     TEXT_TESTS,
     TIME_PARTS,
@@ -452,7 +453,11 @@ class Parsed:
 
     def in_lists(self, node: ast.expr) -> bool:
         """Return whether a part may be lists of texts."""
-        return any(self._depths.get(self.named(one) or "", 0) for one in ast.walk(node))
+        return any(
+            self._depths.get(self.named(one) or "", 0)
+            or (isinstance(one, ast.Call) and function_name(one) == SPLIT)
+            for one in ast.walk(node)
+        )
 
     def is_of_words(self, node: ast.expr) -> bool:
         """Return whether a part is texts or categories."""

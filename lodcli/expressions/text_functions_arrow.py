@@ -65,15 +65,32 @@ def made_texts(name: str, words: Sequence[str]) -> Callable[[Array, Offsets], Pa
     (b'NOYES', [0, 2, 5])
     """
 
-    def texts(data: Array, offsets: Offsets) -> Packed:
-        found = _called(name, words, data, offsets)
-        _, ends, contents = found.buffers()
-        made = np.frombuffer(ends, np.int64)[: len(found) + 1] if len(found) else np.zeros(1, int)
-        # Arrow has no buffer for no bytes.
-        size = int(made[-1])
-        return np.frombuffer(contents, np.uint8)[:size] if size else _NONE, made
+    return lambda data, offsets: _as_packed(_called(name, words, data, offsets))
 
-    return texts
+
+def split_texts(separator: str, data: Array, offsets: Offsets) -> tuple[Packed, Offsets]:
+    """Return the parts of texts between separators, and how many each text has, (K,) int64.
+
+    >>> given = np.frombuffer(b"a,bc", np.uint8), np.array([0, 3, 4])
+    >>> (data, offsets), counts = split_texts(",", *given)
+    >>> data.tobytes(), offsets.tolist(), counts.tolist()
+    (b'abc', [0, 1, 2, 3], [2, 1])
+    """
+    found = pc.split_pattern(as_arrow(data, offsets), separator)
+    return _as_packed(found.flatten()), np.diff(found.offsets.to_numpy()).astype(np.int64)
+
+
+def _as_packed(texts: Any) -> Packed:
+    """Return an array of Arrow as the bytes of texts and their offsets."""
+    _, ends, contents = texts.buffers()
+    place, count = texts.offset, len(texts)
+    if not count:
+        return _NONE, np.zeros(1, np.int64)
+    offsets = np.frombuffer(ends, np.int64)[place : place + count + 1]
+    first, last = int(offsets[0]), int(offsets[-1])
+    # Arrow has no buffer for no bytes.
+    rows = np.frombuffer(contents, np.uint8)[first:last] if last > first else _NONE
+    return rows, offsets - first
 
 
 _NONE = np.zeros(0, np.uint8)

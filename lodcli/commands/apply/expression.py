@@ -22,7 +22,7 @@ from lodcli.commands.apply.elementwise import (
     with_valid,
 )
 from lodcli.commands.apply.nullable import Nullable
-from lodcli.commands.apply.picked_texts import picked_texts
+from lodcli.commands.apply.picked_texts import lists_of, picked_texts
 from lodcli.commands.apply.skipping_nulls import SKIPPING, pooled, refusal
 from lodcli.commands.choose.item_values import fits
 from lodcli.expressions.comparisons import MIRRORED, compared, compared_pairs, is_rounded
@@ -274,6 +274,10 @@ class _Tensors(Evaluation[Values]):
         data, nulls = function(texts.values, texts.lod.levels[-1]), Nulls(texts.nulls.masks[:-1])
         found = LoDTensor(data, texts.lod.without_finest(), nulls=nulls)
         return found.to_device(self._values[name].device)
+
+    def lists_of(self, values: Values, offsets: Offsets) -> Values:
+        assert isinstance(values, LoDTensor)
+        return lists_of(values.to_device("cpu"), offsets)
 
     def texts(self, node: ast.expr) -> LoDTensor:
         """Return the texts that a part picks."""

@@ -11,6 +11,7 @@ from lodcli.expressions.functions import (
     COALESCE,
     FUNCTIONS,
     INDEX,
+    SPLIT,
     TEXT_TESTS,
     TIME_PARTS,
 )
@@ -158,6 +159,9 @@ def _levels(expression: Parsed, levels: dict[str, _Levels]) -> dict[ast.AST, _Le
         name = expression.named(node)
         if name is not None:
             found[node] = levels.get(name)
+            continue
+        if isinstance(node, ast.Call) and function_name(node) == SPLIT:  # a level more
+            found[node] = None
             continue
         inner = node.args if isinstance(node, ast.Call) else ast.iter_child_nodes(node)
         parts = [found[one] for one in inner if isinstance(one, ast.expr)]

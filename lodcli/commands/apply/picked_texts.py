@@ -1,4 +1,4 @@
-"""Texts that an expression picks from several tensors and words."""
+"""Texts that an expression picks from several tensors and words, and lists of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from lodcli.expressions.texts import Packed
 from lodcli.kernels.errors import ShapeMismatchError
-from lodcli.kernels.index.checks import lengths_to_offsets
+from lodcli.kernels.index.checks import Offsets, lengths_to_offsets
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.order.texts import Texts
@@ -39,3 +39,23 @@ def picked_texts(numbers: LoDTensor, pool: Sequence[Packed]) -> LoDTensor:
     rows = texts.data[ranges(texts.starts, offsets)]
     lod = LoD._trusted([*numbers.lod.levels, offsets], [*numbers.lod.names, None])
     return LoDTensor(rows, lod, TEXT, Nulls.of([*masks, None]))
+
+
+def lists_of(numbers: LoDTensor, offsets: Offsets) -> LoDTensor:
+    """Return a list for each number n: those from offsets[n] to offsets[n + 1].
+
+    Args:
+        numbers: in main memory, one in a row; the list of a null is null.
+        offsets: one more than there are numbers.
+
+    >>> lists_of(LoDTensor([1, 0]), np.array([0, 2, 3])).to_list()
+    [[2], [0, 1]]
+    """
+    masks = numbers.nulls.masks or (None,) * (numbers.lod.n_levels + 1)
+    lengths = np.diff(offsets)[numbers.values]
+    if masks[-1] is not None:
+        lengths = np.where(masks[-1], lengths, 0)
+    ends = lengths_to_offsets(lengths, level=numbers.lod.n_levels)
+    data = ranges(offsets[:-1][numbers.values], ends)
+    lod = LoD._trusted([*numbers.lod.levels, ends], [*numbers.lod.names, None])
+    return LoDTensor(data, lod, nulls=Nulls.of([*masks, None]))

@@ -29,7 +29,8 @@ from lodcli.formats.core.schema import Schema
 from lodcli.formats.items.items import Items
 from lodcli.formats.structs.names import named, records_above
 from lodcli.kernels.errors import InvalidDataError
-from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.order.texts import Texts
 from lodcli.kernels.suggestions import or_near
@@ -180,6 +181,17 @@ class _Items(Evaluation[Values]):
         masks = self._nulls.get(name, NO_NULLS).masks or (None,) * (depth + 2)
         found = function(data, lod.levels[-1])
         return Values(found, below(lod, depth), masks[depth], masks[0] if depth else None)
+
+    def lists_of(self, values: Values, offsets: Offsets) -> Values:
+        numbers, valid = values.data, values.valid
+        lengths = np.diff(offsets)[numbers]
+        ends = lengths_to_offsets(
+            lengths if valid is None else np.where(valid, lengths, 0), level=0
+        )
+        data = ranges(offsets[:-1][numbers], ends)
+        if values.rows is not None:
+            return Values(data, ends[values.rows], None, values.items)
+        return Values(data, ends, None, valid)
 
     def contained(self, node: ast.expr, values: ast.expr) -> Values:
         if not isinstance(values, ast.Constant):

@@ -53,6 +53,8 @@ FUNCTIONS: dict[str, Callable[[str], Any]] = {
     "chars(x)": len,
     "lower(x)": str.lower,
     "upper(x)": str.upper,
+    "split(x, 'a')": lambda text: text.split("a"),
+    "split(upper(x), 'ZA')": lambda text: text.upper().split("ZA"),
     "strip(x)": str.strip,
     "replace(x, 'a', 'éé')": lambda text: text.replace("a", "éé"),
     "replace(x, 'Za', '')": lambda text: text.replace("Za", ""),
@@ -91,6 +93,35 @@ def test_functions_are_those_of_polars(lod: Lod, table: dict[str, list[Any]]) ->
         assert applied(lod, text) == wanted.to_list()
 
 
+def test_texts_are_split_as_polars_splits_them(lod: Lod, table: dict[str, list[Any]]) -> None:
+    polars = pytest.importorskip("polars")
+    parts = polars.Series(table["b"]).str.split("a").list
+    for text, wanted in {
+        "split(b, 'a')": parts.eval(polars.element()),
+        "length(split(b, 'a'))": parts.len().fill_null(0),
+        "first(split(b, 'a'))": parts.first(),
+        "last(upper(split(b, 'a')))": parts.last().str.to_uppercase(),
+        "max(chars(split(b, 'a')))": parts.eval(polars.element().str.len_chars()).list.max(),
+    }.items():
+        assert applied(lod, text) == wanted.to_list(), text
+    lists = [[[*one.split("a")] for one in some] for some in table["l"]]
+    assert applied(lod, "split(l, 'a')") == lists
+    assert applied(lod, "split(split(b, 'a'), 'b')") == [
+        None if one is None else [each.split("b") for each in one.split("a")] for one in table["b"]
+    ]
+    pairs = zip(table["a"], table["b"], strict=True)
+    assert applied(lod, "a + split(b, 'a')") == [
+        None if other is None else [one + each for each in other.split("a")] for one, other in pairs
+    ]
+
+
+def test_a_column_of_csv_becomes_lists_of_numbers(lod: Lod, folder: Path) -> None:
+    Path("t.csv").write_text("name,ids\na,3 1 2\nb,7\n")
+    assert lod("apply", 'split(ids, " ")', "t.csv", "--into", "ids", "-qo", "t.lod.h5").code == 0
+    assert lod("cast", "t.lod.h5", "ids=int64", "-qo", "ids.lod.h5").stderr == ""
+    assert tensor("ids.lod.h5", "ids").to_list() == [[3, 1, 2], [7]]
+
+
 def test_joined_texts_are_those_of_polars(lod: Lod, table: dict[str, list[Any]]) -> None:
     polars = pytest.importorskip("polars")
     a, b = polars.Series(table["a"]), polars.Series(table["b"])
@@ -121,6 +152,12 @@ def test_conditions_keep_items(lod: Lod, table: dict[str, list[Any]]) -> None:
         "'a' + c == 'aab'": [c == "ab" for c in table["c"]],
         "a + b == 'ÉÉ' or b + 'x' is None": [b in (None, "É") for b in table["b"]],
         "'Ab-x' in l + '-x'": ["Ab" in some for some in table["l"]],
+        "'B\t' in split(upper(b), 'A')": [b == " aB\t" for b in table["b"]],
+        "length(split(a, 'a')) == 2 and any(split(l, 'x') == 'ab')": [
+            a.count("a") == 1 and "ab" in some
+            for a, some in zip(table["a"], table["l"], strict=True)
+        ],
+        "split(b, 'a') is None": [b is None for b in table["b"]],
         "any(startswith(l, 'a'))": [
             any(one.startswith("a") for one in some) for some in table["l"]
         ],
@@ -147,6 +184,9 @@ def test_items_are_sorted_by_texts_that_are_made(lod: Lod, table: dict[str, list
         "lower(a)": order,
         "lower(c)": order,
         "first(l)": firsts,
+        "last(split(a, 'a'))": sorted(
+            range(200), key=lambda n: table["a"][n].split("a")[-1].encode()
+        ),
         "lower(a) + a": sorted(
             order, key=lambda n: (table["a"][n].lower() + table["a"][n]).encode()
         ),
@@ -174,6 +214,10 @@ ERRORS = {
     "replace(s, '', 'b') == ''": "column 12: replace: expected a text of one character at least",
     "contains(s, s)": "column 13: contains: expected a text in quotes",
     "matches(s, 'a(')": "column 12: matches: missing ): a(",
+    "split(s, '') == 'a'": "column 10: split: expected a text of one character at least",
+    "split('a', ',') == 'a'": "column 7: split takes texts, and 'a' is none",
+    "split(s) == 'a'": "column 1: write split(text, ',')",
+    "split(s, 'a') == 'a'": "has several values for an item",
     "'a' in s": "s is one value for each item; compare it with ==; contains(s, 'a') searches in it",
     "s + n == 'a1'": "column 10: expected a number, found 'a1'; this is no text",
     "s + 'a'": "column 1: texts are only compared, as in (s + 'a') == \"word\"",
