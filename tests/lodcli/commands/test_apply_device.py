@@ -103,7 +103,8 @@ def test_texts_are_compared_on_a_gpu(lod: Lod, folder: Path, text: str) -> None:
         *("first(tags)", "'a' if x > 0 else 'b'", "tags if n > 1 else 'b'", "x if True else n"),
         *("coalesce(n, 0.5)", "n if n > 1 else 0.5"),
         *("round(x, 1)", "round(mean(x), 1)", "weekday(t) + hour(t)", "month(t)", "day(t)"),
-        *("lower(tags)", "tags + 'A'", "chars(tags)", "contains(tags, 'x')", "maximum(x, n, 1)"),
+        *("lower(tags)", "tags + 'A'", "chars(tags)", "contains(tags, 'x')", "split(tags, 'x')"),
+        *("maximum(x, n, 1)", "any(split(tags, 'x') == '')"),
     ],
 )
 def test_nulls_and_choices_are_those_of_the_cpu(lod: Lod, folder: Path, text: str) -> None:
