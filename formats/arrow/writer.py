@@ -131,7 +131,9 @@ def write_ipc(
 ) -> None:
     """Write record batches as an Arrow IPC file or stream."""
     making = pa.ipc.new_stream if stream else pa.ipc.new_file
-    with _sink(output) as sink, making(sink, columns) as writer:
+    # Otherwise a batch holds fewer than 2^31 rows, even within its lists; an item may have more.
+    options = pa.ipc.IpcWriteOptions(allow_64bit=True)
+    with _sink(output) as sink, making(sink, columns, options=options) as writer:
         for batch in records:
             writer.write_batch(batch)
 

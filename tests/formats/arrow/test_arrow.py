@@ -16,8 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lodcli
+from lodcli.formats.arrow.writer import write_ipc
 from lodcli.formats.core import io
 from lodcli.formats.core.schema import StoredArray
+from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -296,3 +298,15 @@ def test_files_of_awkward(tmp_path: Path) -> None:
         assert nested(content(path)["x"]) == lists
     io.write(tmp_path / "ours.parquet", content(path))
     assert ak.from_parquet(tmp_path / "ours.parquet").x.to_list() == lists
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_list_may_have_more_than_32_bits_of_rows(tmp_path: Path, stream: bool) -> None:
+    rows = 2**31 + 5
+    lists = pa.LargeListArray.from_arrays([0, rows], pa.nulls(rows))  # nulls take no memory
+    batch = pa.record_batch([lists], ["x"])
+    with Output(tmp_path / "t") as output:
+        write_ipc(output, batch.schema, [batch], stream=stream)
+    open_it = pa.ipc.open_stream if stream else pa.ipc.open_file
+    with pa.OSFile(str(tmp_path / "t")) as file, open_it(file) as reader:
+        assert reader.read_all()["x"].combine_chunks().value_lengths().to_pylist() == [rows]
