@@ -122,8 +122,12 @@ class DiagonalCell(LinearCell[D]):
         grads = contiguous(entering.real), contiguous(entering.imag)
         found = self.recurrence_gradients(_sums(grad_a), _sums(grad_b * np.conj(kept)))
         found |= self.into_gradients(*(times(part.T, x) for part in grads))
-        real, imaginary = (times(by, b) for by, b in zip(grads, self.into, strict=True))
-        return BlockGradients(real + imaginary, found)
+
+        def of_input() -> Array:
+            real, imaginary = (times(by, b) for by, b in zip(grads, self.into, strict=True))
+            return real + imaginary
+
+        return BlockGradients(of_input, found)
 
     def output(self, x: Array, h: Array) -> Array:
         real, imaginary = self.out_of
@@ -141,12 +145,12 @@ class DiagonalCell(LinearCell[D]):
         )
         skip = self.weights.skip
         if skip is None:
-            return of_h, BlockGradients(np.zeros_like(x), found)
+            return of_h, BlockGradients(lambda: np.zeros_like(x), found)
         if skip.ndim == 1:
             found["skip"] = column_sums(grad * x)
-            return of_h, BlockGradients(grad * skip, found)
+            return of_h, BlockGradients(lambda: grad * skip, found)
         found["skip"] = times(grad.T, x)
-        return of_h, BlockGradients(times(grad, skip), found)
+        return of_h, BlockGradients(lambda: times(grad, skip), found)
 
 
 def complex_of(real: Array, imaginary: Array) -> Array:

@@ -14,6 +14,7 @@ Arrays are NumPy's or cupy's; NumPy functions accept both.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from lodcli.kernels.index.checks import Array
@@ -50,11 +51,11 @@ class BlockGradients(NamedTuple):
     """The gradients of a block of rows.
 
     Attributes:
-        input: (n, D).
+        input: returns that of the rows, (n, D); called only if it is wanted.
         weights: gradients of the arrays that were used, by field; summed over the rows.
     """
 
-    input: Array
+    input: Callable[[], Array]
     weights: dict[str, Array]
 
 

@@ -142,7 +142,7 @@ class MinimalCell(LinearCell[M]):
         found = {"to_gates": times(grad.T, x)}
         if weights.to_gates_bias is not None:
             found["to_gates_bias"] = column_sums(grad)
-        return BlockGradients(times(grad, weights.to_gates), found)
+        return BlockGradients(lambda: times(grad, weights.to_gates), found)
 
     def output(self, x: Array, h: Array) -> Array:
         assert self.weights.to_out is not None
@@ -151,4 +151,4 @@ class MinimalCell(LinearCell[M]):
     def output_backward(self, x: Array, h: Array, grad: Array) -> tuple[Array, BlockGradients]:
         assert self.weights.to_out is not None
         found = {"to_out": times(grad.T, h)}
-        return times(grad, self.weights.to_out), BlockGradients(np.zeros_like(x), found)
+        return times(grad, self.weights.to_out), BlockGradients(lambda: np.zeros_like(x), found)

@@ -108,14 +108,15 @@ def layer_backward(
         for rows, ends, size in zip(by_row, by_sequence, weights.state_sizes, strict=True)
     ]
     sums: dict[str, Array] = {}
-    grad_input = _room(data, data.shape, data.dtype)
+    grad_input = _room(data, data.shape, data.dtype) if with_input else None
     flow = _as_complex(flows[-1]) if cell.COMPLEX else flows[-1]
     if len(flows) == 2:
         whole = flow.copy() if flows[-1] is by_row[-1] else flow
         for rows in _blocks(data, h.shape):
             of_h, found = cell.output_backward(data[rows], h[rows], flows[0][rows])
             whole[rows] += of_h
-            grad_input[rows] = found.input
+            if grad_input is not None:
+                grad_input[rows] = found.input()
             _add(sums, found.weights)
         flow = whole
     with limited_threads(threads):
@@ -126,10 +127,11 @@ def layer_backward(
     for rows in _blocks(data, h.shape):
         again = cell.coefficients(data[rows])
         found = cell.coefficients_backward(data[rows], again.kept, of_a[rows], of_b[rows])
-        if len(by_row) == 2:
-            grad_input[rows] += found.input
-        else:
-            grad_input[rows] = found.input
+        if grad_input is not None:
+            if len(by_row) == 2:
+                grad_input[rows] += found.input()
+            else:
+                grad_input[rows] = found.input()
         _add(sums, found.weights)
     zeros = weights.zeros_like()
     present = {
@@ -137,7 +139,7 @@ def layer_backward(
         for field, zero in zeros.arrays().items()
     }
     return LayerGradients(
-        grad_input if with_input else None,
+        grad_input,
         weights.with_arrays(present),
         _of_first(_as_real(of_begin) if cell.COMPLEX else of_begin, by_sequence, plan, weights),
     )

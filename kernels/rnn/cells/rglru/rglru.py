@@ -158,12 +158,13 @@ class RGLRUCell(LinearCell[RGLRUWeights]):
             "input_gate_w": _of_blocks(u, grad_i, weights.input_gate_w),
             "input_gate_b": column_sums(grad_i).reshape(weights.input_gate_b.shape),
         }
-        if weights.linear_x is None:
-            return BlockGradients(grad_u, found)
+        linear_x = weights.linear_x
+        if linear_x is None:
+            return BlockGradients(lambda: grad_u, found)
         found["linear_x"] = times(grad_u.T, x)
         if weights.linear_x_bias is not None:
             found["linear_x_bias"] = column_sums(grad_u)
-        return BlockGradients(times(grad_u, weights.linear_x), found)
+        return BlockGradients(lambda: times(grad_u, linear_x), found)
 
     @property
     def _rate(self) -> Array:

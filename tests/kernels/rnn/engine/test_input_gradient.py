@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lodcli.kernels.rnn.cells.linear_cell import times
 from lodcli.kernels.rnn.cells.weights import LayerWeights
 from lodcli.kernels.rnn.engine.engine import RNNGradients, rnn_backward, rnn_forward
 from lodcli.kernels.rnn.stack.chunked import Chunking, chunked_forward
 from lodcli.kernels.rnn.stack.stack import seeded_weights, stack_backward, stack_forward
 from tests.cells_rnn import VARIANTS, cell_weights
-from tests.oracles_rnn import offsets_of
+from tests.oracles_rnn import Array, offsets_of
 from tests.slow import slow_except
 
 LENGTHS = [3, 0, 7, 1, 2]
@@ -54,6 +55,22 @@ def test_no_other_gradient_of_compiled_code_changes(variant: str, projected: boo
     if projected and hasattr(weights, "weight_ih"):
         weights = dataclasses.replace(weights, weight_ih=None)
     check(weights, "float32", backend="numba", threads=2)
+
+
+def test_a_linear_cell_leaves_out_a_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, shapes = np.random.default_rng(0), []
+
+    def noted(left: Array, right: Array) -> Array:
+        shapes.append(right.shape)
+        return times(left, right)
+
+    monkeypatch.setattr("lodcli.kernels.rnn.cells.minimal.times", noted)
+    weights, data = cell_weights("mingru", rng), rng.normal(size=(sum(LENGTHS), 5))
+    run = rnn_forward(data, offsets_of(LENGTHS), weights, keep=True)
+    rnn_backward(run.tape, grad_outputs=run.outputs, input_gradient=False)
+    assert shapes == [data.shape]
+    rnn_backward(run.tape, grad_outputs=run.outputs)
+    assert shapes == [data.shape] * 2 + [weights.to_gates.shape]
 
 
 def test_no_other_gradient_of_chunks_changes() -> None:
