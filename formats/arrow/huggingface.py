@@ -28,7 +28,10 @@ _OF_COLUMNS = frozenset(
 _MADE = ("ARROW:", "PARQUET:")
 EXTENSION, EXTENSION_METADATA = b"ARROW:extension:name", b"ARROW:extension:metadata"
 _TYPES = {"float16": "halffloat", "float32": "float", "float64": "double", "bool_": "bool"}
-_FILES = frozenset({"Image", "Audio", "Video", "Pdf", "Nifti"})
+_FILES = frozenset(
+    {"Image", "Audio", "Video", "Pdf", "Nifti", "Mesh", "BioSequence", "BioStructure"}
+)
+_JSON = pa.json_()
 # Features nested deeper than this are not converted.
 _MOST_DEPTH = 64
 
@@ -71,6 +74,8 @@ def type_of(said: Any, depth: int = 0) -> pa.DataType | None:
         return _value(said.get("dtype"))
     if kind == "ClassLabel":
         return pa.int64()
+    if kind == "Json":
+        return pa.json_()
     if kind in _FILES:
         return pa.struct({"bytes": pa.binary(), "path": pa.string()})
     if kind == "Translation" and isinstance(said.get("languages"), list):
@@ -147,7 +152,7 @@ def _is_list(kind: pa.DataType) -> bool:
 
 def plain(kind: pa.DataType) -> pa.DataType:
     """Return the type with 64-bit offsets for text and bytes; any other type unchanged."""
-    if types.is_string(kind):
+    if types.is_string(kind) or kind == _JSON:
         return pa.large_string()
     return pa.large_binary() if types.is_binary(kind) else kind
 
@@ -231,7 +236,7 @@ def featured(schema: pa.Schema, attributes: Mapping[str, Sequence[Mapping[str, A
         if kind is not None and alike(field.type, kind):
             features[field.name] = said[0]
             kind = _with_metadata(kind, field.type)
-            fields[number] = pa.field(field.name, kind, metadata=field.metadata)
+            fields[number] = _as_text(pa.field(field.name, kind, metadata=field.metadata))
         elif EXTENSION in (field.metadata or {}):
             kept = {k: v for k, v in field.metadata.items() if not k.startswith(b"ARROW:")}
             fields[number] = field.with_metadata(kept)
@@ -244,16 +249,26 @@ def _with_metadata(kind: Any, given: Any) -> pa.DataType:
     The library datasets drops a feature if the extension type of an array inside is missing.
     """
     if _is_list(kind):
-        inner = kind.value_field.with_type(_with_metadata(kind.value_type, given.value_type))
+        inner = _as_text(
+            kind.value_field.with_type(_with_metadata(kind.value_type, given.value_type))
+        )
         if types.is_fixed_size_list(kind):
             return pa.list_(inner, kind.list_size)
         return pa.large_list(inner) if types.is_large_list(kind) else pa.list_(inner)
     if not types.is_struct(kind):
         return kind
     return pa.struct(
-        one.with_type(_with_metadata(one.type, other.type)).with_metadata(other.metadata)
+        _as_text(one.with_type(_with_metadata(one.type, other.type)).with_metadata(other.metadata))
         for one, other in zip(kind, given, strict=True)
     )
+
+
+def _as_text(field: pa.Field) -> pa.Field:
+    """Return a field of JSON as one of text whose metadata say so; any other field unchanged."""
+    if field.type != _JSON:
+        return field
+    said = {EXTENSION: field.type.extension_name.encode(), EXTENSION_METADATA: b""}
+    return field.with_type(pa.string()).with_metadata({**(field.metadata or {}), **said})
 
 
 def as_type(array: pa.Array, kind: pa.DataType) -> pa.Array:
