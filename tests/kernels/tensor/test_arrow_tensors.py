@@ -1,4 +1,4 @@
-"""Arrow's tensors of a fixed shape become rows of that shape."""
+"""Arrow's tensors of a fixed shape become rows of that shape; tables that are not read yet."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lodcli.errors import UnsupportedError
+from lodcli.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 BOXES = np.arange(24.0).reshape(4, 2, 3)
@@ -37,3 +37,14 @@ def test_permuted_axes_are_an_error() -> None:
     permuted = pa.ExtensionArray.from_storage(kind, TENSORS.storage)
     with pytest.raises(UnsupportedError, match=r"permuted as \[1, 0\]; take their to_numpy_ndarr"):
         LoDTensor.from_arrow(permuted)
+
+
+def test_an_unread_frame_is_made_a_table_first() -> None:
+    lazy = pytest.importorskip("polars").LazyFrame({"a": [[1, 2], [3]]})
+    with pytest.raises(InvalidDataError, match=r"found LazyFrame; its collect\(\) makes one"):
+        LoDTensor.from_arrow(lazy)
+    assert LoDTensor.from_arrow(lazy.collect()).to_list() == [[1, 2], [3]]
+    held = pytest.importorskip("datasets").Dataset.from_dict({"a": [[1, 2], [3]]}).select([1, 0])
+    with pytest.raises(InvalidDataError, match=r"its with_format\('arrow'\)\[:\] is one"):
+        LoDTensor.from_arrow(held)
+    assert LoDTensor.from_arrow(held.with_format("arrow")[:]).to_list() == [[3], [1, 2]]

@@ -399,17 +399,6 @@ def test_other_sequences_than_lists_are_not_taken_as_rows(make: Callable[[Any], 
     assert LoDTensor.from_lists([list(item)]).to_list() == [[0, 1, 2]]
 
 
-def test_an_unread_frame_is_made_a_table_first() -> None:
-    lazy = pytest.importorskip("polars").LazyFrame({"a": [[1, 2], [3]]})
-    with pytest.raises(InvalidDataError, match=r"found LazyFrame; its collect\(\) makes one"):
-        LoDTensor.from_arrow(lazy)
-    assert LoDTensor.from_arrow(lazy.collect()).to_list() == [[1, 2], [3]]
-    held = pytest.importorskip("datasets").Dataset.from_dict({"a": [[1, 2], [3]]}).select([1, 0])
-    with pytest.raises(InvalidDataError, match=r"its with_format\('arrow'\)\[:\] is one"):
-        LoDTensor.from_arrow(held)
-    assert LoDTensor.from_arrow(held.with_format("arrow")[:]).to_list() == [[3], [1, 2]]
-
-
 def test_lists_in_a_column_of_pandas_are_given_as_a_list() -> None:
     column = pytest.importorskip("pandas").Series([[1, 2], [3]])
     with pytest.raises(InvalidDataError, match=r"found Series; its to_list\(\) makes one"):
