@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from lodcli.kernels.errors import OptionError
@@ -48,6 +49,17 @@ def dtype_of_rows(given: npt.DTypeLike) -> np.dtype[Any]:
     return dtype if dtype.isnative else dtype.newbyteorder("=")
 
 
+@lru_cache(64)
+def dtype_name(dtype: np.dtype[Any]) -> str:
+    """Return the name of a dtype, which is remembered: NumPy takes 3 us to spell one.
+
+    >>> import numpy as np
+    >>> dtype_name(np.dtype(">i8"))
+    'int64'
+    """
+    return str(dtype.name)
+
+
 def has_nan(dtype: np.dtype[Any]) -> bool:
     """Return whether a value of this dtype may be nan, as that of floats and complex numbers."""
     return dtype.kind == "c" or is_float(dtype)
@@ -55,5 +67,4 @@ def has_nan(dtype: np.dtype[Any]) -> bool:
 
 def is_float(dtype: np.dtype[Any]) -> bool:
     """Return whether this is a real floating-point dtype, such as bfloat16."""
-    # Not the name of every dtype: NumPy takes 2 us to spell one.
-    return dtype.kind == "f" or (dtype.kind == "V" and dtype.name == "bfloat16")
+    return dtype.kind == "f" or (dtype.kind == "V" and dtype_name(dtype) == "bfloat16")

@@ -36,6 +36,9 @@ class Kind(Enum):
     ROWS = "rows"
     ORDER = "order"
 
+    # That of Enum is in Python, and parts are looked up by their kind.
+    __hash__ = object.__hash__
+
 
 @dataclass(frozen=True)
 class Part:
@@ -179,18 +182,21 @@ class BatchSplitter:
             if spec.array and spec.name not in self.seen:
                 raise InvalidDataError("is a TensorArray in the schema, but in no batch")
             rows = _checked("rows", spec.rows, self.counts[Kind.ROWS, spec.name])
-            levels, outer = (
-                tuple(
-                    replace(level, items=self._items(number, level))
-                    for number, level in enumerate(found)
-                )
-                for found in (spec.levels, spec.outer)
-            )
+            levels = self._counted_levels(spec.levels)
+            outer = self._counted_levels(spec.outer)
+        if spec.rows is not None and levels is spec.levels and outer is spec.outer:
+            return spec  # usually: all counts were announced
         return replace(spec, rows=rows, levels=levels, outer=outer)
 
-    def _items(self, number: int, level: LevelSpec) -> int:
-        found = self.counts[Kind.OFFSETS, level.key]
-        return _checked(f"items of level {number}", level.items, found)
+    def _counted_levels(self, levels: tuple[LevelSpec, ...]) -> tuple[LevelSpec, ...]:
+        found = [
+            _checked(f"items of level {number}", level.items, self.counts[Kind.OFFSETS, level.key])
+            for number, level in enumerate(levels)
+        ]
+        if all(level.items is not None for level in levels):
+            return levels
+        pairs = zip(levels, found, strict=True)
+        return tuple(replace(level, items=items) for level, items in pairs)
 
 
 def _checked(what: str, announced: int | None, found: int) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from reprlib import repr as shown
-from typing import Any
+from typing import Any, NamedTuple
 
 from lodcli.formats.arrays import crc32c
 from lodcli.formats.container.checksums import HEX_DIGITS
@@ -42,6 +42,7 @@ _DATASET_PATH = re.compile(
     r"categories/(words|offsets))"
 )
 _DATASET_KEYS = frozenset({"dtype", "shape", "block_rows", "crc32c"})
+_TENSOR_KEYS = frozenset({"kind", "data", "levels"})
 _LEVEL_KEYS = frozenset({"offsets", "name"})
 # Names in the root group that cannot be groups of tensors.
 _RESERVED = frozenset({"header", "index", "order", "outer"})
@@ -49,8 +50,7 @@ _TAIL = ',"crc32c":"%08x"}'
 _TAIL_BYTES = len(_TAIL % 0)
 
 
-@dataclass(frozen=True)
-class DatasetEntry:
+class DatasetEntry(NamedTuple):
     """The header's entry of one dataset.
 
     Attributes:
@@ -198,8 +198,8 @@ def decode(raw: bytes) -> Header:
     datasets = {path: _dataset(path, entry) for path, entry in _items(content, "datasets")}
     tensors = _items(content, "tensors")
     owners = {part_path(name, "") for name, _ in tensors}
-    extra = {"marks"} if version == VERSION_OF_MARKS else set()
-    schema = tuple(_tensor(name, entry, datasets, owners, extra) for name, entry in tensors)
+    keys = _TENSOR_KEYS | ({"marks"} if version == VERSION_OF_MARKS else set())
+    schema = tuple(_tensor(name, entry, datasets, owners, keys) for name, entry in tensors)
     _require(bool(schema), "names no tensor")
     _require_all_used(schema, datasets)
     # Each word takes some ten times its bytes in memory, and compressed files little.
@@ -215,14 +215,14 @@ def _dataset(path: str, entry: Any) -> DatasetEntry:
     if _DATASET_PATH.fullmatch(path) is None:
         raise _damaged(f"{shown(path)} is not a path of a dataset")
     _exact_keys(entry, _DATASET_KEYS, path)
-    dtype, shape, rows, sums = (entry[k] for k in ("dtype", "shape", "block_rows", "crc32c"))
+    dtype, shape, rows, sums = entry["dtype"], entry["shape"], entry["block_rows"], entry["crc32c"]
     if not isinstance(dtype, str) or dtype not in NAMES:
         raise _damaged(f"{path}: unknown dtype {shown(dtype)}")
     if not (isinstance(shape, list) and 1 <= len(shape) <= 32 and all(map(_is_count, shape))):
         raise _damaged(f"{path}: {shown(shape)} is not a shape")
     size = numpy_type(dtype).itemsize
     # Axes of length 0 count as 1: NumPy also refuses empty arrays whose other axes are too long.
-    if size * math.prod(n or 1 for n in shape) >= 1 << 62:
+    if size * math.prod([n or 1 for n in shape]) >= 1 << 62:
         raise _damaged(f"{path}: shape is too large")
     row_bytes = size * math.prod(shape[1:])
     if not _is_count(rows) or rows <= 0:
@@ -234,7 +234,11 @@ def _dataset(path: str, entry: Any) -> DatasetEntry:
 
 
 def _tensor(
-    name: str, entry: Any, datasets: Mapping[str, DatasetEntry], owners: set[str], extra: set[str]
+    name: str,
+    entry: Any,
+    datasets: Mapping[str, DatasetEntry],
+    owners: set[str],
+    keys: frozenset[str],
 ) -> TensorSpec:
     try:
         check_name(name)
@@ -243,10 +247,10 @@ def _tensor(
     kind = entry.get("kind") if isinstance(entry, dict) else None
     if kind not in ("tensor", "array"):
         raise _damaged(f"{name}: unknown kind of tensor {shown(kind)}")
-    extra = extra | {"order", "outer"} if kind == "array" else extra
-    _exact_keys(entry, {"kind", "data", "levels"} | extra, name)
-    _require(entry["data"] == data_path(name), f"{name}: data must be at {data_path(name)}")
-    data = _named(datasets, entry["data"], name)
+    _exact_keys(entry, keys | {"order", "outer"} if kind == "array" else keys, name)
+    path = data_path(name)
+    _require(entry["data"] == path, f"{name}: data must be at {path}")
+    data = _named(datasets, path, name)
     outer: tuple[LevelSpec, ...] = ()
     levels = _levels(entry["levels"], datasets, name, "index", owners)
     if kind == "array":

@@ -27,7 +27,7 @@ from lodcli.formats.core.schema import (
 )
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
-from lodcli.kernels.dtypes import ALL_DTYPES
+from lodcli.kernels.dtypes import ALL_DTYPES, dtype_name
 from lodcli.kernels.errors import (
     InvalidDataError,
     LodError,
@@ -454,7 +454,7 @@ class Format(ABC):
 
     def keeps_dtype(self, spec: TensorSpec, options: WriteOptions) -> bool:
         """Return whether the format stores the dtype of a tensor."""
-        return self.kept_dtypes is None or spec.dtype.name in self.kept_dtypes
+        return self.kept_dtypes is None or dtype_name(spec.dtype) in self.kept_dtypes
 
     def keeps_marks(self, spec: TensorSpec) -> bool:
         """Return whether the format stores the marks of a tensor."""
@@ -499,7 +499,7 @@ class Format(ABC):
         if depth < self.min_levels:
             needed = counted(self.min_levels, "level")
             raise UnsupportedError(f"{self.name} needs {needed}, {spec.name} has {depth}")
-        if spec.dtype.name not in self.dtypes:
+        if dtype_name(spec.dtype) not in self.dtypes:
             raise UnsupportedError(
                 f"{self.name} holds no {spec.dtype.name}; {spec.name} has that dtype"
                 f"{self._cast_for(spec)}"

@@ -36,6 +36,7 @@ from lodcli.formats.core.schema import (
     StoredArray,
     as_item,
     find,
+    rekeyed,
     schema_of,
 )
 from lodcli.formats.core.writing import (
@@ -447,6 +448,7 @@ def write_batches(
     """
     kind = registry.get(output_format(path, format_name))
     writing = Writing(kind, options or WriteOptions(), strict)
+    schema = rekeyed(schema)  # once for all checks
     with writing.naming(path):
         writing.check(schema)
         refuse_pipe(path, kind)

@@ -133,6 +133,8 @@ class Writing:
 
     def _held(self, schema: Schema) -> Schema:
         """Return the tensors in the records that the format writes."""
+        if not any(spec.marks.fields for spec in schema):
+            return schema
         schema = flattened(schema, broken_columns(rekeyed(schema)))
         return schema if self._kind.structs else flattened(schema, record_columns(schema))
 

@@ -17,6 +17,7 @@ from lodcli.formats.container.rows import on_threads
 from lodcli.formats.container.types import datatype_message, numpy_type
 from lodcli.formats.container.writing.structures import Chunk, ChunkedRows, PlacedDataset
 from lodcli.formats.container.writing.written_file import WrittenFile
+from lodcli.kernels.dtypes import dtype_name
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.options import option
 
@@ -36,7 +37,7 @@ class Sink(ABC):
     def __init__(self, file: WrittenFile, array: ArraySpec) -> None:
         self.file = file
         self.path = array.name
-        self._dtype_name = array.dtype.name  # NumPy takes microseconds to make it
+        self._dtype_name = dtype_name(array.dtype)
         self.dtype = numpy_type(self._dtype_name)
         self.row_shape = array.row_shape
         self.known = array.rows

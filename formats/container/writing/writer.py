@@ -60,13 +60,14 @@ def write_container(
         return ChunkedSink(file, array, compression)
 
     try:
-        writer = ArrayWriter(
-            _placed(schema),
-            header.data_path,
-            open_sink,
-            order_name=lambda name: header.part_path(name, "order"),
-            nulls=True,
-        )
+        with no_search_for_garbage():
+            writer = ArrayWriter(
+                _placed(schema),
+                header.data_path,
+                open_sink,
+                order_name=lambda name: header.part_path(name, "order"),
+                nulls=True,
+            )
         masks = MaskWriter(schema, open_sink, header.mask_path, packed=True)
         writer.write(masks.watched(batches))
         with no_search_for_garbage():

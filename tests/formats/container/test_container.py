@@ -30,6 +30,7 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
+from tests.growth import lines_of
 from tests.sampling import many
 from tests.strategies import BFLOAT16, DTYPES, random_values, tensors
 
@@ -486,3 +487,12 @@ def test_opening_reads_structures_that_lie_together_at_once(
     ContainerSource(fd, "large").close()
     os.close(fd)
     assert len(calls) <= 4  # before and behind the rows, and the header
+
+
+def test_a_small_tensor_among_many_takes_little_work_to_write(tmp_path: Path) -> None:
+    def written(count: int) -> int:
+        items = {f"t{number}": LoDTensor(np.arange(3), [[1, 2]]) for number in range(count)}
+        return lines_of(lambda: io.write(tmp_path / f"{count}.lod.h5", items))
+
+    written(10)
+    assert written(300) - written(100) < 200 * 2400
