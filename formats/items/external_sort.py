@@ -64,9 +64,13 @@ def sorted_by(
         held = _Held(schema, names, keep)
         for items in marked(schema, batches):
             batch = {name: tensor_of(item) for name, item in items.items()}
-            if not kept.fits(held.add(batch)) and held.count:
+            # A large item, which is not copied.
+            large = size_bytes(batch) > at_most(RUN_BYTES, 16) and item_count(batch) > 0
+            if (large or not kept.fits(held.add(batch))) and held.count:
                 runs.append(spool.write(held.sorted()))
                 kept.release()
+            if large:
+                runs.append(spool.write(_sorted(batch, names, keep)))
         if not runs:
             yield from held.sorted()
             return

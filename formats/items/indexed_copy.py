@@ -98,11 +98,12 @@ def copied(schema: Schema, batches: Iterable[Batch]) -> Iterator[IndexedSource]:
         held = HeldBatches(schema)
         batches = marked(schema, together(schema, batches))
         with keeping(batch_bytes(BATCH_BYTES)) as kept:
-            if _fit(batches, held, kept):
+            rest = _hold(batches, held, kept)
+            if rest is None:
                 yield HeldSource(held)
                 return
-        batches = chain(regrouped(schema, held.tensors(), BATCH_BYTES), batches)
-        del held
+        batches = chain(regrouped(schema, held.tensors(), BATCH_BYTES), iter([rest]), batches)
+        del held, rest
     with tempfile.TemporaryDirectory(prefix="lod-") as folder:
         path = Path(folder, "copy.lod.h5")
         write_batches(path, schema, batches)
@@ -114,10 +115,10 @@ def copied(schema: Schema, batches: Iterable[Batch]) -> Iterator[IndexedSource]:
             os.close(fd)
 
 
-def _fit(batches: Iterator[Batch], held: HeldBatches, kept: Kept) -> bool:
-    """Hold batches as long as they fit into memory; return whether all do."""
+def _hold(batches: Iterator[Batch], held: HeldBatches, kept: Kept) -> Batch | None:
+    """Hold batches as long as they fit into memory; return the first that does not, or None."""
     for batch in batches:
+        if not kept.fits(bytes_of(batch)):  # before it is copied: it may be a large item
+            return batch
         held.add(batch)
-        if not kept.fits(bytes_of(batch)):
-            return False
-    return True
+    return None

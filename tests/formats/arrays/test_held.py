@@ -15,7 +15,7 @@ from lodcli.formats.arrays import held
 from lodcli.formats.arrays.budget import KEPT_SHARE, keeping
 from lodcli.formats.arrays.held import GrowingArray, HeldBatches
 from lodcli.formats.arrays.in_memory import HeldSource
-from lodcli.formats.core.schema import rekeyed, schema_of
+from lodcli.formats.core.schema import Batch, rekeyed, schema_of, tensor_of
 from lodcli.formats.items import indexed_copy, reordering
 from lodcli.formats.items.external_sort import sorted_by
 from lodcli.formats.items.indexed_copy import copied
@@ -170,6 +170,34 @@ def test_a_sort_writes_nothing_if_items_fit_the_budget(monkeypatch: pytest.Monke
         for name, tensor in whole.items():
             expected = tensor[order]
             assert LoDTensor.concatenate([one[name] for one in found]).identical(expected), name
+
+
+def test_a_large_item_is_not_copied_to_memory_that_is_held(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = np.arange(3 << 20)
+    whole = {
+        "key": LoDTensor(np.array([2, 1, 0])),
+        "x": LoDTensor(rows, LoD.from_lengths([[2, len(rows) - 4, 2]])),
+    }
+    schema = tuple(spec.uncounted() for spec in schema_of(whole))
+    held_bytes: list[int] = []
+    add = HeldBatches.add
+
+    def noted(self: HeldBatches, batch: Batch) -> None:
+        held_bytes.append(sum(tensor_of(item).nbytes for item in batch.values()))
+        add(self, batch)
+
+    monkeypatch.setattr(HeldBatches, "add", noted)
+    with within_budget(80 << 20):
+        with copied(schema, _batches(whole, 3, 1)) as source:
+            assert tensor_of(source.read()["x"]).identical(whole["x"])
+        found = list(sorted_by(schema, _batches(whole, 3, 1), ["key"]))
+    assert max(held_bytes) < 1000
+    order = np.array([2, 1, 0])
+    for name, tensor in whole.items():
+        joined = LoDTensor.concatenate([one[name] for one in found])
+        assert joined.identical(tensor[order]), name
 
 
 def test_counts_other_than_announced_are_an_error() -> None:
