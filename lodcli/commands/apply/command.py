@@ -85,8 +85,11 @@ def known(name: str, ctx: click.Context, *, chained: bool = False) -> click.Comm
     key = name.replace("-", "_")
     entry = find_op(key)
     if entry is None:
+        from lodcli.expressions.functions import FUNCTIONS
         from lodcli.kernels.suggestions import did_you_mean
 
+        if key in FUNCTIONS:
+            ctx.fail(f"no op {name!r}; in an expression it is a function, as in '{key}(x)'")
         near = did_you_mean(key, op_names())
         hint = near or "lod apply --list shows all"
         if not near and "-" in name:

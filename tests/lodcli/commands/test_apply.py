@@ -306,6 +306,7 @@ def test_quiet_anywhere_is_quiet_everywhere(lod: Lod, inputs: Path) -> None:
         ("sumn x", 2, "no op 'sumn'; did you mean sum"),
         ("softmx x", 2, "did you mean softmax or log_softmax"),
         ("qqqq x", 2, "no op 'qqqq'; lod apply --list shows all"),
+        ("lower x", 2, "no op 'lower'; in an expression it is a function, as in 'lower(x)'"),
         ("sum x --then sumn", 2, "no op 'sumn'; did you mean sum"),
         ("sum x --then", 2, "--then needs an op"),
         ("sum x --then -o out.lod.h5", 2, "expected an op, found the option '-o'"),
