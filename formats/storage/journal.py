@@ -166,7 +166,10 @@ class Journal:
                 os.unlink(self.folder / index)
                 fsync_folder(self.folder)
         for name, partial in held.items():
+            if name == index and len(held) > 1:
+                fsync_folder(self.folder)  # the index tells that all others are renamed
             self._rename(partial, self.folder / name)
+        if held:
             fsync_folder(self.folder)
 
     def _rename(self, partial: Path, path: Path) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from lodcli.formats.storage import folder_output as folders
-from lodcli.formats.storage import journal, set_commit
+from lodcli.formats.storage import inputs, journal, set_commit
 from lodcli.formats.storage.folder_output import FolderOutput
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.journal import Journal
@@ -371,6 +371,65 @@ def test_a_folder_that_another_writer_replaces_while_its_names_are_checked_may_b
     assert folder_in(folder) == {"t.idx": b"new"}
 
 
+def test_writers_wait_for_one_that_replaces_a_folder_without_an_exchange(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "exchange", lambda one, other: False)
+    old_folder(folder)
+    rename = os.rename
+    other = threading.Thread(target=write_folder, args=(folder,))
+
+    def meanwhile(old: Path, new: Path) -> None:
+        rename(old, new)
+        if Path(old) == folder / "t":  # it is moved aside: now there is none
+            monkeypatch.setattr(os, "rename", rename)
+            other.start()
+            other.join(0.3)
+
+    monkeypatch.setattr(os, "rename", meanwhile)
+    with FolderOutput(folder / "t", overwrite=True, may_hold="t.*") as output:
+        output.part("t.idx").write(b"first")
+    other.join()
+    assert folder_in(folder) == NEW
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_folder_that_gets_its_name_while_it_is_opened_is_found(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, replaced: bool
+) -> None:
+    partial = folder / ".t.abcd1234.lod-partial"
+    partial.mkdir()
+    (partial / "t.idx").write_bytes(b"first")
+    made = Journal(folder, {"t": partial.name}, True)
+    made.path.write_bytes(made.encoded())
+    lock, opening, wanted = files.lock, inputs._Ahead, {"t.idx": b"first"}
+
+    def finished() -> None:
+        monkeypatch.setattr(files, "lock", lock)
+        monkeypatch.setattr(inputs, "_Ahead", opening)
+        made.apply()
+        made.path.unlink()
+
+    def locking(fd: int, *, shared: bool = False) -> bool | None:
+        if shared and replaced:
+            finished()
+            write_folder(folder)
+            wanted.update(NEW)
+        return lock(fd, shared=shared)
+
+    def looking(place: Path, mode: str) -> None:
+        if not replaced:
+            finished()
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), place)
+
+    with made.path.open("rb+") as held:
+        assert lock(held.fileno())
+        monkeypatch.setattr(files, "lock", locking)
+        monkeypatch.setattr(inputs, "_Ahead", looking)
+        with Input(folder / "t") as source:
+            assert {name: source.beside(name).file.read() for name in wanted} == wanted
+
+
 def test_writers_of_a_folder_at_once_leave_each_other_alone(folder: Path) -> None:
     with FolderOutput(folder / "t", overwrite=True, may_hold="a") as first:
         first.part("a").write(b"first")
@@ -409,6 +468,32 @@ def test_a_folder_that_is_replaced_before_its_writer_is_done_is_removed(
     monkeypatch.setattr(folders, "fsync_folder", meanwhile)
     write_folder(folder)
     assert folder_in(folder) == NEW
+
+
+@pytest.mark.parametrize("replace", [True, False])
+def test_the_last_file_is_renamed_when_the_names_of_all_others_are_durable(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, replace: bool
+) -> None:
+    names = {f"t.{n}": f".t.{n}.abcd1234.lod-partial" for n in range(20)}
+    for partial in names.values():
+        (folder / partial).write_bytes(b"new")
+    done: list[str] = []
+    rename = Journal._rename
+
+    def renamed(self: Journal, partial: Path, path: Path) -> None:
+        done.append(path.name)
+        rename(self, partial, path)
+
+    monkeypatch.setattr(Journal, "_rename", renamed)
+    monkeypatch.setattr(journal, "fsync_folder", lambda parent: done.append("sync"))
+    made = Journal(folder, names, replace)
+    made.apply()
+    # A journal is complete if its last file is renamed, and one sync is enough for many renames.
+    *others, last = names
+    assert done == [*others, "sync", last, "sync"]
+    assert not made.waiting()
+    made.apply()
+    assert len(done) == 22
 
 
 def test_a_set_is_found_by_any_path_that_leads_to_it(
