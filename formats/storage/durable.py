@@ -94,10 +94,12 @@ class OpenFolder:
         for _ in range(_TRIES):
             self.close()
             self._fd = files.open_folder(path)
+            locked = None
             with contextlib.suppress(OSError):
-                files.lock(self._fd, shared=True)
+                locked = files.lock(self._fd, shared=True)
             # Before the lock, a writer may have replaced it and removed its files.
-            if not self.was_replaced():
+            is_kept = locked is not False and os.fstat(self._fd).st_nlink > 0
+            if is_kept and not self.was_replaced():
                 break
 
     def open(self, name: str) -> int:

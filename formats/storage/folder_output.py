@@ -149,8 +149,17 @@ class FolderOutput(Output):
         assert self.path is not None
         assert self._partial is not None
         self._refuse_existing()  # again: the target may have changed meanwhile
-        if (self.path.exists() or not self._rename()) and not self._exchange():
+        if (self._is_there() or not self._rename()) and not self._exchange():
             self._commit_set()
+
+    def _is_there(self) -> bool:
+        """Return whether there is an old folder, even if another writer is replacing it."""
+        assert self.path is not None
+        try:
+            opened(self.path, os.stat)
+        except FileNotFoundError:
+            return False
+        return True
 
     def _rename(self) -> bool:
         """Rename to the target; return False if a folder appeared there that may be replaced."""
@@ -175,7 +184,11 @@ class FolderOutput(Output):
         with shielded():
             # Locked as by a reader: the old folder gets the name of a partial one, and another
             # writer that begins now must not take it for that of a killed writer and remove it.
-            with contextlib.closing(OpenFolder(self.path)) as held:
+            try:
+                held = OpenFolder(self.path)
+            except FileNotFoundError:
+                return False  # another writer without this call is replacing it
+            with contextlib.closing(held):
                 if not files.exchange(self._partial, self.path):
                     return False
                 old, self._partial = self._partial, None

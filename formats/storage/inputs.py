@@ -211,7 +211,9 @@ def _standard_input() -> _Ahead:
 def _file_or_folder(place: Path) -> _Ahead | OpenFolder:
     try:
         return _Ahead(place, "rb")
-    except (IsADirectoryError, PermissionError):  # the second on Windows
+    except IsADirectoryError:
+        return OpenFolder(place)
+    except PermissionError:  # of a folder on Windows
         if not place.is_dir():
             raise
         return OpenFolder(place)
