@@ -430,65 +430,6 @@ def test_a_folder_that_gets_its_name_while_it_is_opened_is_found(
             assert {name: source.beside(name).file.read() for name in wanted} == wanted
 
 
-def test_writers_wait_for_one_that_replaces_a_folder_without_an_exchange(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(files, "exchange", lambda one, other: False)
-    old_folder(folder)
-    rename = os.rename
-    other = threading.Thread(target=write_folder, args=(folder,))
-
-    def meanwhile(old: Path, new: Path) -> None:
-        rename(old, new)
-        if Path(old) == folder / "t":  # it is moved aside: now there is none
-            monkeypatch.setattr(os, "rename", rename)
-            other.start()
-            other.join(0.3)
-
-    monkeypatch.setattr(os, "rename", meanwhile)
-    with FolderOutput(folder / "t", overwrite=True, may_hold="t.*") as output:
-        output.part("t.idx").write(b"first")
-    other.join()
-    assert folder_in(folder) == NEW
-
-
-@pytest.mark.parametrize("replaced", [False, True])
-def test_a_folder_that_gets_its_name_while_it_is_opened_is_found(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, replaced: bool
-) -> None:
-    partial = folder / ".t.abcd1234.lod-partial"
-    partial.mkdir()
-    (partial / "t.idx").write_bytes(b"first")
-    made = Journal(folder, {"t": partial.name}, True)
-    made.path.write_bytes(made.encoded())
-    lock, opening, wanted = files.lock, inputs._Ahead, {"t.idx": b"first"}
-
-    def finished() -> None:
-        monkeypatch.setattr(files, "lock", lock)
-        monkeypatch.setattr(inputs, "_Ahead", opening)
-        made.apply()
-        made.path.unlink()
-
-    def locking(fd: int, *, shared: bool = False) -> bool | None:
-        if shared and replaced:
-            finished()
-            write_folder(folder)
-            wanted.update(NEW)
-        return lock(fd, shared=shared)
-
-    def looking(place: Path, mode: str) -> None:
-        if not replaced:
-            finished()
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), place)
-
-    with made.path.open("rb+") as held:
-        assert lock(held.fileno())
-        monkeypatch.setattr(files, "lock", locking)
-        monkeypatch.setattr(inputs, "_Ahead", looking)
-        with Input(folder / "t") as source:
-            assert {name: source.beside(name).file.read() for name in wanted} == wanted
-
-
 def test_writers_of_a_folder_at_once_leave_each_other_alone(folder: Path) -> None:
     with FolderOutput(folder / "t", overwrite=True, may_hold="a") as first:
         first.part("a").write(b"first")
