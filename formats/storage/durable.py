@@ -143,16 +143,20 @@ class OpenFolder:
         Args:
             prefix: of the folder below, with a slash at its end.
         """
-        place: int | str = os.path.join(self._path, prefix)
-        if self._fd is not None:
-            place = files.open_folder(prefix or ".", within=self._fd)
+        path = os.path.join(self._path, prefix)
+        place: int | str = path
         found = Entries([], [], [])
         try:
+            if self._fd is not None:
+                place = files.open_folder(prefix or ".", within=self._fd)
             with os.scandir(place) as entries:
                 for entry in entries:
                     folder = entry.is_dir(follow_symlinks=False)
                     kind = found.files if entry.is_file() else found.others
                     (found.folders if folder else kind).append(entry.name)
+        except OSError as error:
+            error.filename = path  # not one within the folder, or the number of a descriptor
+            raise
         finally:
             if isinstance(place, int):
                 os.close(place)
