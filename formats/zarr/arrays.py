@@ -24,7 +24,6 @@ from lodcli.formats.npz.npy_header import NPY_DTYPES, remedy_of
 from lodcli.formats.values.file_attributes import CONVENTIONS, INSTANCES, fitting, no_lengths
 from lodcli.formats.zarr.attributes import KEY, kept_marks, of_file, unescaped, with_marks
 from lodcli.formats.zarr.bfloat16 import BFLOAT16, NAME, Bits
-from lodcli.formats.zarr.one_chunk import OneChunk, one_chunk
 from lodcli.formats.zarr.stores import ReadStore
 from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
 from lodcli.kernels.index.checks import Array
@@ -41,18 +40,10 @@ _UNKNOWN = (
 
 @dataclass(frozen=True)
 class ZarrArray:
-    """One array, described by its metadata.
-
-    Attributes:
-        label: its name in messages.
-        path: in the store.
-        array: of the zarr package, or how it is read without that.
-        dtype, shape: of the array.
-    """
+    """One array, described by its metadata."""
 
     label: str
-    path: str
-    array: zarr.Array[Any] | OneChunk
+    array: zarr.Array[Any]
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
 
@@ -73,14 +64,14 @@ class ZarrSource(ArraySource[ZarrArray]):
 
         def look(name: str) -> ZarrArray | FixedTexts:
             if name not in arrays:
-                found = self._look(name, names[name], paths[names[name]])
+                found = self._look(name, names[name])
                 is_text = found.dtype.kind in KINDS + STRINGS
                 arrays[name] = self._texts(found) if is_text else found
             return arrays[name]
 
         root = self._attributes()
         kept = root.get(KEY)
-        paths = {path: one_chunk(content) for path, content in store.arrays()}
+        paths = store.arrays()
         names = {path or DEFAULT_NAME: path for path in paths}
         if kept is not None:
             names = {unescaped(path): path for path in paths}
@@ -139,13 +130,11 @@ class ZarrSource(ArraySource[ZarrArray]):
             if named := [one for one in CONVENTIONS if not _is_nan(attributes.get(one, math.nan))]:
                 yield f"{name}: values are as stored: {', '.join(named)} not applied"
 
-    def _look(self, name: str, path: str, small: OneChunk | None) -> ZarrArray:
-        if small is not None:
-            size = math.prod(small.shape) * small.dtype.itemsize
-            self._bounds.check_block(size, f"{name}: has chunks of")
-            return ZarrArray(name, path, small, small.dtype, small.shape)
+    def _look(self, name: str, path: str) -> ZarrArray:
         with self._damage(name):
-            found = self._opened(path)
+            found = zarr.open_array(self._store, path=path, mode="r")
+            if any(getattr(one, "codec_id", None) == "pickle" for one in _codecs(found)):
+                raise UnsupportedError("holds pickled Python objects, which are never unpickled")
             dtype, shape = np.dtype(found.dtype), tuple(map(int, found.shape))
             if isinstance(found.metadata.dtype, Bits):
                 dtype = BFLOAT16
@@ -157,13 +146,7 @@ class ZarrSource(ArraySource[ZarrArray]):
             remedy = remedy_of(np.lib.format.dtype_to_descr(dtype))
             raise UnsupportedError(f"{name}: holds {dtype}, which tensors cannot hold; {remedy}")
         self._bounds.check_block(chunk * dtype.itemsize, f"{name}: has chunks of")
-        return ZarrArray(name, path, found, dtype, shape)
-
-    def _opened(self, path: str) -> zarr.Array[Any]:
-        found = zarr.open_array(self._store, path=path, mode="r")
-        if any(getattr(one, "codec_id", None) == "pickle" for one in _codecs(found)):
-            raise UnsupportedError("holds pickled Python objects, which are never unpickled")
-        return found
+        return ZarrArray(name, found, dtype, shape)
 
     def _texts(self, array: ZarrArray) -> FixedTexts:
         with naming(array.label):
@@ -173,20 +156,9 @@ class ZarrSource(ArraySource[ZarrArray]):
         size = (stop - start) * math.prod(array.shape[1:]) * array.dtype.itemsize
         self._bounds.check_block(size, f"{array.label}: has")
         with self._damage(array.label):
-            found = self._values(array, start, stop)
+            found = np.asarray(array.array[start:stop])
         rows = np.ascontiguousarray(in_native_order(found))
         return rows.view(BFLOAT16) if array.dtype == BFLOAT16 else rows
-
-    def _values(self, array: ZarrArray, start: int, stop: int) -> Array:
-        small = array.array
-        if not isinstance(small, OneChunk):
-            return np.asarray(small[start:stop])
-        if 0 in small.shape:
-            return np.empty((stop - start, *small.shape[1:]), small.dtype)
-        chunk = self._store.chunk(small.key(array.path))
-        if chunk is not None:
-            return small.decoded(chunk)[start:stop].copy()
-        return np.asarray(self._opened(array.path)[start:stop])  # of the fill value
 
     @contextmanager
     def _damage(self, name: str) -> Iterator[None]:

@@ -57,31 +57,19 @@ class ReadStore(Store):
     def names(self) -> Keys:
         """Return all keys of metadata files, in order."""
 
-    def described(self) -> Iterator[tuple[str, Any]]:
-        """Yield all keys of metadata files in order, each with its content if it is `zarr.json`."""
+    def arrays(self) -> Keys:
+        """Return the paths of all arrays."""
+        found = []
         for name in self.names():
-            yield name, self.metadata(name) if _last(name) == "zarr.json" else None
+            path, _, last = name.rpartition("/")
+            if last == ".zarray" or (last == "zarr.json" and self.is_array(name)):
+                found.append(path)
+        return found
 
-    def arrays(self) -> Iterator[tuple[str, Any]]:
-        """Yield the paths of all arrays, each with its metadata of version 3; None of version 2."""
-        for name, content in self.described():
-            if _last(name) == ".zarray" or _is_array(content):
-                yield name.rpartition("/")[0], content
-
-    def chunk(self, key: str) -> bytes | None:
-        """Return a chunk; None if it is missing and has the fill value.
-
-        Raises:
-            DamagedFileError: it is missing in a store that has all chunks.
-        """
-        data = self.read(key, self._place(key))
-        if data is None:
-            self._refuse_missing(key)
-        return data
-
-    def _refuse_missing(self, key: str) -> None:
-        if self.whole:
-            raise DamagedFileError(f"{key}: is missing; the store is incomplete")
+    def is_array(self, name: str) -> bool:
+        """Return whether a file of metadata of version 3 describes an array."""
+        content = self.metadata(name)
+        return isinstance(content, dict) and content.get("node_type") == "array"
 
     def metadata(self, name: str) -> Any:
         """Return a file of JSON; None if there is none.
@@ -125,8 +113,8 @@ class ReadStore(Store):
     ) -> Buffer | None:
         try:
             data = self.read(key, self._place(key, byte_range))
-            if data is None and not key.endswith((".json", ".zarray", ".zattrs")):
-                self._refuse_missing(key)
+            if data is None and self.whole and not key.endswith((".json", ".zarray", ".zattrs")):
+                raise DamagedFileError(f"{key}: is missing; the store is incomplete")
         except LodError as error:
             self.error = error
             raise
@@ -168,15 +156,6 @@ def _is_metadata(name: str) -> bool:
     return name in ("zarr.json", ".zarray", ".zgroup", ".zattrs")
 
 
-def _is_array(content: Any) -> bool:
-    """Return whether metadata of version 3 describes an array."""
-    return isinstance(content, dict) and content.get("node_type") == "array"
-
-
-def _last(key: str) -> str:
-    return key.rpartition("/")[2]
-
-
 class FolderStore(ReadStore):
     """A folder, read through its descriptor: it stays the same if another one takes its name."""
 
@@ -185,27 +164,20 @@ class FolderStore(ReadStore):
         self._folder = source.listed
 
     def names(self) -> Keys:
-        return [name for name, _ in self.described()]
+        return sorted(self._walk("", 0))
 
-    def described(self) -> Iterator[tuple[str, Any]]:
-        return self._walk("", 0)
-
-    def _walk(self, prefix: str, count: int) -> Iterator[tuple[str, Any]]:
+    def _walk(self, prefix: str, count: int) -> Iterator[str]:
         files, folders, _ = self._folder.entries(prefix)
-        content = self.metadata(f"{prefix}zarr.json") if "zarr.json" in files else None
-        if ".zarray" in files or _is_array(content):
+        yield from (prefix + name for name in files if _is_metadata(name))
+        if ".zarray" in files or ("zarr.json" in files and self.is_array(f"{prefix}zarr.json")):
             folders = []  # they hold chunks
-        # In the order of all keys: "a-b/" before "a/".
-        for name in sorted([*filter(_is_metadata, files), *(f"{one}/" for one in folders)]):
-            if not name.endswith("/"):
-                yield prefix + name, content if name == "zarr.json" else None
-                continue
+        for name in folders:
             count += 1
             if count > MOST_KEYS or prefix.count("/") > 64:
                 raise UnsupportedError(
                     f"has more than {MOST_KEYS:,} folders, or 64 levels of them; read a part of it"
                 )
-            yield from self._walk(prefix + name, count)
+            yield from self._walk(f"{prefix}{name}/", count)
 
     def read(self, key: str, place: Callable[[int], tuple[int, int]]) -> bytes | None:
         try:
@@ -240,7 +212,7 @@ class ZipStore(ReadStore):
         self._lock = OpenFileLock()
 
     def names(self) -> Keys:
-        return sorted(name for name in self._infos if _is_metadata(_last(name)))
+        return sorted(name for name in self._infos if _is_metadata(name.rpartition("/")[2]))
 
     def read(self, key: str, place: Callable[[int], tuple[int, int]]) -> bytes | None:
         info = self._infos.get(key)

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import lodcli
-from lodcli.formats.storage import prefetch
 from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.platform import pools
 from tests.formats.cases.opening import content, nested, pipe
 from tests.growth import lines_of
 
@@ -75,7 +75,7 @@ def test_a_small_parquet_file_is_read_without_threads(
     many = pa.table({"a": range(1_000_000)})
     pq.write_table(many, tmp_path / "many.parquet", use_dictionary=False)
     threads: list[bool] = []
-    decode, pool = pq.ParquetFile.iter_batches, prefetch.thread_pool
+    decode, pool = pq.ParquetFile.iter_batches, pools.thread_pool
 
     def decoded(*args: Any, use_threads: bool = True) -> Any:
         threads.append(use_threads)
@@ -86,7 +86,7 @@ def test_a_small_parquet_file_is_read_without_threads(
         return pool(*args)
 
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", decoded)
-    monkeypatch.setattr(prefetch, "thread_pool", made)
+    monkeypatch.setattr("lodcli.formats.storage.prefetch.thread_pool", made)
     assert content(tmp_path / "few.parquet")["b"].to_list() == ["x", "yz"]
     assert threads
     assert not any(threads)

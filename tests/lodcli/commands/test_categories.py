@@ -156,7 +156,10 @@ def test_filter_compares_categories_with_words(expression: str, users: list[str]
         ("'b' == max(user)", "column 8: the categories of user have no order; use first, last"),
         ("n == 'b'", "column 6: expected a number, found 'b'; n is no text"),
         ("length() == 'b'", "column 13: expected a number, found 'b'; this is no text"),
-        ("user - 'b' > 1", "column 1: subtract is not defined for category[3] and a text; lod convert"),
+        (
+            "user - 'b' > 1",
+            "column 1: subtract is not defined for category[3] and a text; lod convert",
+        ),
         ("coalesce(user, n) == 'b'", "column 16: user is category[3]; expected a word in quotes"),
         ("coalesce(n, user) == 'b'", "column 10: user is category[3]; expected a word in quotes"),
         ("coalesce(user, 0) == 'b'", "column 16: user is category[3]; expected a word in quotes"),
