@@ -32,8 +32,8 @@ class FixedText(Source):
 
     Args:
         datasets: the open file, closed with this source.
-        column: the texts; further axes become levels of equal lengths, but the last one of single
-            bytes is that of the bytes of a text.
+        column: the texts; further axes become levels of equal lengths. Of characters of netCDF,
+            the last axis is that of the bytes of a text.
         lod: the levels above the texts, without names.
         names: of all levels, that of the texts the last one.
         encoding: of the texts; None is UTF-8.
@@ -74,9 +74,10 @@ class FixedText(Source):
     def _texts(self, padded: LoDTensor) -> LoDTensor:
         """Return texts without their padding; of a single one, its bytes as rows."""
         width = padded.row_shape[0]
-        # Up to the last byte of each that is not zero.
-        lengths = width - np.argmax(padded.data[:, ::-1] != 0, axis=1)
-        lengths[~padded.data.any(axis=1)] = 0
+        lengths = np.zeros(len(padded.data), np.int64)
+        if width:  # up to the last byte of each that is not zero
+            lengths = width - np.argmax(padded.data[:, ::-1] != 0, axis=1)
+            lengths[~padded.data.any(axis=1)] = 0
         rows = padded.data[np.arange(width) < lengths[:, np.newaxis]]
         if self._encoding is not None:
             rows, lengths = self._recoded(rows, lengths, self._encoding)
@@ -113,7 +114,7 @@ class _Padded(IndexedSource):
     ) -> None:
         self._datasets, self._column = datasets, column
         *axes, width = column.shape
-        if width == 1 and len(axes) > 1 and axes[-1]:  # characters, as netCDF stores texts
+        if width == 1 and len(axes) > 1 and datasets.strict.is_of_netcdf(column):
             *axes, width = axes
         with naming(column.path):
             check_rows(lod.levels, axes[0])
@@ -137,7 +138,7 @@ class _Padded(IndexedSource):
             return np.empty((0, *self.schema[0].row_shape), np.uint8)
         first = start // self._each
         rows = self._datasets.rows(self._column, first, -(-stop // self._each))
-        texts: Array = rows.reshape(-1, *self.schema[0].row_shape)
+        texts: Array = rows.reshape(len(rows) * self._each, *self.schema[0].row_shape)
         return texts[start - first * self._each : stop - first * self._each]
 
     def close(self) -> None:

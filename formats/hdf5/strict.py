@@ -2,8 +2,8 @@
 
 External links and storage, virtual datasets and variable-length data let a file read other
 files or hang the library. All raise an error before any of their data is read. Of attributes, only
-those of the root are read. Since damaged metadata can crash or hang libhdf5 itself, it runs in a
-sandboxed child process (`Format.isolated`).
+those of the root are read, and of a dataset those of netCDF that change its values. Since damaged
+metadata can crash or hang libhdf5 itself, it runs in a sandboxed child process (`Format.isolated`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lodcli.formats.hdf5.columns import Column, column_of
 from lodcli.formats.hdf5.filters import check_filters
 from lodcli.formats.hdf5.guarded import GuardedFile, find_superblock
 from lodcli.formats.storage.interrupts import shielded
-from lodcli.formats.values.file_attributes import CONVENTIONS, INSTANCES
+from lodcli.formats.values.file_attributes import CONVENTIONS, INSTANCES, UNSIGNED, changes_sign
 from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.tensor.marks import MOST_ATTRIBUTE_BYTES, attributes_text
@@ -38,6 +38,8 @@ MOST_OFFERED, MOST_NAME_CHARS = 10, 60
 MOST_ATTRIBUTES = 1000
 # Attributes of a dataset, or of the group around it, that holds the sizes of an empty array.
 _EMPTY_MARKS = (b"MATLAB_empty", b"OCTAVE_EMPTY_MATRIX")
+# Attributes by which netCDF is known: of a variable, and of the root.
+_NETCDF_MARKS, _NETCDF_FILE = (b"_Encoding", b"DIMENSION_LIST"), b"_NCProperties"
 _COPY = "copy it with h5py, file[NEW] = file[NAME][()]"
 
 # SystemError: an error of lod's file object that HDF5 ignored.
@@ -45,7 +47,7 @@ _RAISED = (RuntimeError, ValueError, LookupError, OSError, TypeError, SystemErro
 
 
 class StrictFile:
-    """An untrusted HDF5 file. Attributes are only read by `attributes`.
+    """An untrusted HDF5 file. Attributes are only read by `attributes` and `conventions`.
 
     Args:
         fd: an open descriptor of the file; the caller keeps and closes it.
@@ -157,7 +159,17 @@ class StrictFile:
         """Return the attributes of a dataset by which readers of netCDF change its values."""
         with self.damage(column.path):
             named = [name for name in CONVENTIONS if h5a.exists(column.dataset, name.encode())]
+            if UNSIGNED in named:
+                value = _plain(h5py.Dataset(column.dataset).attrs, UNSIGNED)
+                if column.text or not changes_sign(value, column.dtype):
+                    named.remove(UNSIGNED)
             return [name for name in named if not _is_nan(column.dataset, name)]
+
+    def is_of_netcdf(self, column: Column) -> bool:
+        """Return whether netCDF wrote a dataset: its mark, or one of the file."""
+        with self.damage(column.path):
+            marked = any(h5a.exists(column.dataset, mark) for mark in _NETCDF_MARKS)
+            return marked or bool(h5a.exists(self._root, _NETCDF_FILE))
 
     def is_instance_index(self, column: Column) -> bool:
         """Return whether a dataset is the index variable of an indexed ragged array of CF."""

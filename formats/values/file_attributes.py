@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.options import option
@@ -13,8 +15,10 @@ from lodcli.kernels.tensor.marks import attributes_text
 
 # In formats that keep only text: the entry for all other attributes, as a JSON object.
 OTHERS = "lod.attributes"
-# Attributes of arrays in netCDF: scales, signed numbers that are unsigned, and missing values.
-CONVENTIONS = ("scale_factor", "add_offset", "_Unsigned", "_FillValue", "missing_value")
+# Attribute of integers in netCDF, "true" or "false": read them as unsigned, or as signed.
+UNSIGNED = "_Unsigned"
+# Attributes of arrays in netCDF: scales, the sign, and missing values.
+CONVENTIONS = ("scale_factor", "add_offset", UNSIGNED, "_FillValue", "missing_value")
 # Attribute of the index of an indexed ragged array of netCDF (CF).
 INSTANCES = "instance_dimension"
 
@@ -24,6 +28,18 @@ def no_lengths(path: str) -> UnsupportedError:
     return UnsupportedError(
         f"{path}: has the sequence of each row (an indexed ragged array of CF), not lengths or "
         f"offsets; read it and the rows with {option('data')}, lod merge them, and lod group by it"
+    )
+
+
+def changes_sign(unsigned: Any, dtype: np.dtype[Any]) -> bool:
+    """Return whether integers of another sign are meant by the attribute UNSIGNED.
+
+    >>> changes_sign("true", np.dtype("i1")), changes_sign("true", np.dtype("u1"))
+    (True, False)
+    """
+    return isinstance(unsigned, str) and (dtype.kind, unsigned.lower()) in (
+        ("i", "true"),
+        ("u", "false"),
     )
 
 

@@ -21,7 +21,14 @@ from lodcli.formats.core.format import LeftOut
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, Schema
 from lodcli.formats.npz.npy_header import NPY_DTYPES, remedy_of
-from lodcli.formats.values.file_attributes import CONVENTIONS, INSTANCES, fitting, no_lengths
+from lodcli.formats.values.file_attributes import (
+    CONVENTIONS,
+    INSTANCES,
+    UNSIGNED,
+    changes_sign,
+    fitting,
+    no_lengths,
+)
 from lodcli.formats.zarr.attributes import KEY, kept_marks, of_file, unescaped, with_marks
 from lodcli.formats.zarr.bfloat16 import BFLOAT16, NAME, Bits
 from lodcli.formats.zarr.stores import ReadStore
@@ -127,7 +134,10 @@ class ZarrSource(ArraySource[ZarrArray]):
         """Yield a note for each array with attributes of netCDF that would change its values."""
         for name, rows in self.arrays.items():
             attributes = rows.array.attrs if isinstance(rows, ZarrArray) else {}
-            if named := [one for one in CONVENTIONS if not _is_nan(attributes.get(one, math.nan))]:
+            named = [one for one in CONVENTIONS if not _is_nan(attributes.get(one, math.nan))]
+            if UNSIGNED in named and not changes_sign(attributes[UNSIGNED], rows.dtype):
+                named.remove(UNSIGNED)
+            if named:
                 yield f"{name}: values are as stored: {', '.join(named)} not applied"
 
     def _look(self, name: str, path: str) -> ZarrArray:

@@ -331,6 +331,11 @@ def test_attributes_of_netcdf_that_would_change_values_are_reported(tmp_path: Pa
         file["packed"].attrs.update({"add_offset": 10.0, "scale_factor": 0.1, "_FillValue": -9})
         file["bytes"] = np.array([1, -2], "i1")
         file["bytes"].attrs["_Unsigned"] = "true"  # 254, as netCDF 3 has no unsigned numbers
+        file["signed"] = np.array([1, 254], "u1")
+        file["signed"].attrs["_Unsigned"] = "false"
+        for name, said in (("u1", "true"), ("i1", "false"), ("f4", "true")):
+            file[name] = np.array([1, 2], name)
+            file[name].attrs["_Unsigned"] = said
         file["plain"] = np.arange(3)
         file["plain"].attrs["units"] = "m"
         file["floats"] = np.array([0, np.nan, 2])
@@ -341,6 +346,8 @@ def test_attributes_of_netcdf_that_would_change_values_are_reported(tmp_path: Pa
     for name, rows, notes in (
         ("packed", [1, 2, -9], [told]),
         ("bytes", [1, -2], ["bytes: values are as stored: _Unsigned not applied"]),
+        ("signed", [1, 254], ["signed: values are as stored: _Unsigned not applied"]),
+        *((name, [1, 2], []) for name in ("u1", "i1", "f4")),
         ("plain", [0, 1, 2], []),
         ("floats", [0, pytest.approx(np.nan, nan_ok=True), 2], []),
     ):

@@ -481,17 +481,43 @@ def test_ragged_arrays_and_characters_of_netcdf_are_read() -> None:
     assert (names.lod.names, names.to_list()) == (("station",), ["Oslo", "Łod", "x"])
     with lodcli.open(path, data="/name") as file:
         assert file["data"][1:].to_list() == ["Łod", "x"]
+    assert lodcli.read(path, data="/class").to_list() == ["a", "", "b"]
+    with lodcli.open(path, data="/nothing") as file:
+        assert file["data"][1:].to_list() == ["", ""]
+        assert file.read()["data"].to_list() == ["", "", ""]
     texts = lodcli.read(path, data="/text", format_name="hdf5-vlen")
     assert texts.to_list() == ["Oslo", "Łódź", ""]
 
 
+@pytest.mark.parametrize("mark", ["_Encoding", "DIMENSION_LIST", "_NCProperties", None])
+def test_characters_are_texts_only_in_netcdf(theirs: h5py.File, mark: str | None) -> None:
+    theirs["alleles"] = np.array([[b"T", b"", b""], [b"T", b"A", b""]])
+    theirs["names"] = np.array([[b"a", b"bc"]])
+    theirs["letters"] = np.array([b"a", b"b", b""])
+    theirs["none"] = np.zeros((2, 0), "S1")
+    marked = [theirs] if mark == "_NCProperties" else [theirs["alleles"], theirs["none"]]
+    for one in marked if mark else []:
+        one.attrs[mark] = "utf-8"
+    file = Path(theirs.filename)
+    theirs.close()
+    joined, alone = ["T", "TA"], [["T", "", ""], ["T", "A", ""]]
+    assert lodcli.read(file, data="/alleles").to_list() == (joined if mark else alone)
+    assert lodcli.read(file, data="/none").to_list() == (["", ""] if mark else [[], []])
+    assert lodcli.read(file, data="/names").to_list() == [["a", "bc"]]
+    assert lodcli.read(file, data="/letters").to_list() == ["a", "b", ""]
+
+
+def test_characters_of_pytables_are_texts_of_one(theirs: h5py.File) -> None:
+    theirs["pairs"] = np.array([([b"a", b"b"],)], [("p", "S1", (2,))])
+    file = Path(theirs.filename)
+    theirs.close()
+    assert lodcli.read(file, data="/pairs/p").to_list() == [["a", "b"]]
+
+
 def test_the_last_axis_of_characters_is_the_text(theirs: h5py.File) -> None:
+    theirs.attrs["_NCProperties"] = "version=2,netcdf=4.9.3,hdf5=1.14.6"
     cells = np.array([[[b"a", b"b", b""], [b"", b"", b""]], [[b"c", b"", b""], [b"", b"d", b""]]])
     theirs["cells"] = cells
-    theirs["letters"] = cells[0, 0]
-    theirs["none"] = np.zeros((2, 0), "S1")
     file = Path(theirs.filename)
     theirs.close()
     assert lodcli.read(file, data="/cells").to_list() == [["ab", ""], ["c", "\0d"]]
-    assert lodcli.read(file, data="/letters").to_list() == ["a", "b", ""]
-    assert lodcli.read(file, data="/none").to_list() == [[], []]

@@ -16,6 +16,10 @@ with Dataset("stations.nc", "w") as file:
     names = file.createVariable("name", "S1", ("station", "letters"))
     names._Encoding = "utf-8"  # makes characters of the texts
     names[:] = np.array(["Oslo", "Łod", "x"])
+    file.createDimension("one", 1)
+    file.createVariable("class", "S1", ("station", "one"))[:] = [[b"a"], [b""], [b"b"]]
+    file.createDimension("no_letters", None)
+    file.createVariable("nothing", "S1", ("station", "no_letters"))
     texts = file.createVariable("text", str, ("station",))
     for place, text in enumerate(("Oslo", "Łódź", "")):
         texts[place] = text
