@@ -55,6 +55,12 @@ class Nullable:
         self._levels = _levels(
             expression, {name: key[:-1] if name in texts else key for name, key in keys.items()}
         )
+        # Calls of split that may return null lists: those of null texts.
+        self._null_splits: set[ast.AST] = set()
+        for node in reversed(list(ast.walk(expression.tree))):  # inner ones first
+            if isinstance(node, ast.Call) and function_name(node) == SPLIT:
+                if any(map(self.may_be_null, node.args[:1])):
+                    self._null_splits.add(node)
 
     def may_be_null(self, node: ast.AST, broadcast: _Levels = ()) -> bool:
         """Return whether a part may have nulls.
@@ -121,7 +127,10 @@ class Nullable:
 
     def _has_null_lists(self, node: ast.AST) -> bool:
         """Return whether a part may have a null list, which is one in `x is None` as well."""
-        return any(self._nullable.get(self._named(one) or "", False) for one in ast.walk(node))
+        return any(
+            one in self._null_splits or self._nullable.get(self._named(one) or "", False)
+            for one in ast.walk(node)
+        )
 
 
 def _conditions(node: ast.AST) -> list[ast.expr]:

@@ -115,6 +115,30 @@ def test_texts_are_split_as_polars_splits_them(lod: Lod, table: dict[str, list[A
     ]
 
 
+# The list of a null text is null, and neither coalesce nor `is None` looks into a null list.
+OF_NULL_LISTS: dict[str, list[Any]] = {
+    "coalesce(split(t, ','), 'x')": [["a", "b"], None, ["c"]],
+    "split(t, ',') is None": [[False, False], None, [False]],
+    "coalesce(chars(split(t, ',')), 0)": [[1, 1], None, [1]],
+    "1 if split(t, ',') is None else 0": [[0, 0], None, [0]],
+    "coalesce(split(t if n > 1 else None, ','), 'x')": [None, None, ["c"]],
+    "any(coalesce(split(t, ','), 'x') == 'a')": [True, None, False],
+    "coalesce(split(coalesce(t, 'd'), ','), 'x')": [["a", "b"], ["d"], ["c"]],
+}
+
+
+@pytest.mark.parametrize("text", OF_NULL_LISTS)
+def test_lists_split_from_null_texts_are_announced_as_null(
+    lod: Lod, folder: Path, text: str
+) -> None:
+    texts = {"t": LoDTensor.from_lists(["a,b", None, "c"]), "n": LoDTensor(np.array([1, 2, 3]))}
+    io.write("t.parquet", texts)
+    for target in ("out.parquet", "out.lod.h5", "out.arrow", "out.jsonl", "out.lods"):
+        done = lod("apply", text, "t.parquet", "-qfo", target)
+        assert (done.code, done.stderr) == (0, ""), target
+        assert tensor(target).to_list() == OF_NULL_LISTS[text], target
+
+
 def test_a_column_of_csv_becomes_lists_of_numbers(lod: Lod, folder: Path) -> None:
     Path("t.csv").write_text("name,ids\na,3 1 2\nb,7\n")
     assert lod("apply", 'split(ids, " ")', "t.csv", "--into", "ids", "-qo", "t.lod.h5").code == 0
