@@ -40,7 +40,9 @@ _VECTORS = "; gensim reads its vectors, numpy.save writes them as npy"
 _WORD2VEC = re.compile(rb"[1-9][0-9]{0,9} [1-9][0-9]{0,5}\n[^\0-\x20]")
 # Files that stand in place of others: text in the first case, else an error page of a server.
 _LFS_POINTER = re.compile(rb"version https://git-lfs\.github\.com/spec/")
-_MARKUP = re.compile(rb"\s*<(!doctype html|html|\?xml)", re.IGNORECASE)
+_MARKUP = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype html|html|\?xml)", re.IGNORECASE)
+# Their specification limits them to less.
+_POINTER_BYTES = 1024
 _NETCDF3 = Unread("a netCDF 3 file", "; rewrite it as HDF5 with nccopy -k nc4")
 _IMAGE = Unread("an image", _PIXELS)
 _ROBOTS = Unread(
@@ -197,16 +199,16 @@ _PRINTABLE = frozenset(b"\t\n\r" + bytes(range(32, 127)))
 _TEXT_BYTES = 16
 
 
-def in_place_of(head: bytes, *, binary: bool) -> Unread | None:
+def in_place_of(head: bytes, *, markup: bool = True) -> Unread | None:
     """Return what a file is that stands in place of another, such as a pointer of Git LFS.
 
     Args:
         head: its first bytes.
-        binary: whether the other one is; text may be HTML.
+        markup: whether HTML and XML are; not in place of text, which may be HTML.
     """
     if _LFS_POINTER.match(head):
         return Unread("a pointer of Git LFS", "; git lfs pull fetches the file itself")
-    if binary and _MARKUP.match(head):
+    if markup and _MARKUP.match(head):
         return Unread(
             "HTML or XML",
             "; if a server sent it in place of the file, fetch the file again; pandas.read_html "
@@ -215,11 +217,25 @@ def in_place_of(head: bytes, *, binary: bool) -> Unread | None:
     return None
 
 
+def refuse_pointer(begin: Callable[[int], bytes], size: int | None) -> None:
+    """Raise NotThisFormatError if a file, one of several, is a pointer of Git LFS.
+
+    Args:
+        begin: returns its first bytes; called only for small files.
+        size: its bytes; None for a pipe.
+    """
+    if size is None or size >= _POINTER_BYTES:
+        return
+    kind = in_place_of(begin(_POINTER_BYTES), markup=False)
+    if kind is not None:
+        raise NotThisFormatError(f"begins like {kind.what}{kind.advice}")
+
+
 def of_beginning(head: bytes) -> Unread | None:
     """Return the kind of file that begins like this; None if it is unknown."""
     if _WORD2VEC.match(head):
         return Unread("vectors of word2vec", _VECTORS)
-    found = in_place_of(head, binary=True)
+    found = in_place_of(head)
     if found is not None:
         return found
     return next(
@@ -268,7 +284,8 @@ def advice(head: bytes, ending: str) -> str:
     """
     kind = of_beginning(head)
     if kind is not None:
-        return f"it begins like {kind.what}, which lod does not read{kind.advice}"
+        lines = f"; {option('from', 'text')} reads its lines" if _MARKUP.match(head) else ""
+        return f"it begins like {kind.what}, which lod does not read{kind.advice}{lines}"
     if ending in _ENDINGS:
         return f"lod does not read {_ENDINGS[ending].what}{_ENDINGS[ending].advice}"
     if head.lstrip()[:1] in (b"[", b"{"):

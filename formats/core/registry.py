@@ -106,19 +106,20 @@ _BLOCKS = (512, 1024, 2048)
 
 def _refuse_other(by_name: str, head: bytes) -> None:
     """Raise NotThisFormatError if a file of a binary format has another one's first bytes, or if
-    one of any format is only a pointer to the file.
+    one of any format is only a pointer to the file, or a page of a server.
     """
     from lodcli.formats.catalogue import unread
 
-    if by_name == "tokens":
+    announced = TABLE[by_name].announced
+    kind = unread.in_place_of(head, markup=by_name != "text")
+    if kind is None and by_name == "tokens":
         unread.refuse_other(head)
         return
-    binary = get(by_name).binary
-    packed = unread.packed(head) if binary else None
+    packed = unread.packed(head) if get(by_name).binary else None
     if packed is not None:
         raise NotThisFormatError(f"has the extension of {by_name} but is {packed}")
-    announced = TABLE[by_name].announced
-    kind = unread.of_beginning(head) if announced else unread.in_place_of(head, binary=binary)
+    if kind is None and announced:
+        kind = unread.of_beginning(head)
     if kind is not None:
         raise NotThisFormatError(
             f"has the extension of {by_name} but begins like {kind.what}{kind.advice}"

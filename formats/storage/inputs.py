@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lodcli.formats.core.bounds import Bounds
-from lodcli.formats.core.errors import DamagedFileError, naming
+from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError, naming
 from lodcli.formats.remote.urls import file_name, is_url, shown
 from lodcli.formats.storage.compression import MAGIC_BYTES, Unpacked, codec_of, suffix_codec
 from lodcli.formats.storage.durable import OpenFolder
@@ -82,11 +82,11 @@ class _Ahead(io.FileIO):
             was overwritten. It may grow.
     """
 
-    _ahead = b""
+    _ahead = b""  # and `first`: its state when it was opened
 
     def __init__(self, file: str | Path | int, mode: str) -> None:
         super().__init__(file if isinstance(file, int) else os.fspath(file), mode)
-        self._first = os.fstat(self.fileno())
+        self.first = os.fstat(self.fileno())
         _register(self)
 
     def look(self, size: int) -> bytes:
@@ -113,7 +113,7 @@ class _Ahead(io.FileIO):
         return ahead + rest
 
     def _require_unchanged(self) -> None:
-        first, last = self._first, os.fstat(self.fileno())
+        first, last = self.first, os.fstat(self.fileno())
         if not stat.S_ISREG(first.st_mode) or last.st_size > first.st_size:
             return
         if last.st_size < first.st_size:
@@ -239,6 +239,7 @@ class Input:
     """
 
     _looked = remote = _is_rest = False
+    _first: os.stat_result | None = None  # of a file that is not behind a URL
     folder: OpenFolder | RemoteFolder
     when_copied: Callable[[int], object] | None = None
 
@@ -283,7 +284,7 @@ class Input:
         if isinstance(found, OpenFolder):
             self.is_folder, self.folder = True, found
             return
-        self._raw = found
+        self._raw, self._first = found, found.first
         self._file = io.BufferedReader(self._raw, 1 << 20)
 
     @property
@@ -321,6 +322,14 @@ class Input:
             files.pread(raw.fileno(), MAGIC_BYTES, 0) if seekable else raw.look(MAGIC_BYTES)
         )
         if codec is None and self.path is not None:
+            from lodcli.formats.catalogue.unread import in_place_of
+
+            other = in_place_of(raw.look(HEAD_BYTES))
+            if other is not None:
+                raise NotThisFormatError(
+                    f"is named as if compressed ({self.path.suffix}) but begins like "
+                    f"{other.what}{other.advice}"
+                )
             # A beginning that was cut off or altered must not turn into text.
             what = "does not begin like that" if raw.look(1) else "is empty"
             raise DamagedFileError(
@@ -352,6 +361,7 @@ class Input:
         Raises:
             DamagedFileError: the name leads elsewhere, or to no regular file.
             FileNotFoundError: there is none of that name.
+            NotThisFormatError: it is a pointer of Git LFS.
             UnsupportedError: this is standard input.
         """
         if self.path is None or (self.remote and not self.is_folder):
@@ -367,6 +377,9 @@ class Input:
             found = self._together_with(self.path.with_name(name))
         found.allow(self.bounds)
         self._beside.append(found)
+        if not self.is_folder:
+            with naming(name):
+                found._refuse_pointer()
         return found
 
     def inside(self, name: str) -> Input:
@@ -379,6 +392,7 @@ class Input:
         if not isinstance(self.folder, OpenFolder):
             made = Input.of_raw(_Fetched(self.folder.fetched(name)), f"{self.label}{name}")
             made.path, made._looked, made.remote = path, False, True
+            made._refuse_pointer()
             return made
         try:
             if not stat.S_ISREG(self.folder.stat(name).st_mode):
@@ -388,7 +402,21 @@ class Input:
             error.filename = os.fspath(path)
             raise
         made.path = path
+        made._refuse_pointer()
         return made
+
+    def _refuse_pointer(self) -> None:
+        """Raise NotThisFormatError, and close the file, if it is a pointer of Git LFS."""
+        from lodcli.formats.catalogue.unread import refuse_pointer
+
+        def begin(size: int) -> bytes:
+            return files.pread(self._file.fileno(), size, 0)  # not decompressed
+
+        try:
+            refuse_pointer(begin, self.stored_bytes)
+        except BaseException:
+            self.close()
+            raise
 
     def _together_with(self, path: Path) -> Input:
         """Open another file of the same version of a set, even while a writer replaces the set."""
@@ -433,8 +461,9 @@ class Input:
     @classmethod
     def of_descriptor(cls, fd: int, label: str) -> Input:
         """Return an input over an open descriptor, which it then owns."""
-        made = cls.of_raw(_Ahead(fd, "rb"), label)
-        made._looked = False
+        raw = _Ahead(fd, "rb")
+        made = cls.of_raw(raw, label)
+        made._looked, made._first = False, raw.first
         return made
 
     def again(self) -> Input:
@@ -461,6 +490,21 @@ class Input:
         """Its open descriptors."""
         own = self.folder.descriptors if self.is_folder else (self._file.fileno(),)
         return own + tuple(each for one in self._beside for each in one.descriptors)
+
+    @property
+    def version(self) -> tuple[tuple[int, ...], ...]:
+        """Equal for each opening until this file, or one beside it, is replaced or written to.
+
+        For each that is open, its size, time and inode; of a folder only the inode, since other
+        programs add files to it; nothing for URLs.
+        """
+        own = self._first
+        if own is not None:
+            found: tuple[tuple[int, ...], ...] = ((own.st_size, own.st_mtime_ns, own.st_ino),)
+        else:
+            opened = self.folder.descriptors if self.is_folder else ()
+            found = tuple((os.fstat(fd).st_ino,) for fd in opened)
+        return found + tuple(each for one in self._beside for each in one.version)
 
     def head(self) -> bytes:
         """Return the first bytes, up to HEAD_BYTES, without consuming them.

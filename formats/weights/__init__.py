@@ -11,6 +11,7 @@ import os
 from collections.abc import Sequence
 from types import ModuleType
 
+from lodcli.formats.catalogue.unread import in_place_of
 from lodcli.formats.core.errors import NotThisFormatError, naming
 from lodcli.formats.core.names import repeated
 from lodcli.formats.storage.inputs import Input, require_path
@@ -185,6 +186,11 @@ def _kind_of(source: Input) -> str:
         return "paddle"
     if head[:1] == b"\x08":  # field 1 of a protobuf message, ONNX's version
         return "onnx"
+    other = in_place_of(head)
+    if other is not None:
+        raise NotThisFormatError(
+            f"is not a weights file: it begins like {other.what}{other.advice}"
+        )
     raise NotThisFormatError(
         "is not a weights file: no safetensors, .pt, ONNX, Keras or Paddle file begins like it; "
         f"{SAVE_ARRAYS}"

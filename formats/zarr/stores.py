@@ -13,8 +13,9 @@ from typing import Any
 from zarr.abc.store import ByteRequest, RangeByteRequest, Store, SuffixByteRequest
 from zarr.core.buffer import Buffer, BufferPrototype
 
+from lodcli.formats.catalogue.unread import refuse_pointer
 from lodcli.formats.core.bounds import Bounds
-from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.zip_archive import open_archive
 from lodcli.formats.zarr.lost_errors import interrupt_for_lost_errors
@@ -76,9 +77,11 @@ class ReadStore(Store):
 
         Raises:
             DamagedFileError: it is not JSON.
+            NotThisFormatError: it is a pointer of Git LFS.
         """
+        content = self.read(name, self._place(name))
         try:
-            return json.loads(self.read(name, self._place(name)) or b"null")
+            return json.loads(content or b"null")
         except (ValueError, RecursionError):
             raise DamagedFileError(f"{name}: is not JSON") from None
 
@@ -189,7 +192,10 @@ class FolderStore(ReadStore):
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
         try:
-            start, stop = place(os.fstat(fd).st_size)
+            size = os.fstat(fd).st_size
+            with naming(key):
+                refuse_pointer(lambda count: files.pread(fd, count, 0), size)
+            start, stop = place(size)
             parts = []
             while start < stop and (part := files.pread(fd, stop - start, start)):
                 parts.append(part)
