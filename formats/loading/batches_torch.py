@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from types import FrameType
 from typing import Any, Unpack
 
@@ -16,6 +17,7 @@ from lodcli.formats.loading.dataset_torch import Batch, Dataset, Layout, collate
 from lodcli.formats.loading.epochs import Epoch, epoch
 from lodcli.formats.loading.handing_torch import in_worker
 from lodcli.formats.loading.samplers import (
+    lengths_crc32,
     require_booleans,
     require_counts,
     require_maxima,
@@ -228,7 +230,12 @@ class Batches(torch.utils.data.IterableDataset[Any]):
     def _order(self) -> dict[str, Any]:
         """Return the settings that the order depends on."""
         names = ("seed", "tokens", "items", "pool", "shuffle")
-        return {"count": len(self.dataset)} | {name: getattr(self, name) for name in names}
+        of_lengths = {"count": len(self.dataset), "lengths_crc32": self._crc32}
+        return of_lengths | {name: getattr(self, name) for name in names}
+
+    @cached_property
+    def _crc32(self) -> int:
+        return lengths_crc32(self.dataset.lengths)
 
 
 class _Reader:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -64,10 +66,17 @@ def require_state(
     if missing := sorted((order.keys() | position) - state.keys()):
         raise OptionError(f"{what}: the state has no {', '.join(missing)}")
     for name, value in order.items():
-        if state[name] != value:
+        found = state[name]
+        # The type first: a comparison with an array is an array.
+        if not isinstance(found, int | np.integer | np.bool_ | None) or found != value:
             raise OptionError(
-                f"{what}: the state was saved with {name}={state[name]!r}, this one has {value!r}"
+                f"{what}: the state was saved with {name}={found!r}, this one has {value!r}"
             )
+
+
+def lengths_crc32(lengths: Offsets) -> int:
+    """Return a checksum of the lengths of items, for states: the order depends on them."""
+    return zlib.crc32(np.ascontiguousarray(lengths, "<i8"))
 
 
 def _lengths(of: Any) -> npt.ArrayLike:
@@ -148,7 +157,10 @@ class BatchSampler:
         return f"<BatchSampler of {counted(self.lengths.size, 'item')}: {said}>"
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the next iteration, from 0; by default each one begins the next."""
+        """Set the epoch of the next iteration, from 0; by default each one begins the next.
+
+        An iteration begins with its first batch.
+        """
         require_whole("BatchSampler", "epoch", epoch)
         self.epoch = epoch
 
@@ -157,13 +169,17 @@ class BatchSampler:
         return len(self._batches(self.epoch))
 
     def __iter__(self) -> Iterator[list[int]]:
-        self.epoch += 1
-        return _Iterator(self, self.epoch - 1)
+        return _Iterator(self)
+
+    @cached_property
+    def _crc32(self) -> int:
+        return lengths_crc32(self.lengths)
 
     def _order(self) -> dict[str, Any]:
         """Return the settings that the order depends on."""
         names = ("rows", "items", "padded", "buckets", "shuffle", "seed", "drop_last")
-        return {"count": self.lengths.size} | {name: getattr(self, name) for name in names}
+        of_lengths = {"count": self.lengths.size, "lengths_crc32": self._crc32}
+        return of_lengths | {name: getattr(self, name) for name in names}
 
     def _batches(self, epoch: int) -> list[list[int]]:
         if self._made[0] != epoch:
@@ -216,21 +232,35 @@ class BatchSampler:
 
 
 class _Iterator(Iterator[list[int]]):
-    """The batches of an epoch, with a state."""
+    """The batches of an epoch, with a state.
 
-    def __init__(self, sampler: BatchSampler, epoch: int) -> None:
-        self._sampler, self._epoch, self._taken = sampler, epoch, 0
-        self._batches = sampler._batches(epoch)
+    The epoch begins with the first batch: a DataLoader with workers makes two iterators for an
+    epoch, and uses one.
+    """
+
+    def __init__(self, sampler: BatchSampler) -> None:
+        self._sampler = sampler
+        self._position: tuple[int, int] | None = None  # the epoch, and the batches taken of it
+        self._batches: list[list[int]] = []
 
     def __next__(self) -> list[int]:
-        if self._taken >= len(self._batches):
+        epoch, taken = self._position or self._begin(self._sampler.epoch, 0)
+        if taken >= len(self._batches):
             raise StopIteration
-        self._taken += 1
-        return self._batches[self._taken - 1]
+        self._position = epoch, taken + 1
+        return self._batches[taken]
+
+    def _begin(self, epoch: int, taken: int) -> tuple[int, int]:
+        """Begin an epoch after some batches; the next iteration of the sampler begins the next."""
+        self._batches = self._sampler._batches(epoch)
+        self._position = epoch, taken
+        self._sampler.set_epoch(epoch + 1)
+        return self._position
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position in the epoch."""
-        return self._sampler._order() | {"epoch": self._epoch, "taken": self._taken}
+        epoch, taken = self._position or (self._sampler.epoch, 0)
+        return self._sampler._order() | {"epoch": epoch, "taken": taken}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a state; the next iteration of the sampler begins the epoch after it.
@@ -241,7 +271,6 @@ class _Iterator(Iterator[list[int]]):
         require_state("BatchSampler", state, self._sampler._order(), {"epoch", "taken"})
         epoch, taken = state["epoch"], state["taken"]
         require_whole("BatchSampler: the state", "epoch", epoch)
-        batches = self._sampler._batches(epoch)
-        require_whole("BatchSampler: the state", "taken", taken, most=len(batches))
-        self._epoch, self._taken, self._batches = epoch, taken, batches
-        self._sampler.set_epoch(epoch + 1)
+        most = len(self._sampler._batches(epoch))
+        require_whole("BatchSampler: the state", "taken", taken, most=most)
+        self._begin(epoch, taken)

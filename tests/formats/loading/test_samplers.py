@@ -106,6 +106,8 @@ def test_a_stateful_loader_continues_a_sampler_in_its_epoch(
 
     whole = loader()
     epochs = [labels(whole) for _ in range(3)]
+    order = BatchSampler(dataset, items=1, seed=4)
+    assert epochs == [[item * 10 for (item,) in order] for _ in range(3)]
     assert epochs[0] != epochs[1] != epochs[2]
     stopped = loader()
     for _ in range(before):
@@ -130,6 +132,8 @@ def test_a_stateful_loader_continues_a_sampler_in_its_epoch(
         ("taken", "1", "taken: expected a whole number, found '1'"),
         ("epoch", -1, "epoch: expected at least 0, found -1"),
         ("count", 4, "saved with count=4, this one has 5"),
+        ("items", np.array([1, 2]), "saved with items=array"),
+        ("items", torch.tensor([1, 2]), "saved with items=tensor"),
     ],
 )
 def test_a_damaged_state_of_a_sampler_is_an_error(entry: str, value: Any, said: str) -> None:
@@ -141,6 +145,62 @@ def test_a_damaged_state_of_a_sampler_is_an_error(entry: str, value: Any, said: 
     with pytest.raises(OptionError, match="the state has no buckets, count"):
         running.load_state_dict({})
     assert len(list(running)) == 5
+
+
+def test_a_state_of_items_of_other_lengths_is_an_error(tmp_path: Path) -> None:
+    """Batches would have other items: some would be left out."""
+    state = iter(BatchSampler([5, 1, 1, 1], rows=5)).state_dict()  # type: ignore[attr-defined]
+    running: Any = iter(BatchSampler([1, 1, 1, 5], rows=5))
+    with pytest.raises(OptionError, match="saved with lengths_crc32="):
+        running.load_state_dict(state)
+    made = []
+    for name, lengths in (("a", [5, 1]), ("b", [1, 5])):
+        lodcli.write(tmp_path / f"{name}.lod.h5", LoDTensor(np.arange(6), [lengths]))
+        made.append(ours.Batches(tmp_path / f"{name}.lod.h5", tokens=5))
+    with pytest.raises(OptionError, match="saved with lengths_crc32="):
+        made[1].load_state_dict(made[0].state_dict())
+
+
+def test_an_epoch_begins_with_its_first_batch() -> None:
+    sampler = BatchSampler(LENGTHS, items=1, seed=4)
+    wanted = [list(sampler) for _ in range(2)]
+    sampler.set_epoch(0)
+    unused, used = iter(sampler), iter(sampler)
+    assert list(used) == wanted[0]
+    assert list(unused) == wanted[1]
+    assert sampler.epoch == 2
+
+
+@pytest.mark.parametrize(
+    ("workers", "persistent"),
+    [
+        (0, False),
+        pytest.param(2, False, marks=pytest.mark.slow),
+        pytest.param(2, True, marks=pytest.mark.slow),
+    ],
+)
+def test_a_loader_takes_the_epochs_of_a_sampler_one_after_another(
+    words: Path, workers: int, persistent: bool
+) -> None:
+    dataset = ours.Dataset(words)
+    sampler = BatchSampler(dataset, items=1, seed=4)
+    wanted = [[item for (item,) in sampler] for _ in range(3)]
+    sampler.set_epoch(0)
+    loader = torch.utils.data.DataLoader(
+        dataset,
+        batch_sampler=sampler,
+        collate_fn=ours.collate("varlen"),
+        num_workers=workers,
+        persistent_workers=persistent,
+    )
+
+    def items() -> list[int]:
+        return [int(batch["label"]) // 10 for batch in loader]
+
+    assert [items() for _ in range(2)] == wanted[:2]
+    for epoch in (0, 2):
+        sampler.set_epoch(epoch)
+        assert items() == wanted[epoch]
 
 
 def test_buckets_hold_equal_lengths() -> None:
