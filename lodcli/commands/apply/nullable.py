@@ -58,9 +58,10 @@ class Nullable:
         # Calls of split that may return null lists: those of null texts.
         self._null_splits: set[ast.AST] = set()
         for node in reversed(list(ast.walk(expression.tree))):  # inner ones first
-            if isinstance(node, ast.Call) and function_name(node) == SPLIT:
-                if any(map(self.may_be_null, node.args[:1])):
-                    self._null_splits.add(node)
+            if not isinstance(node, ast.Call) or function_name(node) != SPLIT:
+                continue
+            if any(map(self.may_be_null, node.args[:1])):
+                self._null_splits.add(node)
 
     def may_be_null(self, node: ast.AST, broadcast: _Levels = ()) -> bool:
         """Return whether a part may have nulls.
