@@ -39,7 +39,7 @@ from lodcli.expressions.functions import (
     rounded_to,
 )
 from lodcli.expressions.hints import name_hint
-from lodcli.expressions.operations import V
+from lodcli.expressions.operations import UnfitError, V
 from lodcli.expressions.parsing import (
     LISTS,
     dotted,
@@ -61,6 +61,8 @@ from lodcli.kernels.tensor.exchange.time_texts import NANOSECONDS
 from lodcli.kernels.tensor.exchange.units import in_unit
 from lodcli.kernels.tensor.marks import Categories, Decimals, Times, Unit
 
+# A time in a coarser unit is a smaller number.
+_COARSER = "lod cast 'TENSOR=timestamp[s]' gives times a coarser unit"
 _NULL = "compare with None as in x is None, x is not None"
 
 _Units = tuple[Unit | None, Unit | None]
@@ -139,7 +141,7 @@ class Evaluation(ComparedTexts[V]):
                 day = NANOSECONDS["D"] // NANOSECONDS[unit.unit]
                 found = self.combined(np.remainder, found, self.constant(day))
         except LodError as error:
-            self.fail(node, str(error))
+            self._unfit(node, error)
         numbers = [self.data(one) for one in (left, right, found)]
         if function in GROWING and all(not one.ndim and one.dtype.kind in "iu" for one in numbers):
             # An overflow is off by a multiple of 2**64; rounding by far less.
@@ -148,6 +150,13 @@ class Evaluation(ComparedTexts[V]):
                 self.fail(node, f"the result does not fit {numbers[2].dtype}")
         return found
 
+    def _unfit(self, node: ast.expr, error: LodError) -> NoReturn:
+        """Fail because values do not fit each other; no cast makes room for a number of times."""
+        of_times = isinstance(self.expression.marks_of(node)[1].unit, Times)
+        if isinstance(error, UnfitError) and of_times:
+            self.fail(node, f"{error.what}; {_COARSER}")
+        self.fail(node, str(error))
+
     def _constant(self, node: ast.Constant) -> V:
         value = node.value
         if value is None:
@@ -155,7 +164,8 @@ class Evaluation(ComparedTexts[V]):
         if not isinstance(value, bool | int | float):
             self.fail(node, f"expected a number, found {value!r}")
         if isinstance(value, int) and not -(2**63) <= value < 2**64:
-            self.fail(node, "the number does not fit 64 bits")
+            of_text = self.expression.source_of(node)[:1] in ("'", '"')  # of a time: see _counted
+            self.fail(node, "the number does not fit 64 bits" + f"; {_COARSER}" * of_text)
         return self.constant(value)
 
     def _name(self, node: ast.Name) -> V:
@@ -527,7 +537,7 @@ class Evaluation(ComparedTexts[V]):
             try:
                 found = self.coalesced(found, other)
             except LodError as error:
-                self.fail(node, str(error))
+                self._unfit(node, error)
         return found
 
     def _ifexp(self, node: ast.IfExp) -> V:
@@ -548,7 +558,7 @@ class Evaluation(ComparedTexts[V]):
         try:
             return self.chosen(condition, left, right)
         except LodError as error:
-            self.fail(node, str(error))
+            self._unfit(node, error)
 
     def _refuse_texts(self, node: ast.expr) -> None:
         """Fail if a choice is one of texts, which are no numbers."""

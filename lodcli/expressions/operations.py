@@ -20,6 +20,18 @@ class OverflowsError(InvalidDataError):
     """A time, or the digits of a decimal, do not fit 64 bits."""
 
 
+class UnfitError(InvalidDataError):
+    """A number does not fit the dtype of the values beside it.
+
+    Attributes:
+        what: without the remedy, which is one for values without a unit.
+    """
+
+    def __init__(self, what: str, remedy: str) -> None:
+        super().__init__(f"{what}; {remedy}")
+        self.what = what
+
+
 class Operations(ABC, Generic[V]):
     """Operations on values: whole tensors in `lod apply`, items in `lod filter` and `lod sort`."""
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from lodcli.commands.choose.item_values import both_valid, valid_of
 from lodcli.expressions.exactness import require_exact
+from lodcli.expressions.operations import UnfitError
 from lodcli.kernels.dtypes import has_nan
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array
@@ -19,6 +20,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Mask, Nulls
 
 Values = LoDTensor | bool | int | float
+_MOST = 2**63 - 1
 
 
 def arithmetic(function: Callable[..., Any], *values: Values) -> Values:
@@ -36,6 +38,8 @@ def arithmetic(function: Callable[..., Any], *values: Values) -> Values:
         data = [one.values if isinstance(one, LoDTensor) else np.asarray(one) for one in values]
         rows = [one.nulls.rows if isinstance(one, LoDTensor) else None for one in values]
         return _with_masks(made, values, valid_of(function, data, rows))
+    if all(isinstance(one, int) for one in values) and any(one > _MOST for one in values):
+        return _of_wide(function, *values)
     try:
         result = function(*values)
     except TypeError:
@@ -50,6 +54,18 @@ def arithmetic(function: Callable[..., Any], *values: Values) -> Values:
     except ValueError as error:
         raise InvalidDataError(f"{function.__name__}: {error}") from None
     return result if isinstance(result, LoDTensor) else result.item()
+
+
+def _of_wide(function: Callable[..., Any], *numbers: Any) -> int | float:
+    """Return a function of whole numbers, some beyond int64, as `lod filter` computes it.
+
+    Long doubles hold whole numbers of 64 bits; a result beyond them, or a fraction, is a float.
+    """
+    found = function(*map(np.longdouble, numbers))
+    if isinstance(found, np.bool_):
+        return bool(found)
+    whole = function is not np.true_divide and -_MOST - 1 <= found < 2**64 and found % 1 == 0
+    return int(found) if whole else float(found)
 
 
 def paired(function: Callable[[Array, Array], Array], left: Values, right: Values) -> LoDTensor:
@@ -278,16 +294,26 @@ def _common_dtype(values: Sequence[Values]) -> np.dtype[Any]:
     return found.dtype
 
 
-def _unfit(number: bool | int | float, dtype: np.dtype[Any]) -> InvalidDataError:
-    if dtype.kind == "c":
+def _unfit(number: bool | int | float, dtype: np.dtype[Any]) -> UnfitError:
+    """Return an error about a number that does not fit the dtype of a tensor beside it."""
+    if dtype.kind == "b":  # in arithmetic, of 0 and 1
+        dtype, how = np.dtype(np.int64), "lod cast TENSOR=uint64 converts the tensor"
+    elif dtype.kind == "c":
         how = "lod cast TENSOR=complex128 converts the tensor"
     elif dtype.kind in "iu":
-        wider = next((one for one in ("int64", "uint64") if _holds(one, number)), "float64")
-        how = f"--dtype {wider} converts the tensor"
+        wider = next((one for one in ("int64", "uint64") if _holds(one, number)), "")
+        floats = "--dtype float64"
+        if not wider:
+            how = f"{floats} converts the tensor"
+        elif np.can_cast(dtype, wider):
+            how = f"lod cast TENSOR={wider} converts the tensor"
+        else:
+            lost = "negative ones" if wider == "uint64" else "greater ones"
+            how = f"lod cast TENSOR={wider} converts a tensor without {lost}, {floats} any"
     else:
         wider = "float32" if abs(number) <= np.finfo(np.float32).max else "float64"
         how = f"--dtype {wider} converts the tensor"
-    return InvalidDataError(f"{number} does not fit {dtype}; {how}")
+    return UnfitError(f"{number} does not fit {dtype}", how)
 
 
 def _holds(dtype: str, number: bool | int | float) -> bool:

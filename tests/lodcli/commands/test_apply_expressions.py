@@ -199,8 +199,9 @@ def test_whole_numbers_have_functions_without_rounding(lod: Lod, folder: Path) -
         ("name + x == 'a'", 0, "name is text; an expression computes with numbers"),
         ("max(x, w)", 0, "options by name, as level=0; maximum(x, y) is the greater of two"),
         ("any(x > 1, w)", 0, "any takes one argument, as in any(data); write x or y"),
-        ("w + 9223372036854775808", 0, "does not fit int64; --dtype uint64 converts the tensor"),
-        ("w * 18446744073709551615", 0, "does not fit int64; --dtype uint64 converts the tensor"),
+        ("w + 9223372036854775808", 0, "does not fit int64; lod cast TENSOR=uint64 converts"),
+        ("w + (18446744073709551615 - 1)", 0, "18446744073709551614 does not fit int64; lod cast"),
+        ("w + maximum(-1, 18446744073709551615)", 0, "18446744073709551615 does not fit int64"),
         (
             "'a' in name",
             7,

@@ -90,7 +90,7 @@ def test_numbers_beside_narrow_rows(lod: Lod, folder: Path) -> None:
         ("coalesce(u, 256)", 256, "uint8"),
     ):
         done = lod("apply", text, "a.lod.h5", "-o", "no.lod.h5")
-        said = f"column 1: {number} does not fit {dtype}; --dtype int64 converts the tensor"
+        said = f"column 1: {number} does not fit {dtype}; lod cast TENSOR=int64 converts the tensor"
         assert (done.code, said in done.stderr) == (2, True), done
 
 

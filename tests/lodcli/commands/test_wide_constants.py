@@ -1,0 +1,140 @@
+"""Numbers in expressions that a dtype does not hold: what they are, and what errors say to do."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lodcli.formats.core import io
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.lodcli.conftest import Lod, tensor
+
+MOST = 2**64 - 1
+TENSORS = {
+    "n": np.array([1, 2, 0]),
+    "b": np.array([True, False, True]),
+    "i": np.array([1, -2, 3], np.int8),
+    "u": np.array([1, 2, MOST], np.uint64),
+    "z": np.array([1, 2, 3], np.complex64),
+    "h": np.array([1, 2, 3], np.float16),
+}
+
+
+@pytest.fixture
+def table(folder: Path) -> None:
+    """Write tensors of several dtypes, to a.lod.h5, and times to t.jsonl."""
+    io.write("a.lod.h5", {name: LoDTensor(data) for name, data in TENSORS.items()})
+    Path("t.jsonl").write_text('{"t":"2024-05-01","x":1}\n{"t":null,"x":0}\n')
+
+
+@pytest.mark.parametrize("op", ["==", "<", ">="])
+@pytest.mark.parametrize(
+    "constant",
+    [
+        f"{MOST} - 1",
+        f"{MOST} * 2",
+        f"{MOST} // 2",
+        f"maximum(-1, {MOST})",
+        f"minimum({MOST}, {MOST} - 2)",
+        f"abs({MOST})",
+        f"{MOST} ** -1",
+        f"({MOST} == {MOST} - 1)",
+        f"sign({MOST})",
+    ],
+)
+def test_constants_are_those_of_filter(lod: Lod, table: None, constant: str, op: str) -> None:
+    done = lod("apply", f"u {op} ({constant})", "a.lod.h5", "-o", "o.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    assert lod("filter", "a.lod.h5", f"u {op} ({constant})", "-o", "f.lod.h5").code == 0
+    kept = TENSORS["u"][tensor("o.lod.h5").data]
+    assert tensor("f.lod.h5", "u").data.tolist() == kept.tolist()
+
+
+def test_constants_are_added_to_a_tensor(lod: Lod, table: None) -> None:
+    for text, wanted in {
+        f"n + {MOST} * 2": [2.0 * MOST] * 3,
+        f"n + {MOST} // {MOST}": [2, 3, 1],
+        f"n + {MOST} % 4": [4, 5, 3],
+        f"n + ({MOST} - {MOST - 1})": [2, 3, 1],
+        f"u - ({MOST} - {MOST - 1})": [0, 1, MOST - 1],
+        f"n + {MOST} / 2": [2.0**63] * 3,
+    }.items():
+        done = lod("apply", text, "a.lod.h5", "-fo", "o.lod.h5")
+        assert (done.code, done.stderr) == (0, ""), text
+        assert tensor("o.lod.h5").data.tolist() == wanted, text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"n + {MOST}",
+        f"n + ({MOST} - 1)",
+        f"n + maximum(-1, {MOST})",
+        f"b + {MOST}",
+        f"coalesce(b, {MOST})",
+        "i + 300",
+        "coalesce(i, 300)",
+        f"i + {MOST}",
+        "u + (-1)",
+        "stack(u, -1)",
+        "coalesce(z, 1e300)",
+        "coalesce(h, 1e30)",
+        "coalesce(h, 1e300)",
+    ],
+)
+def test_the_remedy_for_a_number_that_does_not_fit_works(lod: Lod, table: None, text: str) -> None:
+    done = lod("apply", text, "a.lod.h5", "-o", "o.lod.h5")
+    assert done.code == 2
+    said = done.stderr.split(" does not fit ")[1].strip()
+    name = next(one for one in re.findall(r"\w+", text) if one in TENSORS)
+    casts = re.findall(r"lod cast TENSOR=\w+", said)
+    floats = re.findall(r"--dtype \w+", said)
+    assert casts or floats
+    for cast in casts:
+        option = shlex.split(cast.replace("TENSOR", name))[1:]
+        done = lod(*option[:1], "a.lod.h5", *option[1:], "-qfo", "c.lod.h5")
+        if " without " in said:  # as i and u are not
+            assert done.code == (0 if name == "n" else 1)
+        else:
+            assert done.code == 0
+        if done.code == 0:
+            assert lod("apply", text, "c.lod.h5", "-fo", "o.lod.h5").code == 0
+    for option in floats:
+        assert lod("apply", text, "a.lod.h5", *option.split(), "-fo", "o.lod.h5").code == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        't < ("9999-12-31" if x > 0 else "2000-01-01")',
+        'coalesce(t, "9999-12-31") > "2000-01-01"',
+        'maximum(t, "9999-12-31") > "2000-01-01"',
+    ],
+)
+def test_a_time_beyond_64_bits_fits_a_coarser_unit(lod: Lod, table: None, text: str) -> None:
+    assert lod("cast", "t.jsonl", "t=timestamp[ns]", "-qo", "t.lod.h5").code == 0
+    for command in (["apply", text, "t.lod.h5"], ["filter", "t.lod.h5", text]):
+        done = lod(*command, "-o", "o.lod.h5")
+        assert done.code == 2
+        assert "does not fit 64 bits; lod cast 'TENSOR=timestamp[s]' gives" in done.stderr
+    option = shlex.split(done.stderr.split("lod cast ")[1])[0].replace("TENSOR", "t")
+    assert lod("cast", "t.lod.h5", option, "-qo", "c.lod.h5").code == 0
+    assert lod("apply", text, "c.lod.h5", "-qo", "o.jsonl").code == 0
+    first = json.loads(Path("o.jsonl").read_text().splitlines()[0])
+    assert first in (True, {"t": True})
+
+
+def test_a_number_beside_times_has_no_cast_of_numbers(lod: Lod, table: None) -> None:
+    assert lod("cast", "t.jsonl", "t=timestamp[us]", "-qo", "t.lod.h5").code == 0
+    for text in (f"coalesce(t, {MOST})", f"maximum(t, {MOST})", f"t if x > 0 else {MOST}"):
+        done = lod("apply", text, "t.lod.h5", "-o", "o.lod.h5")
+        assert done.code == 2
+        assert (
+            f"{MOST} does not fit int64; lod cast 'TENSOR=timestamp[s]' gives times a coarser unit"
+            in done.stderr
+        ), text
