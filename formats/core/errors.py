@@ -23,7 +23,13 @@ class ProducerFailedError(DamagedFileError):
 
 
 class NotThisFormatError(InvalidDataError):
-    """A file of another format than expected."""
+    """A file of another format than expected.
+
+    Attributes:
+        unknown: whether neither its content nor its name is of a format of lod.
+    """
+
+    unknown = False
 
 
 class TooLargeError(InvalidDataError):

@@ -68,7 +68,7 @@ def of_input(source: Input, options: ReadOptions) -> str:
     if not head:
         if by_name is not None and get(by_name).empty_file:
             return by_name
-        raise NotThisFormatError("is empty; expected data in some format")
+        raise _unknown("is empty; expected data in some format", by_name is None)
     plugged = by_name is not None and by_name not in TABLE
     if plugged and by_name is not None:
         kind = get(by_name)
@@ -92,11 +92,17 @@ def of_input(source: Input, options: ReadOptions) -> str:
             from lodcli.formats.catalogue import unread
 
             advice = unread.advice(head, source.path.suffix.lower() if source.path else "")
-            raise NotThisFormatError(f"format not recognised; {advice}{plugins.advice()}")
+            raise _unknown(f"format not recognised; {advice}{plugins.advice()}")
         return found
     if not plugged:
         _refuse_other(by_name, head)
     return by_name
+
+
+def _unknown(message: str, unknown: bool = True) -> NotThisFormatError:
+    error = NotThisFormatError(message)
+    error.unknown = unknown
+    return error
 
 
 # What HDF5 begins with, and the sizes of user blocks that are looked for.

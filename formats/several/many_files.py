@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -13,13 +15,14 @@ from typing import Any, Protocol
 from lodcli.formats.choosing.choice import Choice, ValueRange
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError, naming_file
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source
-from lodcli.formats.core.registry import get
+from lodcli.formats.core.registry import get, of_name
 from lodcli.formats.core.schema import Batch, Schema
 from lodcli.formats.core.table import FOLDERS, PAIRS, TABLE, UNFINISHED
 from lodcli.formats.items.concatenated import as_item, as_joined, below, joined_schema
 from lodcli.formats.remote.urls import is_url
 from lodcli.formats.several.patterns import files_below, fixed_folder, is_file, is_hidden, matching
 from lodcli.formats.several.tables import refuse_table
+from lodcli.formats.storage.compression import suffix_codec
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.text.lines import shown
 from lodcli.formats.values.file_attributes import alike
@@ -33,6 +36,8 @@ from lodcli.kernels.tensor.nulls import Mask
 FILE_LEVEL = "file"
 # Maximum number of notes of all files together.
 MOST_NOTES = 20
+# Maximum number of files in which a hint looks for those of a format.
+_MOST_LOOKED_AT = 10_000
 _DIGITS = re.compile(r"(\d+)")
 # Files of a folder that hold no data: hidden ones, and those of Spark and Hive, such as _SUCCESS.
 _NO_DATA = re.compile(r"\.|_[^.]*$")
@@ -195,10 +200,38 @@ def _one_format(files: Listed) -> Iterator[None]:
     try:
         yield
     except NotThisFormatError as error:
-        in_folder = len(files.paths) == 1 and files.beside
-        named = os.path.join(files.beside[0] if in_folder else files.folder, "*.EXTENSION")
-        error.args = (f"{error}; name files of one format, as with '{named}'", *error.args[1:])
+        named = _others(files) if error.unknown else None
+        if named is not None:
+            error.args = (f"{error}; name files of one format, as with '{named}'", *error.args[1:])
         raise
+
+
+def _others(files: Listed) -> str | None:
+    """Return a pattern for files of one known format; None if there are none."""
+    groups = files.paths, [*itertools.islice(_files_in(files.beside), _MOST_LOOKED_AT)]
+    # Last JSON and text, which may describe the others, as dataset_info.json does.
+    for last, paths in itertools.product((False, True), groups):
+        kinds = {path: of_name(os.path.basename(path)) for path in paths}
+        known = [one for one, kind in kinds.items() if kind and (kind in ("json", "text")) == last]
+        if known:
+            ((ending, _),) = Counter(map(_ending, known)).most_common(1)
+            folders = {os.path.dirname(one) for one in known if one.endswith(ending)}
+            direct = {*map(os.path.normpath, folders)} == {os.path.normpath(files.folder)}
+            return os.path.join(files.folder, *([] if direct else ["**"]), f"*{ending}")
+    return None
+
+
+def _files_in(folders: Iterable[str]) -> Iterator[str]:
+    """Yield the files below folders, but the hidden ones and those that cannot be listed."""
+    for folder, inner, names in itertools.chain.from_iterable(map(os.walk, folders)):
+        inner[:] = [one for one in inner if not is_hidden(one)]
+        yield from (os.path.join(folder, one) for one in names)
+
+
+def _ending(path: str) -> str:
+    """Return the extension of a file, with that of its compression."""
+    stem, ending = os.path.splitext(path)
+    return os.path.splitext(stem)[1] + ending if suffix_codec(path) else ending
 
 
 class ManyFiles(Source):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import resource
 import subprocess
@@ -257,13 +258,46 @@ def test_an_error_for_a_file_of_no_format_says_how_to_name_the_others(tmp_path: 
     for folder in (tmp_path, tmp_path / "data"):  # as of a dataset of the Hugging Face Hub
         (folder / "README.md").write_text("# Words")
     (tmp_path / "data" / "train.jsonl").write_text("[1]\n")
-    for folder in (tmp_path, tmp_path / "data"):
-        said = r"README\.md: format not recognised; it looks like text: "
-        with pytest.raises(NotThisFormatError, match=said) as caught:
-            lodcli.read(folder)
-        named = tmp_path / "data" / "*.EXTENSION"
-        assert str(caught.value).endswith(f"; name files of one format, as with '{named}'")
-    assert len(lodcli.read(named.with_name("*.jsonl"))) == 1
+    (tmp_path / "z_info.json").write_text("{}")
+    (tmp_path / "license.txt").write_text("free")
+    for folder, pattern in ((tmp_path, "**/*.jsonl"), (tmp_path / "data", "*.jsonl")):
+        named = folder / pattern
+        for given in (folder, folder / "**"):
+            said = _of_no_format(given)
+            assert said.endswith(f"; name files of one format, as with '{named}'")
+            assert "README.md: format not recognised; it looks like text: " in said
+        assert len(lodcli.read(named)) == 1
+    for name in ("train.jsonl", "b.jsonl.gz", "a.jsonl.gz"):
+        (tmp_path / "data" / name).write_bytes(gzip.compress(b"[1]\n"))
+    assert _of_no_format(tmp_path / "data").endswith(f"as with '{tmp_path}/data/*.jsonl.gz'")
+
+
+def _of_no_format(path: Path) -> str:
+    with pytest.raises(NotThisFormatError) as caught:
+        lodcli.read(path)
+    return str(caught.value)
+
+
+def test_files_in_folders_are_named_with_their_folders(tmp_path: Path) -> None:
+    for year in ("year=2023", "year=2024"):
+        (tmp_path / year).mkdir()
+        (tmp_path / year / "a.jsonl").write_text("[1]\n")
+    (tmp_path / "year=2024" / "README.md").write_text("")
+    named = f"{tmp_path}/**/*.jsonl"
+    said = "README.md: is empty; expected data in some format; name files of one format, as with '"
+    assert _of_no_format(tmp_path).endswith(f"{said}{named}'")
+    assert len(lodcli.read(named)) == 2
+
+
+def test_an_error_for_a_file_of_a_known_format_says_nothing_of_others(tmp_path: Path) -> None:
+    io.write(tmp_path / "a.npz", LoDTensor(np.ones(2)))
+    (tmp_path / "b.npz").write_text("damaged")
+    for path in (tmp_path, tmp_path / "*.npz"):
+        assert _of_no_format(path).endswith("choose it with format_name=")
+    (tmp_path / "b.npz").unlink()
+    (tmp_path / "a.npz").rename(tmp_path / "a")
+    (tmp_path / "b").write_text("# Words")
+    assert _of_no_format(tmp_path).endswith("it looks like text: format_name='text'")
 
 
 def test_a_container_of_n5_is_refused(tmp_path: Path) -> None:
