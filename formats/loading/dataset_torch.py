@@ -108,7 +108,8 @@ class Dataset(torch.utils.data.Dataset[Any]):
     items is read at once; give a DataLoader `collate_fn=collate(..)`.
 
     It is pickled without its content, and every worker process opens the file again; a file that
-    was replaced in between is an error.
+    was replaced in between is an error. Containers and datasets of lod are compared by a checksum,
+    other files by size, time and inode, and files behind URLs by what they declare.
 
     Args:
         path: a file that can be read in any order, such as lod.h5 or safetensors; or FILE::NAME.
@@ -231,7 +232,7 @@ class _Opened:
 
     Attributes:
         process: its number.
-        content: the names and counts of the tensors, and the checksum of a container's header.
+        content: the version of the file, and the names, dtypes and counts of its tensors.
         items: the items of the level.
         tensors: their content, if in memory or mapped.
         single: whether there is one tensor.
@@ -246,7 +247,7 @@ class _Opened:
             file = files.enter_context(
                 open_file(dataset._path, dataset._name, options=options, limits=dataset._limits)
             )
-            schema = file.source.schema
+            schema, version = file.source.schema, _version(file)
             # Which tensors share items is known when all are counted.
             uncounted = dataset._name is None and any(spec.items is None for spec in schema)
             # Inner levels of several tensors may be equal without being stored as one.
@@ -260,7 +261,7 @@ class _Opened:
                 source = files.enter_context(indexed(file.source, names))
             schema = source.schema
             counts = [(spec.name, str(spec.dtype), spec.items, spec.rows) for spec in schema]
-            self.content = getattr(_innermost(file.source), "header_crc32c", None), counts
+            self.content = version, counts
             shared = dataset._shared(with_equal_levels(schema, source.lods) if inner else schema)
             self.items, names = Items(source, shared), shared.names
             self.single = len(names) == 1
@@ -278,6 +279,15 @@ class _Opened:
             self.files = ExitStack() if self.tensors is not None else files.pop_all()
             # Closed at the latest before the interpreter clears its modules.
             weakref.finalize(self, self.files.close)
+
+
+def _version(file: OpenFile) -> object:
+    """Return the checksum of a container's header; else what changes if the file is replaced."""
+    source = _innermost(file.source)
+    found = getattr(source, "header_crc32c", None)
+    if found is not None:
+        return found
+    return source.version if isinstance(source, ManyFiles) else file.input.version
 
 
 def _in_order(file: OpenFile) -> UnsupportedError:

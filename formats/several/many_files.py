@@ -67,6 +67,8 @@ class Opened(Protocol):
     def source(self) -> Source: ...
     @property
     def kind(self) -> Format: ...
+    @property
+    def input(self) -> Input: ...
 
 
 Open = Callable[[str], AbstractContextManager[Opened]]
@@ -246,6 +248,7 @@ class ManyFiles(Source):
 
     Attributes:
         kind: their format.
+        version: of each, see Input.
 
     Raises:
         ShapeMismatchError: one does not fit the first.
@@ -255,6 +258,7 @@ class ManyFiles(Source):
     def __init__(self, files: Listed, open_one: Open, keys: Iterable[str] = ()) -> None:
         self._paths, self._open_one, self._label = files.paths, open_one, files.label
         self._schemas: list[Schema] = []
+        versions: list[tuple[tuple[int, ...], ...]] = []
         attributes: list[Mapping[str, Any]] = []
         for path in files.paths:
             with _one_format(files), open_one(path) as file:
@@ -267,8 +271,9 @@ class ManyFiles(Source):
                         "name files of one format, as with '*.EXTENSION'"
                     )
                 self._schemas.append(file.source.schema)
+                versions.append(file.input.version)
                 attributes = [alike([*attributes, file.source.attributes])]
-        self.attributes = attributes[0]
+        self.attributes, self.version = attributes[0], tuple(versions)
         self._joined = joined_schema(self._schemas, files.paths)
         self._by_file = self.kind.max_levels == 0
         self.schema = self._joined

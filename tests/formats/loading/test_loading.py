@@ -577,6 +577,33 @@ def test_a_file_that_was_replaced_is_an_error_in_a_worker(
     assert int(found[1]["label"]) == 10  # this process still has the old file open
 
 
+@pytest.mark.parametrize("ending", ["safetensors", "npz", "zarr", "jsonl", "jsonl.gz"])
+def test_a_file_of_equal_size_that_was_replaced_is_an_error_in_a_worker(
+    ending: str, tmp_path: Path
+) -> None:
+    path = tmp_path / f"words.{ending}"
+    rows = np.arange(6)
+    lodcli.write(path, LoDTensor(rows, [[4, 2]]))
+    pickled = pickle.dumps(ours.Dataset(path, in_memory=ending not in ("safetensors", "npz")))
+    assert pickle.loads(pickled)[1].tolist() == [4, 5]
+    (tmp_path / "another").write_text("")
+    assert pickle.loads(pickled)[1].tolist() == [4, 5]
+    lodcli.write(path, LoDTensor(rows, [[2, 4]]), overwrite=True)
+    with pytest.raises(DamagedFileError, match="was replaced since the dataset was made"):
+        pickle.loads(pickled)[1]
+
+
+def test_one_of_several_files_that_was_replaced_is_an_error_in_a_worker(tmp_path: Path) -> None:
+    for name in "ab":
+        lodcli.write(tmp_path / f"{name}.jsonl", LoDTensor(np.arange(6), [[4, 2]]))
+    pickled = pickle.dumps(ours.Dataset(f"{tmp_path}/*.jsonl", in_memory=True))
+    (tmp_path / "another.txt").write_text("")
+    assert pickle.loads(pickled)[3].tolist() == [4, 5]
+    lodcli.write(tmp_path / "b.jsonl", LoDTensor(np.arange(6), [[2, 4]]), overwrite=True)
+    with pytest.raises(DamagedFileError, match="was replaced since the dataset was made"):
+        pickle.loads(pickled)[3]
+
+
 def test_a_forked_process_opens_the_file_itself(words: Path) -> None:
     dataset = ours.Dataset(words)
     dataset[0]
