@@ -76,7 +76,7 @@ def require_state(
 
 def lengths_crc32(lengths: Offsets) -> int:
     """Return a checksum of the lengths of items, for states: the order depends on them."""
-    return zlib.crc32(np.ascontiguousarray(lengths, "<i8"))
+    return zlib.crc32(np.ascontiguousarray(lengths, "<i8").data)
 
 
 def _lengths(of: Any) -> npt.ArrayLike:

@@ -9,7 +9,13 @@ import ml_dtypes
 import numpy as np
 import torch
 
-from lodcli.kernels.errors import InvalidDataError, OptionError, UnsupportedError
+from lodcli.kernels.errors import (
+    InvalidDataError,
+    OptionError,
+    ShapeMismatchError,
+    UnsupportedError,
+    counted,
+)
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.items import segment_steps
@@ -38,27 +44,48 @@ class Varlen(NamedTuple):
     cu_seqlens: torch.Tensor
     max_seqlen: int
 
-    def to(self, device: torch.device | str | int, *, non_blocking: bool = False) -> Varlen:
-        """Return the same on another device, as a tensor's `to` does.
+    def to(
+        self,
+        device: torch.device | str | int | torch.dtype | torch.Tensor | None = None,
+        dtype: torch.dtype | None = None,
+        *,
+        non_blocking: bool = False,
+    ) -> Varlen:
+        """Return the same on another device, with values of another dtype, or both.
 
-        >>> Varlen(torch.ones(3), torch.tensor([0, 2, 3]), 2).to("meta").cu_seqlens.is_meta
-        True
+        Args:
+            device: also a dtype, or a tensor with both, as a tensor's `to` takes them.
+            dtype: of the values; `cu_seqlens` keeps its own.
+            non_blocking: see torch.Tensor.to.
+
+        >>> there = Varlen(torch.ones(3), torch.tensor([0, 2, 3]), 2).to("meta", torch.float16)
+        >>> there.values.dtype, there.cu_seqlens.dtype, there.cu_seqlens.is_meta
+        (torch.float16, torch.int64, True)
         """
         rows, starts, longest = self
-        return Varlen(
-            rows.to(device, non_blocking=non_blocking),
-            starts.to(device, non_blocking=non_blocking),
-            longest,
-        )
+        given = (device,) if dtype is None else (device, dtype)
+        cast: Any = rows.to  # its overloads do not take a union
+        moved: torch.Tensor = cast(*given, non_blocking=non_blocking)
+        return Varlen(moved, starts.to(moved.device, non_blocking=non_blocking), longest)
 
     def with_values(self, values: torch.Tensor) -> Varlen:
         """Return other rows, (N, ...), in the same sequences.
+
+        Raises:
+            ShapeMismatchError: another number of rows.
 
         >>> ids = Varlen(torch.tensor([7, 8, 9]), torch.tensor([0, 2, 3]), 2)
         >>> tuple(ids.with_values(torch.nn.Embedding(10, 4)(ids.values)).values.shape)
         (3, 4)
         """
-        return Varlen(values, self.cu_seqlens, self.max_seqlen)
+        found = Varlen(values, self.cu_seqlens, self.max_seqlen)
+        require_tensors(found)
+        count = self.values.shape[0]
+        if values.dim() == 0 or values.shape[0] != count:
+            raise ShapeMismatchError(
+                f"values: expected {counted(count, 'row')}, found the shape {tuple(values.shape)}"
+            )
+        return found
 
 
 def rows_to_torch(data: Array) -> torch.Tensor:

@@ -10,7 +10,7 @@ import pytest
 
 import lodcli
 from lodcli import LoDTensor
-from lodcli.errors import InvalidDataError
+from lodcli.errors import InvalidDataError, ShapeMismatchError
 from tests.make_stubs import stub
 
 torch: Any = pytest.importorskip("torch")
@@ -116,3 +116,28 @@ def test_varlen_moves_to_a_device_and_takes_other_rows() -> None:
     looked_up = ids.with_values(torch.nn.Embedding(7, 3)(ids.values))
     assert ours.LSTM(3, 2)(looked_up)[0].values.shape == (7, 2)
     assert looked_up.cu_seqlens is given.cu_seqlens
+
+
+def test_a_dtype_is_that_of_the_values_of_a_varlen_alone() -> None:
+    starts = torch.tensor([0, 2049, 4099], dtype=torch.int32)
+    given = ours.Varlen(torch.zeros(4099), starts, 2050)
+    half = torch.float16
+    for found in (
+        *(given.to(half), given.to("cpu", half), given.to("cpu", dtype=half), given.to(dtype=half)),
+        given.to(torch.zeros(0, dtype=half)),
+    ):
+        assert found.values.dtype == half
+        assert found.cu_seqlens.dtype == torch.int32
+        assert found.cu_seqlens.tolist() == [0, 2049, 4099]
+    assert given.to(device="meta").values.dtype == torch.float32
+    assert given.to("meta", half).cu_seqlens.is_meta
+
+
+@pytest.mark.parametrize("shape", [(6,), (8, 2), ()])
+def test_another_number_of_rows_does_not_fit_a_varlen(shape: tuple[int, ...]) -> None:
+    given = ours.Varlen(ROWS, BOUNDS.int(), 4)
+    said = re.escape(f"values: expected 7 rows, found the shape {shape}")
+    with pytest.raises(ShapeMismatchError, match=said):
+        given.with_values(torch.zeros(shape))
+    with pytest.raises(InvalidDataError, match="values: expected a tensor of torch, found list"):
+        given.with_values([1] * 7)
