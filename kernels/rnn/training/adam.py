@@ -193,11 +193,16 @@ def clipped(gradients: Arrays, limit: float) -> dict[str, Array]:
 
     Pascanu et al., On the difficulty of training recurrent neural networks, 2013.
 
+    Raises:
+        InvalidDataError: a gradient is not a floating-point array, or `limit` is not above 0.
+
     >>> clipped({"a": np.array([3.0]), "b": np.array([4.0])}, 1.0)["b"].round(6).tolist()
     [0.8]
     """
     if not limit > 0:
         raise InvalidDataError(f"limit: expected a number above 0, found {limit}")
+    for name, grad in gradients.items():
+        _check_float("gradients", name, grad)
     squares = [_twin(sum_of_squares, grad)(grad) for grad in gradients.values()]
     total = float(np.sqrt(sum(squares)))
     if not total > limit:

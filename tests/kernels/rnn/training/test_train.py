@@ -397,6 +397,21 @@ def test_a_limit_that_would_turn_gradients_around_is_refused(limit: float) -> No
         clipped({"w": np.ones(2)}, limit)
 
 
+@pytest.mark.parametrize(
+    ("grad", "found"),
+    [
+        ([0.1, 0.2], "list"),
+        (0.5, "float"),
+        (np.array([3, 4]), "int64"),
+        (np.array([0.1 + 1j]), "complex128"),
+    ],
+)
+def test_gradients_that_cannot_be_scaled_are_refused(grad: Any, found: str) -> None:
+    said = f"gradients: w: expected a floating-point array, found {found}"
+    with pytest.raises(InvalidDataError, match=said):
+        clipped({"v": np.ones(2), "w": grad}, 1.0)
+
+
 def test_adam_refuses_what_does_not_fit_and_stays_as_it_was() -> None:
     weights = {"v": np.ones(2), "w": np.ones(2)}
     adam, same = Adam(), Adam()
