@@ -217,22 +217,28 @@ def _jagged(value: Jagged) -> LoDTensor:
         check_offsets(offsets, level=0)
         check_rows([offsets], rows.shape[0])
         return LoDTensor(rows, LoD([offsets]))
-    # With gaps: each sequence is the first lengths[i] rows of its part, and the first part may
-    # begin later. Parts that overlapped would make more rows than the file holds.
+    # With gaps: sequence i is lengths[i] rows from row offsets[i] on, in any order. The last offset
+    # has no meaning, as in torch.
     lengths = _integers(value.lengths, "lengths")
     closed = lengths_to_offsets(lengths, level=0)
-    parts = np.diff(offsets)
-    if (
-        lengths.shape != parts.shape
-        or np.any(offsets < 0)
-        or np.any(offsets > rows.shape[0])
-        or np.any(lengths > parts)
-    ):
+    starts, count = offsets[:-1], rows.shape[0]
+    if lengths.size != starts.size or not offsets.size:
         raise InvalidDataError(
-            f"nested tensor: {lengths.size} lengths do not fit its {offsets.size} offsets and "
-            f"{rows.shape[0]} rows"
+            f"nested tensor: {lengths.size} lengths do not fit its {offsets.size} offsets; "
+            "expected one more offset"
         )
-    return LoDTensor(rows[ranges(offsets[:-1], closed)], LoD([closed]))
+    for place in np.flatnonzero((starts < 0) | (starts > count) | (lengths > count - starts))[:1]:
+        raise InvalidDataError(
+            f"nested tensor, position {place}: {lengths[place]} rows from row {starts[place]} on "
+            f"do not fit its {count} rows"
+        )
+    # They may overlap, but must not make a small file large.
+    if closed[-1] > count:
+        raise InvalidDataError(
+            f"nested tensor: its sequences overlap: {closed[-1]} rows of {count}; save a copy, "
+            "as of torch.nested.as_nested_tensor([*nested.unbind()], layout=torch.jagged)"
+        )
+    return LoDTensor(rows[ranges(starts, closed)], LoD([closed]))
 
 
 def _packed(value: Packed) -> StoredArray:

@@ -108,6 +108,27 @@ def test_a_nested_tensor_with_holes_and_of_the_older_kind(tmp_path: Path, first:
     assert content(saved(tmp_path, older))["data"].recursive_sequence_lengths() == [[2, 1]]
 
 
+@pytest.mark.parametrize(
+    ("offsets", "lengths"),
+    [
+        ([0, 4, 2, 6], [2, 2, 2]),  # in another order
+        ([2, 4, 4], [2, 2]),  # the last one without room before the last offset
+        ([0, 1, 6], [2, 2]),  # overlapping
+        ([6, 6, 6], [0, 0]),
+        ([0], []),
+    ],
+    ids=str,
+)
+def test_sequences_with_lengths_are_those_of_unbind(
+    tmp_path: Path, offsets: list[int], lengths: list[int]
+) -> None:
+    rows = torch.arange(12.0).reshape(6, 2)
+    counts = torch.tensor(lengths, dtype=torch.int64)
+    nested = torch.nested.nested_tensor_from_jagged(rows, torch.tensor(offsets), counts)
+    found = content(saved(tmp_path, nested))["data"]
+    assert found.to_list() == [part.tolist() for part in nested.unbind()]
+
+
 def test_flat_dicts_are_named_as_in_npz_and_chosen_likewise(tmp_path: Path) -> None:
     value = {
         "data": torch.arange(3),
