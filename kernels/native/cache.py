@@ -168,6 +168,8 @@ def _locked(folder: Path, name: str) -> Iterator[None]:
     try:
         number = os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError:
+        number = None
+    if number is None:  # not in the block above: errors of compiling would come with that one
         yield
         return
     try:

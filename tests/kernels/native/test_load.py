@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import lodcli
-from lodcli.kernels.native import settings, sources
+from lodcli.kernels.native import cache, settings, sources
 from lodcli.kernels.native.processor import LEVELS, levels_here
 from tests.kernels.native.building import built, python
 from tests.slow import slow
@@ -103,6 +103,15 @@ def test_a_lock_of_another_user_keeps_no_kernel_from_being_compiled(tmp_path: Pa
     (tmp_path / "kernels" / "kernels.native.probe_numba.float32.lock").mkdir(parents=True)
     assert run(LOD_CACHE=str(tmp_path)) == (COMPILED, "")
     assert run(LOD_CACHE=str(tmp_path)) == (NOT_COMPILED, "")
+
+
+def test_an_error_of_compiling_without_a_lock_has_no_context(tmp_path: Path) -> None:
+    with (
+        pytest.raises(cache.NotBuiltError) as caught,
+        cache._locked(tmp_path / "missing", "kernel"),
+    ):
+        raise cache.NotBuiltError
+    assert caught.value.__context__ is None
 
 
 def test_without_numba_or_a_library_numpy_computes_and_it_is_said_once(
