@@ -3,43 +3,53 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterator
 
 from lodcli.kernels.errors import UnsupportedError
 
-# By the folder of the log in that of the table, and how the name of a file in the log ends; "" if
-# the name of the folder is enough.
+# By the folder of the log in that of the table, and the name of a file in the log; None if the name
+# of the folder is enough.
 _LOGS = {
-    "_delta_log": ("Delta Lake", ""),
-    ".hoodie": ("Hudi", ""),
-    "_versions": ("Lance", ""),
-    "metadata": ("Iceberg", ".metadata.json"),
+    "_delta_log": ("Delta Lake", None),
+    ".hoodie": ("Hudi", None),
+    "_versions": ("Lance", None),
+    "metadata": ("Iceberg", re.compile(r"(v\d+|\d{5,}-.+)(\.gz)?\.metadata\.json(\.gz)?")),
 }
+# Folders inside a table: its data, partitions, and hashes in Iceberg's layout for object stores.
+_INSIDE = re.compile(r"data|.*=.*|[01]+", re.DOTALL)
 
 
 def refuse_table(folder: str) -> None:
     """Raise UnsupportedError if a folder is a table, or holds files of one.
 
-    Those are in the folder of the table, in `data`, and in folders of partitions, `year=2024`.
+    Those are in the folder of the table, in `data`, in folders of partitions, `year=2024`, and of
+    hashes, `0110`. A link may lead to a folder of a table, or from there to another one.
     """
-    place = os.path.abspath(folder)
-    while True:
-        for log, (kind, ending) in _LOGS.items():
-            if _has(os.path.join(place, log), ending):
+    ways = os.path.abspath(folder), os.path.realpath(folder)
+    for place in dict.fromkeys(one for way in ways for one in _around(way)):
+        for log, (kind, names) in _LOGS.items():
+            if _has(os.path.join(place, log), names):
                 what = "is a table" if os.path.samefile(place, folder) else "has files of a table"
                 raise UnsupportedError(
                     f"{folder}: {what} of {kind}, whose log says which of its files are current; "
                     "with a program that reads such tables, write its rows to a Parquet file (a "
                     "pattern reads outdated files as well)"
                 )
-        place, name = os.path.split(place)
-        if name != "data" and "=" not in name:
-            return
 
 
-def _has(folder: str, ending: str) -> bool:
-    if not ending:
+def _around(folder: str) -> Iterator[str]:
+    """Yield a folder, and those that are its table if it is inside of one."""
+    yield folder
+    while _INSIDE.fullmatch(os.path.basename(folder)):
+        folder = os.path.dirname(folder)
+        yield folder
+
+
+def _has(folder: str, names: re.Pattern[str] | None) -> bool:
+    if names is None:
         return os.path.isdir(folder)
     try:
-        return any(name.endswith(ending) for name in os.listdir(folder))
+        return any(map(names.fullmatch, os.listdir(folder)))
     except OSError:
         return False

@@ -187,7 +187,9 @@ def test_a_file_that_vanishes_or_changes_is_named(tmp_path: Path) -> None:
     last = tmp_path / "all" / "part-10.jsonl"
     with lodcli.open(tmp_path / "all") as file:
         last.write_text("[1.5]\n")
-        with pytest.raises(DamagedFileError, match=r"part-10.jsonl: was changed while"):
+        with pytest.raises(
+            DamagedFileError, match=r"part-10.jsonl: was changed while it was read; read "
+        ):
             list(file.batches())
         last.unlink()
         with pytest.raises(FileNotFoundError) as error:
@@ -237,7 +239,13 @@ def test_a_table_with_a_log_is_refused(log: str, tmp_path: Path) -> None:
     assert len(lodcli.read(tmp_path / "table" / "*.jsonl")) == 2
 
 
-@pytest.mark.parametrize("inner", ["data", "data/year=2024", "year=2024/month=1"])
+@pytest.mark.parametrize(
+    "inner",
+    [
+        *("data", "data/year=2024", "year=2024/month=1"),
+        "data/0101/0110/1001/10110010/year=2024",  # as Iceberg's layout for object stores
+    ],
+)
 def test_files_of_a_table_are_refused_in_its_folders(inner: str, tmp_path: Path) -> None:
     table = tmp_path / "table"
     (table / inner).mkdir(parents=True)
@@ -251,6 +259,45 @@ def test_files_of_a_table_are_refused_in_its_folders(inner: str, tmp_path: Path)
     for folder, what in ((table, "is a table"), (table / inner, "has files of a table")):
         with pytest.raises(UnsupportedError, match=f"{what} of Iceberg, whose log says which"):
             lodcli.read(folder)
+
+
+def test_files_of_a_table_are_refused_through_links(tmp_path: Path) -> None:
+    for folder in ("table/_delta_log", "table/year=2024", "elsewhere"):
+        (tmp_path / folder).mkdir(parents=True)
+    for folder in ("table/year=2024", "elsewhere"):
+        (tmp_path / folder / "old.jsonl").write_text("[1]\n")
+    (tmp_path / "link").symlink_to("table/year=2024")
+    (tmp_path / "table" / "year=2025").symlink_to(tmp_path / "elsewhere")
+    for name in ("link", "table/year=2025"):
+        with pytest.raises(UnsupportedError, match=f"{name}: has files of a table of Delta Lake"):
+            lodcli.read(tmp_path / name)
+    assert len(lodcli.read(tmp_path / "elsewhere")) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "is_log"),
+    [
+        ("v3.metadata.json", True),
+        ("v3.gz.metadata.json", True),
+        ("v3.metadata.json.gz", True),
+        ("00012-5c16-ab.gz.metadata.json", True),
+        ("images.metadata.json", False),
+        ("v3.metadata.json.bak", False),
+        ("2024-images.metadata.json", False),
+    ],
+)
+def test_a_folder_of_metadata_is_a_log_of_iceberg_by_its_files(
+    name: str, is_log: bool, tmp_path: Path
+) -> None:
+    for folder in ("data", "metadata"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "data" / "a.jsonl").write_text("[1]\n")
+    (tmp_path / "metadata" / name).write_text("{}")
+    if not is_log:
+        assert len(lodcli.read(tmp_path / "data")) == 1
+        return
+    with pytest.raises(UnsupportedError, match="has files of a table of Iceberg"):
+        lodcli.read(tmp_path / "data")
 
 
 def test_an_error_for_a_file_of_no_format_says_how_to_name_the_others(tmp_path: Path) -> None:
