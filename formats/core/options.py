@@ -396,10 +396,15 @@ def _part(value: Any) -> tuple[int, int]:
     raise OptionError(f"part: expected (k, n), part k of n from 0 to n - 1, found {value!r}")
 
 
+def may_separate(mark: str) -> bool:
+    """Return whether a character may be between the fields of a csv."""
+    return mark.isascii() and not mark.isalnum() and mark not in '"+-.\r\n\0'
+
+
 def _separator(value: str) -> str:
     """Return the character between fields, given as itself or by its name."""
     found = SEPARATORS.get(value, value)
-    if len(found) != 1 or not found.isascii() or found.isalnum() or found in '"+-.\r\n\0':
+    if len(found) != 1 or not may_separate(found):
         raise OptionError(
             f"{option_name('separator')}: expected one ASCII character that is not a letter, "
             f"digit, quote or part of a number, or one of {', '.join(SEPARATORS)}; found {value!r}"

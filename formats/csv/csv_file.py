@@ -15,7 +15,13 @@ from lodcli.formats.core.batching import aligned
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source, leaving_out
 from lodcli.formats.core.losses import MOST_SHOWN
 from lodcli.formats.core.names import listing, name_of, repeated, there_are
-from lodcli.formats.core.options import SEPARATORS, ReadOptions, WriteOptions, choose_others
+from lodcli.formats.core.options import (
+    SEPARATORS,
+    ReadOptions,
+    WriteOptions,
+    choose_others,
+    may_separate,
+)
 from lodcli.formats.core.schema import Batch, LevelSpec, Schema, TensorSpec
 from lodcli.formats.csv.number_columns import (
     WITHOUT_COMMAS,
@@ -248,7 +254,8 @@ def _check_header(
     if any("\r" in name for name in header):
         raise InvalidDataError(f"line 1: {WITHOUT_RETURNS}")
     line = separator.join(header)
-    if not in_quotes and (named := _EXCEL.fullmatch(line)) is not None:
+    named = None if in_quotes else _EXCEL.fullmatch(line)
+    if named is not None and may_separate(named[1]):
         names = {mark: name for name, mark in SEPARATORS.items()}
         other = option("separator", names.get(named[1], named[1]))
         also = "" if named[1] == separator else f", and give {other}"

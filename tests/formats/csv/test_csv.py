@@ -213,6 +213,12 @@ def test_what_is_wrong_is_reported_with_its_line(data: bytes, message: str, tmp_
         given_lines(tmp_path, data, levels=("k",) if data[:1] == b"k" else None)
 
 
+@pytest.mark.parametrize("mark", ["1", "x", "-", '"', "é"])
+def test_a_name_that_gives_no_separator_is_a_column(mark: str, tmp_path: Path) -> None:
+    given = given_lines(tmp_path, f"sep={mark}\n3\n4\n".encode())
+    assert given[f"sep={mark}"].to_list() == [3, 4]
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("blank", [1, 100, 20_000])
 def test_blank_lines_at_the_end_are_none(end: str, blank: int, tmp_path: Path) -> None:
