@@ -414,6 +414,8 @@ class Evaluation(ComparedTexts[V]):
             hint = name_hint(str(text), ()) or f"{name} is no text"
             if marks.is_text:
                 hint = "text is compared with text only"
+            elif is_words(other):
+                hint = "both sides are words; a name is written without quotes"
             found = repr(text) if isinstance(text, str) else "a text"
             self.fail(node, f"expected a number, found {found}; {hint}")
         if type(op) in SWAPPED and not words.ordered:

@@ -37,12 +37,14 @@ from lodcli.expressions.functions import (
     INDEX,
     ROUND,
     SPLIT,
+    TEXT_FUNCTIONS,
     TEXT_MAKERS,
     TEXT_TESTS,
     TIME_PARTS,
     TWO,
 )
 from lodcli.expressions.hints import as_written, function_hint, name_hint, syntax_hint
+from lodcli.expressions.texts import packed
 from lodcli.expressions.units import MOMENTS, is_duration, joint_unit, unit_beside
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema
@@ -113,16 +115,17 @@ class Parsed:
 
     def __init__(self, text: str, tree: ast.expr | None = None) -> None:
         self.text = " ".join(text.split("\n")).strip()
-        self.tree = self._parsed() if tree is None else ast.fix_missing_locations(tree)
+        tree = self._parsed() if tree is None else ast.fix_missing_locations(tree)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                self._require_utf8(node, node.value)
+        self.tree = _with_words(tree)
         self._level_names = {
             id(call.args[0])
             for call in ast.walk(self.tree)
             if self.of_levels and isinstance(call, ast.Call) and is_length(call)
         }
         nodes = list(ast.walk(self.tree))
-        for node in nodes:
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                self._require_utf8(node, node.value)
         self._level_names |= {id(node.func) for node in nodes if isinstance(node, ast.Call)}
         self._level_names |= {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
         names = [
@@ -615,6 +618,46 @@ def is_words(node: ast.expr) -> bool:
 def is_none(node: ast.expr) -> bool:
     """Return whether a part is None."""
     return isinstance(node, ast.Constant) and node.value is None
+
+
+def _with_words(tree: ast.expr) -> ast.expr:
+    """Return a tree, changed in place, with a word for each text that is made of words only."""
+    for node in reversed(list(ast.walk(tree))):  # inner ones first; not recursive: sums may be long
+        for field, value in ast.iter_fields(node):
+            if isinstance(value, list):
+                value[:] = [_as_word(one) if isinstance(one, ast.expr) else one for one in value]
+            elif isinstance(value, ast.expr):
+                setattr(node, field, _as_word(value))
+    return _as_word(tree)
+
+
+def _as_word(node: ast.expr) -> ast.expr:
+    """Return the word that a sum of two words, or a function of words, is; another part as it is.
+
+    Wrong arguments are left to the evaluation, whose error names them.
+    """
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        name, parts = "", [node.left, node.right]
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+        name, parts = node.func.id, node.args
+        if name not in TEXT_MAKERS or name == SPLIT or len(parts) != 1 + TEXT_FUNCTIONS[name]:
+            return node
+    else:
+        return node
+    words = [one.value for one in parts if isinstance(one, ast.Constant)]
+    texts = [one for one in words if isinstance(one, str)]
+    if len(texts) < len(parts) or (name == "replace" and not texts[1]):
+        return node
+    return ast.copy_location(
+        ast.Constant(_made_word(name, texts) if name else "".join(texts)), node
+    )
+
+
+def _made_word(name: str, texts: list[str]) -> str:
+    from lodcli.expressions.text_functions_arrow import made_texts
+
+    data, _ = made_texts(name, texts[1:])(*packed(texts[:1]))
+    return data.tobytes().decode()
 
 
 def _unit_of_times(function: str, times: Times, *, picks: bool, steps: bool) -> Times | None:

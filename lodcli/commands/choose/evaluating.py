@@ -57,7 +57,9 @@ def _batches(
     """Yield batches, the number of the first item of each, and how many items it has."""
     calls = (node for node in ast.walk(expression.tree) if isinstance(node, ast.Call))
     if "length" not in map(function_name, calls):  # which may be of any tensor
-        items = Items(items.source, items.shared.only(*expression.tensors))
+        # Texts of none, such as "a" if index() > 1 else "b", take the number of items from one.
+        names = expression.tensors or [items.shared.specs[0].name]
+        items = Items(items.source, items.shared.only(*names))
     first = 0
     for batch in named(source, items.range(0, items.count)):
         count = item_count(batch)

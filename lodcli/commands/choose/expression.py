@@ -223,7 +223,8 @@ class _Items(Evaluation[Values]):
         return values.condition
 
     def mapped(self, function: Callable[[Array], Array], values: Values) -> Values:
-        return replace(values, data=function(values.data))
+        # NumPy makes a scalar of an array ().
+        return replace(values, data=np.asarray(function(values.data)))
 
     def combined(self, function: np.ufunc, left: Values, right: Values) -> Values:
         return combined(function, left, right, self._numbers.start)

@@ -229,6 +229,53 @@ def test_texts_that_are_made_are_written(lod: Lod, folder: Path) -> None:
     assert Path("o.jsonl").read_text() == wanted
 
 
+def test_texts_of_words_only_are_words(lod: Lod, table: dict[str, list[Any]]) -> None:
+    b, chars = table["b"], [len(one) for one in table["a"]]
+    for text, wanted in {
+        "b == lower('A') + 'b'": [None if one is None else one == "ab" for one in b],
+        "'a' + 'b' != b": [None if one is None else one != "ab" for one in b],
+        "b + ('x' + lower('A'))": [None if one is None else one + "xa" for one in b],
+        "'a' + 'b' + b": [None if one is None else "ab" + one for one in b],
+        "coalesce(b, 'x' + upper(strip(' a ')))": ["xA" if one is None else one for one in b],
+        "coalesce(b, 'a' + 'b')": ["ab" if one is None else one for one in b],
+        "b in (lower('AB'), replace('éb', 'b', ''))": [
+            None if one is None else one in ("ab", "é") for one in b
+        ],
+        "c == 'a' + 'b'": [one == "ab" for one in table["c"]],
+        "c + lower('A' if True else 'B')": [one + "a" for one in table["c"]],
+        "lower('A' if chars(a) > 1 else 'B')": ["a" if count > 1 else "b" for count in chars],
+        "replace(a, lower('A'), 'a' + 'b')": [one.replace("a", "ab") for one in table["a"]],
+    }.items():
+        assert applied(lod, text) == wanted, text
+    for text in (
+        "chars(lower('AB')) == 2",
+        "contains(lower('AB'), 'a')",
+        "lower('A' if True else 'B') == 'a'",
+        "chars(upper('a' if index() >= 0 else 'bc')) == 1",
+    ):
+        done = lod("filter", "t.lod.h5", text, "-fo", "kept.lods")
+        assert (done.code, done.stderr) == (0, ""), text
+        assert tensor("kept.lods", "a").to_list() == table["a"]
+
+
+def test_a_long_sum_of_words_is_a_word(lod: Lod, table: dict[str, list[Any]]) -> None:
+    text = "b + (" + " + ".join(["upper('x')"] * 700) + ")"
+    assert applied(lod, text) == [None if one is None else one + "X" * 700 for one in table["b"]]
+
+
+def test_items_are_sorted_by_texts_of_no_tensor(lod: Lod, table: dict[str, list[Any]]) -> None:
+    for key, wanted in {
+        "lower('A' if True else 'B')": table["a"],
+        "'a' + ('y' if index() < 9 else 'x')": table["a"][9:] + table["a"][:9],
+    }.items():
+        done = lod("sort", "t.lod.h5", "--by", key, "-fo", "sorted.lods")
+        assert (done.code, done.stderr) == (0, "")
+        assert tensor("sorted.lods", "a").to_list() == wanted
+    done = lod("sort", "t.lod.h5", "--by", "lower('A')", "-fo", "sorted.lods")
+    assert done.code == 2
+    assert "--by, column 1: expected a number, found 'a'" in done.stderr
+
+
 ERRORS = {
     "contains(n, 'a')": "column 10: contains takes texts, and n is none",
     "lower(n) == 'a'": "column 7: lower takes texts, and n is none",
@@ -240,6 +287,9 @@ ERRORS = {
     "matches(s, 'a(')": "column 12: matches: missing ): a(",
     "split(s, '') == 'a'": "column 10: split: expected a text of one character at least",
     "split('a', ',') == 'a'": "column 7: split takes texts, and 'a' is none",
+    "lower('AB') == 'ab'": "column 1: expected a number, found 'ab'; both sides are words; a name",
+    "s == lower('a', 'b')": "column 6: write lower(text)",
+    "s == replace('x', '', 'b')": "column 19: replace: expected a text of one character at least",
     "split(s) == 'a'": "column 1: write split(text, ',')",
     "split(s, 'a') == 'a'": "has several values for an item",
     "'a' in s": "s is one value for each item; compare it with ==; contains(s, 'a') searches in it",
