@@ -44,29 +44,31 @@ def layout() -> Layout:
     return Layout(*divmod(_layout[""].call(0, 1), 256))
 
 
-_made: dict[tuple[Any, ...], tuple[weakref.ref[Array], tuple[Array, ...], Any]] = {}
+_made: dict[tuple[Any, ...], tuple[tuple[weakref.ref[Array], ...], Any]] = {}
 
 
 def once(arrays: tuple[Array, ...], how: tuple[object, ...], make: Callable[[], R]) -> R:
     """Return make(), cached for the same arrays if they are immutable.
 
     Args:
-        arrays: the inputs of `make`; cached for the lifetime of the first one, and only if all are
+        arrays: the inputs of `make`; cached until any of them is deleted, and only if all are
             immutable: see RNNWeights.frozen.
         how: the other parameters.
     """
     for array in arrays:
         if not is_immutable(array):
             return make()
-    first, *rest = arrays
     key = (*how, *map(id, arrays))
     found = _made.get(key)
-    if found is not None and found[0]() is first:
-        return cast("R", found[2])
+    if found is not None:
+        return cast("R", found[1])
     result = make()
-    forget = weakref.ref(first, lambda _: _made.pop(key, None))
-    # References to the others, so that their ids are not reused.
-    _made[key] = (forget, tuple(rest), result)
+
+    def forget(_: object) -> None:
+        # Before the memory of the array is freed: no other array has had its id.
+        _made.pop(key, None)
+
+    _made[key] = tuple(weakref.ref(array, forget) for array in arrays), result
     return result
 
 

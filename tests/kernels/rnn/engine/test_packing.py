@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
+import weakref
+from typing import Any
+
 import numpy as np
 import pytest
 
-from lodcli.kernels.rnn.engine.native.packing import layout, matrix_panels, recurrent_panels
+from lodcli.kernels.index.immutable import immutable
+from lodcli.kernels.rnn.engine.engine import rnn_backward, rnn_forward
+from lodcli.kernels.rnn.engine.native import packing
+from lodcli.kernels.rnn.engine.native.packing import (
+    layout,
+    matrix_panels,
+    once,
+    recurrent_panels,
+)
+from lodcli.kernels.rnn.stack.stack import seeded_weights
 
 pytest.importorskip("numba")
 
@@ -41,3 +54,33 @@ def test_panels_of_a_matrix_hold_its_columns_side_by_side(
         [wide[:, n : n + width].ravel() for n in range(0, len(wide[0]), width)]
     )
     np.testing.assert_array_equal(matrix_panels(weight), expected)
+
+
+@pytest.mark.parametrize("deleted", [0, 1, 2])
+def test_what_was_made_of_immutable_arrays_is_kept_until_one_is_deleted(deleted: int) -> None:
+    class Made:
+        pass
+
+    arrays = [immutable(np.arange(3.0) + number) for number in range(3)]
+    made = weakref.ref(once(tuple(arrays), ("a test",), Made))
+    assert made() is not None
+    assert once(tuple(arrays), ("a test",), Made) is made()
+    assert once(tuple(arrays), ("another",), Made) is not made()
+    del arrays[deleted]
+    assert made() is None
+
+
+def test_panels_of_weights_that_share_an_array_are_deleted_with_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(packing, "_made", {})
+    rng, data, offsets = np.random.default_rng(0), np.ones((6, 3), "f"), np.array([0, 2, 6])
+    shared: Any = seeded_weights("lstm", 3, 4, rng=rng).layers[0][0].frozen()
+    for _ in range(3):
+        other: Any = seeded_weights("lstm", 3, 4, rng=rng).layers[0][0].frozen()
+        weights = dataclasses.replace(shared, weight_hh=other.weight_hh)
+        run = rnn_forward(data, offsets, weights, keep=True, backend="numba")
+        rnn_backward(run.tape, grad_outputs=run.outputs)
+        assert len(packing._made) == 2  # of both passes
+    del other, weights, run
+    assert not packing._made
