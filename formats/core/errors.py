@@ -36,6 +36,11 @@ class TooLargeError(InvalidDataError):
     """A file whose content is larger than the caller allows."""
 
 
+def changed_while_read() -> DamagedFileError:
+    """Return the error about a file with other content than when it was opened first."""
+    return DamagedFileError("was changed while it was read; read it again")
+
+
 class naming:  # lower case: used as `with naming(..):`
     """Prefix LodErrors raised in the block with the file and the part of it."""
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from lodcli.formats.arrays import crc32c
 from lodcli.formats.container.rows import PIECE_BYTES, on_threads
-from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.errors import changed_while_read
 from lodcli.formats.core.format import StoredRows
 from lodcli.formats.storage.pread import read_into
 from lodcli.kernels.index.checks import Array, Offsets
@@ -82,11 +82,7 @@ class StoredItems:
             for block in range(start // size, (stop - 1) // size):
                 border = (block + 1) * size - start
                 if crc32c.extend(state, data[done:border]) != self._blocks[block]:
-                    raise _changed()
+                    raise changed_while_read()
                 done, state = border, 0
             if done < data.size and crc32c.extend(state, data[done:]) != expected:
-                raise _changed()
-
-
-def _changed() -> DamagedFileError:
-    return DamagedFileError("the file was changed while it was read")
+                raise changed_while_read()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from lodcli.formats.choosing.choice import Choice, ValueRange
-from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError, naming_file
+from lodcli.formats.core.errors import NotThisFormatError, changed_while_read, naming_file
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source
 from lodcli.formats.core.registry import get, of_name
 from lodcli.formats.core.schema import Batch, Schema
@@ -334,7 +334,7 @@ class ManyFiles(Source):
         for path, schema in zip(self._paths, self._schemas, strict=True):
             with self._open_one(path) as file, naming_file(path):
                 if file.source.schema != schema:
-                    raise DamagedFileError("was changed while it was read")
+                    raise changed_while_read()
                 yield path, schema, [schema[place].name for place in wanted], file.source
                 said = [f"{os.path.basename(path)}: {one}" for one in file.source.notes]
                 self.notes = [*self.notes, *said][:MOST_NOTES]

@@ -144,7 +144,10 @@ class ZarrSource(ArraySource[ZarrArray]):
         with self._damage(name):
             found = zarr.open_array(self._store, path=path, mode="r")
             if any(getattr(one, "codec_id", None) == "pickle" for one in _codecs(found)):
-                raise UnsupportedError("holds pickled Python objects, which are never unpickled")
+                raise UnsupportedError(
+                    "holds pickled Python objects, which are never unpickled; save an array of "
+                    "numbers, or of texts"
+                )
             dtype, shape = np.dtype(found.dtype), tuple(map(int, found.shape))
             if isinstance(found.metadata.dtype, Bits):
                 dtype = BFLOAT16

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from lodcli.formats.core.errors import DamagedFileError, naming_file
+from lodcli.formats.core.errors import changed_while_read, naming_file
 from lodcli.formats.core.schema import Batch, Schema
 from lodcli.formats.items.concatenated import as_item, as_joined, below, joined_schema
 from lodcli.shell.opened import Opened, opened
@@ -59,5 +59,5 @@ class _Part:
         with opened(self.source) as file:
             if file.schema != self.schema:
                 with naming_file(self.source.label):
-                    raise DamagedFileError("was changed while it was read; run this again")
+                    raise changed_while_read()
             yield from file.batches()

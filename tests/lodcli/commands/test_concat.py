@@ -205,7 +205,7 @@ def test_a_file_that_is_replaced_between_its_two_readings_is_named(
     monkeypatch.setattr(joining, "joined_schema", meanwhile)
     done = lod("concat", "a.npz", "b.npz", "-o", "out.lod.h5")
     assert done.code == 1
-    assert done.stderr == "lod concat: b.npz: was changed while it was read; run this again\n"
+    assert done.stderr == "lod concat: b.npz: was changed while it was read; read it again\n"
     assert not Path("out.lod.h5").exists()
 
 
