@@ -51,6 +51,9 @@ _CODECS = {1: "snappy", 2: "gzip", 4: "brotli", 5: "lz4_raw", 6: "zstd", 7: "lz4
 _HADOOP_LZ4 = 5
 # Size of a page header: the first read, as most are far smaller, and the limit of pyarrow.
 _HEADER_BYTES, _MOST_HEADER_BYTES = 1 << 10, 16 << 20
+# Times the mean length of the words of a dictionary that the longest may have, for an estimate
+# from the mean.
+_LIKE_LENGTHS = 4
 
 
 @dataclass(frozen=True)
@@ -178,9 +181,11 @@ class Pages:
             # Largest first: its measured size may decide the result.
             for column in sorted(found, key=lambda column: -column.most):
                 most -= column.most
-                # The lengths of words are read sooner than the places where these are.
+                # The lengths of words are read sooner than the places where these are. But with
+                # some far longer than most, the estimate is wrong if values are often long.
                 longest = column.of_longest_words()
-                if bounds.allows_block(most + longest):
+                like = longest <= _LIKE_LENGTHS * max(1, column.estimate)
+                if like and bounds.allows_block(most + longest):
                     most += longest
                     break
                 most += column.measured()

@@ -207,6 +207,21 @@ def test_a_word_that_differs_from_all_others_in_length_is_estimated(tmp_path: Pa
     assert pages.estimate(0, [0], Bounds(max_bytes=1 << 30)) < 2 << 20
 
 
+def test_few_long_words_of_many_values_are_estimated(tmp_path: Path) -> None:
+    """The mean of all words would be far too low, and the row group decoded as one batch."""
+    from lodcli.formats.arrow.sizes.parquet_pages import Pages
+
+    words = [*map(str, range(30_000)), *["x" * 20_000] * 1500]
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"words": words}), path, dictionary_pagesize_limit=1 << 30)
+    pages = Pages(memoryview(path.read_bytes()), pq.ParquetFile(path).metadata.schema)
+    bounds = Bounds(max_bytes=1 << 30)
+    column = pages.column(0, 0, bounds)
+    assert bounds.allows_block(column.of_longest_words())
+    assert not bounds.allows_block(column.most)
+    assert 1500 * 20_000 <= pages.estimate(0, [0], bounds) <= 2 * 1500 * 20_000
+
+
 def _packed_page(width: int, count: int) -> bytes:
     """Return a page of indices that are all 0, as one bit-packed run."""
     head, groups = bytearray(), (count // 8) << 1 | 1
