@@ -6,6 +6,8 @@ import numpy as np
 
 from lodcli.kernels.native.declare import FLOATS, Pointer, T, kernel
 
+BLOCK = 4096  # values, a multiple of 4
+
 
 @kernel(types=FLOATS)
 def step(
@@ -26,18 +28,22 @@ def step(
 @kernel(types=FLOATS)
 def squares(array: Pointer[T], total: Pointer[np.float64], count: int) -> int:
     """Write the sum of all squares, in float64."""
-    # Four sums: an addition waits for the one before.
-    a = b = c = d = 0.0
+    # Sums of blocks: one sum of all is less exact, by a part of 1e-11 for 2**24 values.
     whole = count // 4 * 4
-    for k in range(0, whole, 4):
-        w, x = np.float64(array[k]), np.float64(array[k + 1])
-        y, z = np.float64(array[k + 2]), np.float64(array[k + 3])
-        a += w * w
-        b += x * x
-        c += y * y
-        d += z * z
+    sums = np.float64(0)
+    for begin in range(0, whole, BLOCK):
+        # Four sums: an addition waits for the one before.
+        a = b = c = d = 0.0
+        for k in range(begin, min(begin + BLOCK, whole), 4):
+            w, x = np.float64(array[k]), np.float64(array[k + 1])
+            y, z = np.float64(array[k + 2]), np.float64(array[k + 3])
+            a += w * w
+            b += x * x
+            c += y * y
+            d += z * z
+        sums += (a + b) + (c + d)
     for k in range(whole, count):
         w = np.float64(array[k])
-        a += w * w
-    total[0] = (a + b) + (c + d)
+        sums += w * w
+    total[0] = sums
     return 0

@@ -55,6 +55,14 @@ def test_sums_of_squares_are_exact_to_float64(dtype: Any, shape: tuple[int, ...]
         assert math.isclose(twin.sum_of_squares(values), exact, rel_tol=1e-14)
 
 
+def test_sums_of_many_squares_are_exact_to_float64() -> None:
+    """One sum of all would be off by a part of 4e-12."""
+    count, square = (1 << 20) + 3, float(np.float32(0.1)) ** 2
+    for twin in (adam, adam_native):
+        found = twin.sum_of_squares(np.full(count, 0.1, np.float32))
+        assert math.isclose(found, count * square, rel_tol=1e-14)
+
+
 def test_squares_that_float32_does_not_hold_are_summed() -> None:
     for twin in (adam, adam_native):
         close(twin.sum_of_squares(np.full(5, 1e30, np.float32)) / 5e60, 1.0, 1e-6)
