@@ -168,10 +168,15 @@ class ComparedTexts(ExactDecimals[V]):
         first = sum(offsets.size - 1 for _, offsets in pool)
         (separator,), given = self.words_after(node), list[Packed]()
         numbers = self.numbered(node.args[0], given)
+        if not self.data(numbers).ndim:
+            self.fail(node.args[0], f"{SPLIT} takes a tensor of texts, this is one text")
         parts = [split_texts(separator, *each) for each in given]
         pool += [texts for texts, _ in parts]
         counts = np.concatenate([count for _, count in parts])
-        return self.lists_of(numbers, lengths_to_offsets(counts, level=0) + first)
+        try:
+            return self.lists_of(numbers, lengths_to_offsets(counts, level=0) + first)
+        except LodError as error:
+            self.fail(node.args[0], str(error))
 
     def of_text_function(self, node: ast.Call) -> V:
         """Return a condition on each text of a part, or its number of characters."""
@@ -192,6 +197,7 @@ class ComparedTexts(ExactDecimals[V]):
             self.fail(node, f"write {name}({', '.join(['text', *given])})")
         takes_words = name != SPLIT and is_words(part)
         if not self.expression.is_of_words(part) and not takes_words:
+            self.require_known(part)
             text = self.expression.source_of(part)
             self.fail(part, f"{name} takes texts, and {text} is none")
         for one in others:
@@ -201,6 +207,14 @@ class ComparedTexts(ExactDecimals[V]):
         if name in ("replace", SPLIT) and not words[0]:
             self.fail(others[0], f"{name}: expected a text of one character at least")
         return words
+
+    def require_known(self, node: ast.expr) -> None:
+        """Fail if a part names what is no tensor."""
+        for one in ast.walk(node):
+            name = self.expression.named(one)
+            if name is not None and name not in self.expression.marks:
+                assert isinstance(one, ast.expr)
+                self.expression.no_tensor(one, name)
 
     def _of_each_text(self, node: ast.expr, function: Callable[[Array, Offsets], Array]) -> V:
         """Return a function of each text of a part."""

@@ -220,6 +220,8 @@ class Evaluation(ComparedTexts[V]):
 
     def _binop(self, node: ast.BinOp) -> V:
         self._refuse_texts(node)
+        if any(isinstance(getattr(one, "value", None), str) for one in ast.walk(node)):
+            self.require_known(node)  # before the word is taken for a number
         chain = [node]  # a long sum is nested on the left
         while isinstance(inner := chain[-1].left, ast.BinOp):
             if self.unit_of(chain[-1]) is not None and self.unit_of(inner) is None:

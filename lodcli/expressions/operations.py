@@ -107,6 +107,9 @@ class Operations(ABC, Generic[V]):
         Args:
             values: whole numbers; the list of a null is null.
             offsets: one more than there are numbers.
+
+        Raises:
+            LodError: rows of several numbers.
         """
 
     @abstractmethod

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from lodcli.expressions.functions import MANY
+from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.order.texts import Texts, text_order
@@ -20,6 +21,15 @@ def packed(words: Sequence[str]) -> Packed:
     contents = [word.encode() for word in words]
     offsets = np.cumsum([0, *map(len, contents)])
     return np.frombuffer(b"".join(contents), np.uint8), offsets
+
+
+def require_single(row_shape: tuple[int, ...]) -> None:
+    """Raise ShapeMismatchError if rows have several numbers of texts."""
+    if row_shape:
+        raise ShapeMismatchError(
+            f"expected one condition for each text, found rows of shape {row_shape}; "
+            "name a column, as in x[0]"
+        )
 
 
 def texts_among(words: Iterable[str], data: Array, offsets: Offsets) -> Array:

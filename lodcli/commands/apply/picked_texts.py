@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lodcli.expressions.texts import Packed
-from lodcli.kernels.errors import ShapeMismatchError
+from lodcli.expressions.texts import Packed, require_single
 from lodcli.kernels.index.checks import Offsets, lengths_to_offsets
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
@@ -27,11 +26,7 @@ def picked_texts(numbers: LoDTensor, pool: Sequence[Packed]) -> LoDTensor:
     Raises:
         ShapeMismatchError: rows of several numbers.
     """
-    if numbers.row_shape:
-        raise ShapeMismatchError(
-            f"expected one condition for each text, found rows of shape {numbers.row_shape}; "
-            "name a column, as in x[0]"
-        )
+    require_single(numbers.row_shape)
     texts = Texts.joined([Texts.of(*each) for each in pool]).taken(numbers.values)
     masks = numbers.nulls.masks or (None,) * (numbers.lod.n_levels + 1)
     lengths = texts.lengths if masks[-1] is None else np.where(masks[-1], texts.lengths, 0)
@@ -48,9 +43,13 @@ def lists_of(numbers: LoDTensor, offsets: Offsets) -> LoDTensor:
         numbers: in main memory, one in a row; the list of a null is null.
         offsets: one more than there are numbers.
 
+    Raises:
+        ShapeMismatchError: rows of several numbers.
+
     >>> lists_of(LoDTensor([1, 0]), np.array([0, 2, 3])).to_list()
     [[2], [0, 1]]
     """
+    require_single(numbers.row_shape)
     masks = numbers.nulls.masks or (None,) * (numbers.lod.n_levels + 1)
     lengths = np.diff(offsets)[numbers.values]
     if masks[-1] is not None:

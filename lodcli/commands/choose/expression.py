@@ -23,7 +23,7 @@ from lodcli.expressions.evaluation import Evaluation
 from lodcli.expressions.functions import EXACT_DIGITS, FUNCTIONS
 from lodcli.expressions.hints import hint_of_two
 from lodcli.expressions.parsing import Parsed, dotted, function_name
-from lodcli.expressions.texts import Packed
+from lodcli.expressions.texts import Packed, require_single
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema
 from lodcli.formats.items.items import Items
@@ -183,6 +183,7 @@ class _Items(Evaluation[Values]):
         return Values(found, below(lod, depth), masks[depth], masks[0] if depth else None)
 
     def lists_of(self, values: Values, offsets: Offsets) -> Values:
+        require_single(values.data.shape[1:])
         numbers, valid = values.data, values.valid
         lengths = np.diff(offsets)[numbers]
         ends = lengths_to_offsets(

@@ -287,6 +287,11 @@ ERRORS = {
     "matches(s, 'a(')": "column 12: matches: missing ): a(",
     "split(s, '') == 'a'": "column 10: split: expected a text of one character at least",
     "split('a', ',') == 'a'": "column 7: split takes texts, and 'a' is none",
+    "lower(nope) == 'a'": "column 7: no tensor 'nope'; there are: s, n, l",
+    "contains(S, 'a')": "column 10: no tensor 'S'; did you mean s?",
+    "'a' + nope == 'b'": "column 7: no tensor 'nope'; there are: s, n, l",
+    "s + 'a' + nope == 'b'": "column 11: no tensor 'nope'; there are: s, n, l",
+    "length(split('a' if True else 'b', ',')) == 1": "column 14: split takes a tensor of texts",
     "lower('AB') == 'ab'": "column 1: expected a number, found 'ab'; both sides are words; a name",
     "s == lower('a', 'b')": "column 6: write lower(text)",
     "s == replace('x', '', 'b')": "column 19: replace: expected a text of one character at least",
@@ -310,3 +315,15 @@ def test_an_error_shows_the_place(lod: Lod, folder: Path, text: str) -> None:
     done = lod("filter", "t.jsonl", text, "-o", "out.lods")
     assert done.code == 2
     assert ERRORS[text] in done.stderr
+
+
+def test_rows_of_several_conditions_split_no_texts(lod: Lod, folder: Path) -> None:
+    pairs = LoDTensor(np.array([[1, 2], [0, 3]]))
+    io.write("t.lod.h5", {"t": LoDTensor.from_lists(["a,b", "c"]), "x": pairs})
+    said = "expected one condition for each text, found rows of shape (2,); name a column, as in"
+    done = lod("apply", "split('p,q' if x > 1 else t, ',')", "t.lod.h5", "-o", "out.lods")
+    assert (done.code, f"column 7: {said}" in done.stderr) == (2, True)
+    text = "length(split('p,q' if x > 1 else t, ',')) == 2"
+    done = lod("filter", "t.lod.h5", text, "-o", "out.lods")
+    assert (done.code, f"column 14: {said}" in done.stderr) == (2, True)
+    assert applied(lod, "split('p,q' if x[0] > 0 else t, ',')") == [["p", "q"], ["c"]]
