@@ -242,8 +242,14 @@ def test_the_gradient_of_the_input_can_be_left_out(
     found = rnn_backward(run.tape, grad_outputs=upstream, input_gradient=False)
     assert found.input is None
     assert wanted.input.shape == data.shape
-    pair = [cupy.asnumpy(one.weights.weight_hh) for one in (found, wanted)]
-    np.testing.assert_array_equal(*pair)
+    pairs = {
+        name: (array, found.weights.arrays()[name])
+        for name, array in wanted.weights.arrays().items()
+    }
+    pairs["initial_hidden"] = wanted.initial_hidden, found.initial_hidden
+    pairs["initial_cell"] = wanted.initial_cell, found.initial_cell
+    for name, (expected, array) in pairs.items():
+        np.testing.assert_array_equal(cupy.asnumpy(array), cupy.asnumpy(expected), name)
 
 
 @pytest.mark.parametrize("keep", [False, True])
