@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from lodcli.formats.arrays.budget import batch_bytes, keeping
+from lodcli.formats.arrays.budget import KEPT_SHARE, batch_bytes, keeping
 from lodcli.formats.arrays.byte_blocks import flat_bytes
 from lodcli.formats.arrays.held import HeldBatches
 from lodcli.formats.core.batching import item_cuts
@@ -27,7 +27,7 @@ from lodcli.formats.storage.pread import read_array
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.platform import files
-from lodcli.kernels.runtime.memory_budget import at_most
+from lodcli.kernels.runtime.memory_budget import at_most, memory_budget
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Nulls
 
@@ -64,23 +64,31 @@ def sorted_by(
         held = _Held(schema, names, keep)
         for items in marked(schema, batches):
             batch = {name: tensor_of(item) for name, item in items.items()}
-            # A large item, which is not copied.
             large = size_bytes(batch) > at_most(RUN_BYTES, 16) and item_count(batch) > 0
-            if (large or not kept.fits(held.add(batch))) and held.count:
+            # A large item is copied only if it fits, and not together with others.
+            counted = _held_bytes(batch) if large else 0
+            if large and not kept.fits(counted):
+                if held.count:
+                    runs.append(spool.write(held.sorted()))
+                kept.release()
+                if not kept.fits(counted):
+                    kept.release()
+                    runs.append(spool.write(_sorted(batch, names, keep)))
+                    continue
+            if not kept.fits(held.add(batch) - counted) and held.count:
                 runs.append(spool.write(held.sorted()))
                 kept.release()
-            if large:
-                runs.append(spool.write(_sorted(batch, names, keep)))
         if not runs:
             yield from held.sorted()
             return
         if held.count:
             runs.append(spool.write(held.sorted()))
         kept.release()
-        most = max(2, at_most(MOST_RUNS * BLOCK_BYTES, 4) // BLOCK_BYTES)
-        while len(runs) > most:
-            several = [runs[n : n + most] for n in range(0, len(runs), most)]
-            runs = [spool.write(_merged(spool, some, names, keep)) for some in several]
+        while len(several := _mergeable(runs)) > 1:
+            runs = [
+                spool.write(_merged(spool, some, names, keep)) if len(some) > 1 else some[0]
+                for some in several
+            ]
         yield from _merged(spool, runs, names, keep)
 
 
@@ -89,6 +97,11 @@ def size_bytes(batch: Tensors) -> int:
     lods = {id(tensor.lod): tensor.lod for tensor in batch.values()}
     index = sum(offsets.nbytes for lod in lods.values() for offsets in lod.levels)
     return index + sum(tensor.nbytes for tensor in batch.values())
+
+
+def _held_bytes(batch: Tensors) -> int:
+    """Return the bytes that a batch takes while it is sorted."""
+    return size_bytes(batch) + _ITEM_BYTES * item_count(batch)
 
 
 class _Held:
@@ -124,7 +137,7 @@ class _Held:
     def _append(self, batch: Tensors) -> None:
         self._batches.add(batch)
         self.count += item_count(batch)
-        self._size_bytes += size_bytes(batch) + _ITEM_BYTES * item_count(batch)
+        self._size_bytes += _held_bytes(batch)
 
     def sorted(self) -> Iterator[Tensors]:
         """Yield all items in order, in batches, and remove them; at least one batch."""
@@ -167,6 +180,28 @@ class _Block(NamedTuple):
 
 # The blocks of items in order of their keys.
 _Run = list[_Block]
+
+
+def _mergeable(runs: Sequence[_Run]) -> list[list[_Run]]:
+    """Divide runs into those that are merged at a time: at least two, but perhaps the last one.
+
+    Memory holds a block of each, which a large item makes large: together a quarter of the budget.
+    """
+    budget = memory_budget()
+    most = max(2, at_most(MOST_RUNS * BLOCK_BYTES, 4) // BLOCK_BYTES)
+    several: list[list[_Run]] = []
+    held = 0
+    for run in runs:
+        largest = max((block.size_bytes for block in run), default=0)
+        few = bool(several) and len(several[-1]) < 2
+        fits = budget is None or held + largest <= budget // KEPT_SHARE
+        if few or (several and fits and len(several[-1]) < most):
+            several[-1].append(run)
+            held += largest
+        else:
+            several.append([run])
+            held = largest
+    return several
 
 
 class _Spool:

@@ -255,6 +255,56 @@ def test_a_merge_reads_few_large_items_at_a_time(monkeypatch: pytest.MonkeyPatch
     assert max(held) < 4000
 
 
+def large_items(count: int) -> tuple[dict[str, LoDTensor], list[dict[str, LoDTensor]]]:
+    """Return a batch of items of 80 KB with the keys 0 to 9, and batches of one item each."""
+    value = LoDTensor(np.arange(count * 10_000), LoD.from_lengths([[10_000] * count]))
+    batch = {"key": LoDTensor(np.arange(count) % 10), "value": value}
+    return batch, [part(batch, n, n + 1) for n in range(count)]
+
+
+def test_blocks_of_the_runs_of_a_merge_are_a_quarter_of_the_budget(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    merged = []
+
+    def seen(spool: Any, runs: Any, *args: Any, made: Any = external_sort._merged) -> Any:
+        merged.append(sum(max(block.size_bytes for block in run) for run in runs))
+        return made(spool, runs, *args)
+
+    monkeypatch.setattr(external_sort, "_merged", seen)
+    monkeypatch.setattr(external_sort, "BLOCK_BYTES", 1000)
+    batch, parts = large_items(60)
+    with within_budget(1 << 20):
+        found = list(grouped(schema_of(batch), iter(parts), ["key"], by_key=True))
+    assert np.concatenate([one["key"].data for one in found]).tolist() == list(range(10))
+    firsts = np.concatenate([one["value"].data[::10_000] for one in found])
+    assert firsts.tolist() == [10_000 * n for n in np.arange(60).reshape(6, 10).T.ravel()]
+    assert len(merged) > 1
+    assert max(merged) <= (1 << 20) // 4
+
+
+@pytest.mark.parametrize(("count", "stored"), [(30, False), (90, True)])
+def test_large_items_stay_in_memory_while_they_take_a_quarter_of_the_budget(
+    count: int, stored: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = []
+
+    class Spool(external_sort._Spool):
+        def write(self, batches: Any) -> Any:
+            runs.append(super().write(batches))
+            return runs[-1]
+
+    monkeypatch.setattr(external_sort, "_Spool", Spool)
+    monkeypatch.setattr(external_sort, "RUN_BYTES", 50_000)
+    batch, parts = large_items(count)
+    with within_budget(12_000_000):
+        found = list(grouped(schema_of(batch), iter(parts), ["key"], by_key=True))
+    assert np.concatenate([one["key"].data for one in found]).tolist() == list(range(10))
+    assert sum(one["value"].rows for one in found) == count * 10_000
+    assert bool(runs) == stored
+    assert len(runs) <= 3  # each as long as memory holds
+
+
 def test_items_are_merged_in_few_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """All runs end alike; each pass of the merge sorts a part of all of them, not of one."""
     batch = {"key": LoDTensor(np.random.default_rng(0).permutation(20_000))}
