@@ -171,7 +171,8 @@ class NumberReader:
             if dtype.kind == "f" and abs(float(text)) < 2**64:
                 held = holding(int(text))
                 return f"it is not exact there: {held}, {rounding(dtype)} rounds it"
-            return holding(int(text)) if len(text) < MOST_DIGITS else holding(10**MOST_DIGITS)
+            whole = dtype if dtype.kind in "iu" else None
+            return holding(int(text) if len(text) < MOST_DIGITS else 10**MOST_DIGITS, whole)
         try:
             if "_" in text:
                 return f"{as_text}, or {others}"

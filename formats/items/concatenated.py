@@ -24,9 +24,12 @@ from lodcli.formats.core.schema import (
 )
 from lodcli.kernels.errors import SelectionError, ShapeMismatchError, counted
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.options import option
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Categories, Marks, Times
 from lodcli.kernels.tensor.nulls import Nulls
+
+_WHOLE = {np.dtype(np.int64), np.dtype(np.uint64)}
 
 
 def joined_schema(schemas: Sequence[Schema], labels: Sequence[str]) -> Schema:
@@ -211,6 +214,9 @@ def _spec_difference(a: TensorSpec, b: TensorSpec) -> _Difference | None:
     if a.dtype != b.dtype:
         numbers = not any(one.marks.of_values for one in (a, b))
         remedy = f"; lod cast {quote(f'{b.name}={a.dtype.name}')}" if numbers else ""
+        if numbers and {a.dtype, b.dtype} == _WHOLE:  # readers of text choose by the numbers
+            wide = f"{option('dtype', 'uint64')} reads text files so"
+            remedy = f"; {wide}, lod cast {quote(f'{b.name}=uint64')} converts others"
         return _Difference("dtype ", b.dtype.name, a.dtype.name, remedy)
     if a.row_shape != b.row_shape:
         return _Difference("rows of shape ", str(b.row_shape), str(a.row_shape))

@@ -181,7 +181,9 @@ class Column:
     def _holding(self, value: int | float) -> str:
         """Return a hint for a number that the dtype cannot represent."""
         held, dtype = holding(value), self.spec.dtype
-        if dtype.kind in "iu" or _rows([value], dtype, rounded=True) is None:
+        if dtype.kind in "iu":
+            return holding(value, dtype)
+        if _rows([value], dtype, rounded=True) is None:
             return held
         # Other values may be fractions, which no integers hold.
         return f"{held.partition(';')[0]}, {rounding(dtype)} rounds it"

@@ -37,13 +37,20 @@ def whole_dtype(least: int, greatest: int) -> np.dtype[Any]:
     return np.dtype(np.uint64 if unsigned else np.int64)
 
 
-def holding(value: int | float) -> str:
-    """Return a hint for a number that a dtype cannot represent exactly."""
+def holding(value: int | float, beside: np.dtype[Any] | None = None) -> str:
+    """Return a hint for a number that a dtype cannot represent exactly.
+
+    Args:
+        value: the number.
+        beside: the dtype of the numbers before it, whole ones; None if they do not matter.
+    """
     if isinstance(value, float):
         return _may_hold("float64")
     for name in ("int64", "uint64"):
         if np.iinfo(name).min <= value <= np.iinfo(name).max:
-            return _may_hold(name)
+            # No dtype of whole numbers holds negative ones and those from 2**63 on.
+            others = "" if beside is None else _beside(name, beside)
+            return _may_hold(name) + others
     if abs(value) < 2**1023 and int(float(value)) == value:
         return _may_hold("float64")
     return "no dtype holds it; round it before"
@@ -51,6 +58,14 @@ def holding(value: int | float) -> str:
 
 def _may_hold(dtype: str) -> str:
     return f"{option('dtype', dtype)} may hold it"
+
+
+def _beside(name: str, dtype: np.dtype[Any]) -> str:
+    """Return when a dtype of 64 bits holds numbers of another one as well; "" if it always does."""
+    if name == "int64" and dtype != np.uint64:
+        return ""
+    which = "none is negative" if name == "uint64" else "none is 2**63 or more"
+    return f" if {which}, else {rounding('float64')} rounds it"
 
 
 def rounding(dtype: object) -> str:

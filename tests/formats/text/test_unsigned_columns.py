@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from lodcli.formats.core import io
-from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 HASHES = np.random.default_rng(3).integers(0, 2**64, 120_000, np.uint64)
 
@@ -54,3 +55,42 @@ def test_floats_and_numbers_within_int64_stay(tmp_path: Path) -> None:
         (tmp_path / "t.jsonl").write_text(f"{text}\n")
         assert io.read(tmp_path / "t.csv").dtype == dtype
         assert io.read(tmp_path / "t.jsonl").dtype == dtype
+
+
+@pytest.mark.parametrize(
+    ("numbers", "hint"),
+    [
+        ([2**63, -1], "none is negative, else"),  # both are in the first records
+        ([-1, *[0] * 40_000, 2**63], "none is negative, else"),
+        ([2**63, *[0] * 40_000, -1], "(63 or more|negative), else"),
+    ],
+)
+def test_the_remedy_for_numbers_that_no_whole_dtype_holds_works(
+    tmp_path: Path, numbers: list[int], hint: str
+) -> None:
+    (tmp_path / "t.csv").write_text("a\n" + "".join(f"{one}\n" for one in numbers))
+    (tmp_path / "t.jsonl").write_text("".join(f"{one}\n" for one in numbers))
+    for name in ("t.csv", "t.jsonl"):
+        said = f"{hint} dtype='float64', dtype_unsafe=True rounds it"
+        with pytest.raises(InvalidDataError, match=said):
+            io.read(tmp_path / name)
+        found = io.read(tmp_path / name, dtype="float64", dtype_unsafe=True)
+        assert found.data.tolist() == list(map(float, numbers))
+
+
+@pytest.mark.parametrize("numbers", [(1, 2**64 - 1), (2**64 - 1, 1)])
+def test_files_of_int64_and_uint64_are_read_as_uint64(
+    tmp_path: Path, numbers: tuple[int, int]
+) -> None:
+    for end, header in (("csv", "a\n"), ("jsonl", "")):
+        folder = tmp_path / end
+        folder.mkdir()
+        for place, number in enumerate(numbers):
+            row = json.dumps({"a": number}) if end == "jsonl" else str(number)
+            (folder / f"{place}.{end}").write_text(f"{header}{row}\n")
+        said = "dtype='uint64' reads text files so, lod cast a=uint64 converts others"
+        with pytest.raises(ShapeMismatchError, match=said):
+            io.read_all(folder)
+        found = io.read_all(folder, dtype="uint64")["a"]
+        assert isinstance(found, LoDTensor)
+        assert found.to_list() == list(numbers)
