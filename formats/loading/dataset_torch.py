@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Literal, Unpack, get_args
@@ -37,7 +37,7 @@ from lodcli.kernels.errors import (
     UnsupportedError,
     counted,
 )
-from lodcli.kernels.index.checks import Offsets
+from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.platform.files import PathLike
 from lodcli.kernels.suggestions import or_near
@@ -334,7 +334,7 @@ def collate(layout: Layout = "jagged") -> Collate:
             items may have levels of their own.
 
     A tensor with one row per item, such as labels, becomes a dense tensor. Items may also come from
-    another dataset: tensors of torch, or dicts or tuples of them.
+    another dataset: tensors of torch, or dicts or tuples of them; a namedtuple stays one.
 
     >>> batch = collate("padded")([torch.ones(1), torch.ones(3)])
     >>> batch[0].shape, batch[1].tolist()
@@ -369,7 +369,10 @@ class Collate:
     def __call__(self, items: Any) -> Any:
         """Return a batch of a Dataset's items, or of tensors of torch, dicts or tuples of them."""
         if isinstance(items, Sequence) and not isinstance(items, Batch) and _are_tuples(items):
-            return tuple(self([dict(enumerate(item)) for item in items]).values())
+            kind, fields = type(items[0]), getattr(items[0], "_fields", None)
+            names = fields or [f"value {number}" for number in range(len(items[0]))]
+            by_name = self([dict(zip(names, item, strict=True)) for item in items])
+            return kind(*by_name.values()) if fields else tuple(by_name.values())
         batch = items if isinstance(items, Batch) else _joined(items)
         offsets: dict[int, torch.Tensor] = {}
         several = len(batch.tensors) > 1
@@ -451,7 +454,8 @@ def _joined(items: Sequence[Any]) -> Batch:
                 raise InvalidDataError(
                     f"collate: item {place}: expected a dict of {', '.join(names)}, found {what}"
                 )
-        return Batch(_equal({n: _of_values([item[n] for item in items]) for n in names}), False)
+        tensors = {name: _of_values([item[name] for item in items], name) for name in names}
+        return Batch(_equal(tensors), False)
     return Batch({"": _of_values(items)}, True)
 
 
@@ -465,13 +469,43 @@ def _equal(tensors: Mapping[str, LoDTensor]) -> dict[str, LoDTensor]:
     return found
 
 
-def _of_values(values: Sequence[Any]) -> LoDTensor:
-    arrays = [np.asarray(value) for value in _plain(values)]
-    return LoDTensor(np.stack(arrays)) if not arrays[0].ndim else LoDTensor.from_arrays(arrays)
+def _of_values(values: Sequence[Any], name: str | None = None) -> LoDTensor:
+    """Return the values of all items, or those of one name."""
+    field = "" if name is None else f", {name}"
+    arrays = [_array(value, f"item {place}{field}") for place, value in enumerate(values)]
+    single = not arrays[0].ndim
+    for place, array in enumerate(arrays):
+        if single != (not array.ndim):
+            wanted = "a single value" if single else "rows"
+            raise InvalidDataError(
+                f"collate: item {place}{field}: expected {wanted}, as item 0 has, found the shape "
+                f"{array.shape}"
+            )
+    with naming("collate", name or "items"):
+        return LoDTensor(np.stack(arrays)) if single else LoDTensor.from_arrays(arrays)
 
 
-def _plain(values: Sequence[Any]) -> Iterator[Any]:
-    for value in values:
-        if isinstance(value, LoDTensor):
-            raise UnsupportedError("collate: items with levels come from a Dataset alone")
-        yield rows_from_torch(value.detach().cpu()) if isinstance(value, torch.Tensor) else value
+def _array(value: Any, where: str) -> Array:
+    """Return a value of an item as an array.
+
+    Raises:
+        UnsupportedError: it has levels.
+        InvalidDataError: it does not consist of numbers.
+    """
+    if isinstance(value, LoDTensor):
+        raise UnsupportedError("collate: items with levels come from a Dataset alone")
+    if isinstance(value, torch.Tensor):
+        with naming("collate", where):
+            return rows_from_torch(value.detach().cpu())
+    try:
+        found = np.asarray(value)
+    except ValueError:  # lists in it are of different lengths
+        found = None
+    if found is None or found.dtype.kind in "OSU":
+        kind = type(value).__name__
+        what = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else kind
+        remedy = "; items of several values are tuples or dicts" if kind == "list" else ""
+        raise InvalidDataError(
+            f"collate: {where}: expected a tensor, an array or a number, found {what}{remedy}"
+        )
+    return found

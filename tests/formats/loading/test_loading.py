@@ -6,7 +6,7 @@ import os
 import pickle
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -27,6 +27,13 @@ torch: Any = pytest.importorskip("torch")
 ours: Any = lodcli.torch
 
 LENGTHS = [3, 0, 2, 1, 4]
+
+
+class Labelled(NamedTuple):
+    """An item of a dataset of the user."""
+
+    rows: Any
+    label: Any
 
 
 @pytest.fixture
@@ -181,6 +188,13 @@ def test_collate_takes_tuples_of_a_dataset_of_the_user(layout: Any) -> None:
             InvalidDataError, match=f"item 1: expected a tuple of 3 values, found {found}"
         ):
             ours.collate(layout)([items[0], other])
+
+
+def test_a_batch_of_named_tuples_is_one() -> None:
+    batch = ours.collate("padded")([Labelled(torch.ones(2), 1), Labelled(torch.ones(1), 0)])
+    assert isinstance(batch, Labelled)
+    assert batch.rows[1].tolist() == [2, 1]
+    assert batch.label.tolist() == [1, 0]
 
 
 def test_a_null_item_is_an_error(tmp_path: Path) -> None:
@@ -402,6 +416,15 @@ def test_without_collate_torch_stacks_items_of_one_shape_alone(words: Path, arti
         (3, "a list of items, found int"),
         ([{"x": 1}, 2], "item 1: expected a dict of x, found int"),
         ([{"x": 1}, {"y": 1}], "item 1: expected a dict of x, found y"),
+        ([[torch.ones(1), 1], [torch.ones(3), 2]], "item 0: .* found list; .* are tuples or dicts"),
+        ([torch.ones(1), (torch.ones(2), 1)], "item 1: expected a tensor, .* found tuple"),
+        ([(torch.ones(1), "a"), (torch.ones(2), "b")], "item 0, value 1: .* found str"),
+        ([(torch.ones(1), 1), (torch.ones(2), None)], "item 1, value 1: .* found NoneType"),
+        ([{"x": 1}, {"x": np.array(["a"])}], "item 1, x: .* found an array of <U1"),
+        ([Labelled(1, b"a")], "item 0, label: .* found bytes"),
+        ([{"x": 1}, {"x": torch.ones(2)}], r"item 1, x: expected a single value, .* \(2,\)"),
+        ([torch.ones(2), torch.tensor(1)], r"item 1: expected rows, .* found the shape \(\)"),
+        ([{"x": torch.ones(2, 3)}, {"x": torch.ones(1, 4)}], "x: .*array 1 has rows of shape"),
     ],
 )
 def test_collate_names_what_is_no_item(items: Any, found: str) -> None:
