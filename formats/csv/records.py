@@ -358,7 +358,8 @@ class Records:
             escaped = any('\\"' in line for line in lines[begins - first : begins - first + 1])
             remedy = _UNESCAPED if escaped else _QUOTED
             if str(error).startswith("field larger"):
-                remedy = f"a field has at most {MOST_FIELD_BYTES >> 20} MiB: is a quote not closed?"
+                most = f"in records with quotes, a field has at most {MOST_FIELD_BYTES >> 20} MiB"
+                remedy = f"{most}: it is longer, or a quote is not closed"
             said = f"line {begins}: is not a record ({error}); {remedy}"
             if str(error) == _IS_OPEN:
                 return found, _Unfinished("\n".join(lines[begins - first :]).encode(), said)

@@ -647,3 +647,15 @@ def test_a_first_record_beyond_the_limit_is_an_error_that_names_it(
     field = '"' + line * max(1, (17 << 20) // len(line))
     with pytest.raises(InvalidDataError, match=r"line 2: is not a record .* 16 MiB"):
         given_lines(tmp_path, f"a,b\n{field},1\n2,3\n".encode())
+
+
+def test_a_record_with_a_quoted_field_beyond_the_limit_is_an_error_that_names_it(
+    tmp_path: Path,
+) -> None:
+    wide = "x" * (17 << 20)
+    for record in (f'1,"{wide}"', f'"1",{wide}'):
+        with pytest.raises(
+            InvalidDataError, match="16 MiB: it is longer, or a quote is not closed"
+        ):
+            given_lines(tmp_path, f"a,b\n{record}\n2,y\n".encode())
+    assert given_lines(tmp_path, f"a,b\n1,{wide}\n2,y\n".encode())["b"].to_list() == [wide, "y"]
