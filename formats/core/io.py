@@ -146,7 +146,8 @@ def open_file(
                 _say_how_to_import(error, source, limits)
             raise
         except SelectionError as error:
-            if keys:
+            columns = options.columns or ()  # other options do not choose among the keys
+            if keys and any(str(error).startswith(f"no column {one!r}") for one in columns):
                 error.args = (f"{error}; in names of folders: {listing(keys)}", *error.args[1:])
             raise
         try:

@@ -217,6 +217,10 @@ def test_an_unknown_column_is_an_error_that_lists_the_keys(tmp_path: Path) -> No
         (tmp_path / f"year={year}" / "a.csv").write_text("a,b\n1,2\n")
     with pytest.raises(SelectionError, match="there are: a, b; in names of folders: year"):
         io.read_all(tmp_path, columns=["a", "yaer"])
+    others: list[dict[str, Any]] = [{"levels": ["yaer"]}, {"text_columns": ["yaer"]}]
+    for other in others:
+        with pytest.raises(SelectionError, match=r"there are: a, b$"):
+            io.read_all(tmp_path, columns=["a"], **other)
 
 
 def test_a_key_replaces_a_struct_of_its_name(tmp_path: Path) -> None:
