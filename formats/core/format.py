@@ -105,6 +105,7 @@ class Source(ABC):
         notes: notes for the user about the file; complete once everything is read.
         records: whether every batch holds all tensors with equally many outermost items, as the
             fields of records have.
+        has_keys: whether it has the columns in the names of its folders; see Partitioned.
         attributes: of the file as a whole, a JSON object.
     """
 
@@ -113,6 +114,7 @@ class Source(ABC):
     left_out: LeftOut = {}  # noqa: RUF012 - replaced, never changed
     notes: Sequence[str] = ()
     records: bool = False
+    has_keys: bool = False
     attributes: Mapping[str, Any] = {}
 
     def _repr_html_(self) -> str:

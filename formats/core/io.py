@@ -50,14 +50,7 @@ from lodcli.formats.several import many_files
 from lodcli.formats.storage.inputs import Input, require_path
 from lodcli.formats.storage.output_set import OutputSet
 from lodcli.formats.values.inner_axes import InnerAxes, takes_axes
-from lodcli.formats.values.partitions import (
-    NO_KEYS,
-    Keys,
-    Partitioned,
-    keys_of,
-    refuse_keys,
-    takes_keys,
-)
+from lodcli.formats.values.partitions import NO_KEYS, Keys, keys_of, refuse_keys
 from lodcli.formats.values.relabelled import (
     Relabelled,
     chosen_by_name,
@@ -136,10 +129,8 @@ def open_file(
         told = _of_reader(kind, options, name, optional, keys, casts=casts, one=one)
         limits = Limits() if limits is None else limits
         try:
-            opened = open_within(limits, kind, source, told)
-            if keys and takes_keys(opened, kind):
-                opened = Partitioned(opened, keys)
-            elif keys and not options.rename:
+            opened = open_within(limits, kind, source, told, keys)
+            if keys and not options.rename:
                 refuse_keys(keys, opened.schema, (name,) if name else options.columns or ())
         except NotThisFormatError as error:
             if kind.name == "lod.h5":

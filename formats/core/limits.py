@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Integral
+from typing import TYPE_CHECKING
 
 from lodcli.formats.arrays.budget import WHOLE_COPIES, require_fits
 from lodcli.formats.choosing.choice import Choice
@@ -37,6 +38,9 @@ from lodcli.kernels.options import option
 from lodcli.kernels.platform import processes
 from lodcli.kernels.runtime.memory_budget import memory_budget
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+
+if TYPE_CHECKING:
+    from lodcli.formats.values.partitions import Keys
 
 
 @dataclass(frozen=True)
@@ -67,8 +71,10 @@ class Limits:
         return Bounds(max_bytes, max(line_bytes, stored or 0))
 
 
-def open_within(limits: Limits, kind: Format, source: Input, options: ReadOptions) -> Source:
-    """Return the open file, read within `limits`.
+def open_within(
+    limits: Limits, kind: Format, source: Input, options: ReadOptions, keys: Keys | None = None
+) -> Source:
+    """Return the open file, read within `limits`; with the columns `keys`, if it takes them.
 
     Raises:
         LodError: as the format does, TooLargeError among them.
@@ -89,13 +95,19 @@ def open_within(limits: Limits, kind: Format, source: Input, options: ReadOption
 
         # Not `stored`: the time limit follows from the decompressed size.
         read_bytes = source.listed.size_bytes() if source.is_folder else source.size_bytes
-        inner: Source = IsolatedSource(kind, source, options, bounds.max_bytes, read_bytes)
+        inner: Source = IsolatedSource(kind, source, options, bounds.max_bytes, read_bytes, keys)
+        keys = None  # the child adds them: in its replies, tensors come apart
     else:
         inner = kind.open(source, options)
         if kind.layout == "file" and kind.streams and not inner.partial:
             inner = _overlapping(inner, kind, source, options)
     unlimited = bounds.max_bytes is None and memory_budget() is None
-    return inner if unlimited else Limited(inner, bounds)
+    opened = inner if unlimited else Limited(inner, bounds)
+    if keys:
+        from lodcli.formats.values.partitions import with_keys
+
+        return with_keys(opened, kind, keys)
+    return opened
 
 
 def _overlapping(inner: Source, kind: Format, source: Input, options: ReadOptions) -> Source:

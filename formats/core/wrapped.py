@@ -32,7 +32,7 @@ class Wrapped(Source):
         self._inner = inner
         self.schema = inner.schema
         self.left_out = inner.left_out
-        self.records = inner.records
+        self.records, self.has_keys = inner.records, inner.has_keys
         self.attributes = inner.attributes
 
     @property

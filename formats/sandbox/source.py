@@ -38,6 +38,7 @@ from lodcli.formats.stream.header import JSON_LIMIT_BYTES, decode, encode, plan
 from lodcli.formats.stream.reader import StreamSource
 from lodcli.formats.stream.writer import write_stream
 from lodcli.formats.values.file_attributes import parsed
+from lodcli.formats.values.partitions import NO_KEYS, Keys, with_keys
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key
@@ -59,6 +60,7 @@ class IsolatedSource(Source):
         options: how to read it.
         max_bytes: maximum decompressed size; None: no limit.
         stored: bytes of the input; None if unknown.
+        keys: columns to add to it, if it takes them.
 
     Raises:
         LodError: an error raised in the child.
@@ -72,6 +74,7 @@ class IsolatedSource(Source):
         options: ReadOptions,
         max_bytes: int | None,
         stored: int | None,
+        keys: Keys | None = None,
     ) -> None:
         self._source = source
         again = source.is_folder or source.seekable
@@ -82,7 +85,7 @@ class IsolatedSource(Source):
             writes=not again,
             opens=kind.descriptors if again and kind.layout == "file" else None,
         )
-        self._work = partial(_serve, kind, source, options, room)
+        self._work = partial(_serve, kind, source, options, keys or NO_KEYS, room)
         self._seconds = sandbox.clock_seconds(room)
         self._modules = ("concurrent.futures.thread", "ml_dtypes", *kind.modules)
         self._indexes: dict[str, LoD] = {}
@@ -93,7 +96,8 @@ class IsolatedSource(Source):
         self._again = True
         try:
             with self._reply(do="open") as reply:
-                self._partial = facts(reply.file.readline(MOST_FACTS_BYTES), "partial")["partial"]
+                told = facts(reply.file.readline(MOST_FACTS_BYTES), "partial", "has_keys")
+                self._partial, self.has_keys = told["partial"], told["has_keys"]
                 self.left_out = errors_of(reply.file.readline(JSON_LIMIT_BYTES))
                 header = decode(reply.file.read(JSON_LIMIT_BYTES + 1))
                 self.schema, self.attributes = header.schema, parsed(header.attributes)
@@ -186,6 +190,7 @@ def _serve(
     kind: Format,
     source: Input,
     options: ReadOptions,
+    keys: Keys,
     room: Room,
     apart: bool,
     requests: int,
@@ -210,7 +215,7 @@ def _serve(
         for line in lines:
             sandbox.allow_time(room)
             try:
-                opened = opened or kind.open(source, options)
+                opened = opened or with_keys(kind.open(source, options), kind, keys)
                 sandbox.allow_time(room, _declared(opened))
                 _answer(opened, json.loads(line), replies)
                 replies.end()
@@ -225,7 +230,8 @@ def _declared(opened: Source) -> int:
 
 def _answer(opened: Source, request: dict[str, Any], replies: ReplyWriter) -> None:
     if request["do"] == "open":
-        replies.write(json.dumps({"partial": opened.partial}).encode() + b"\n")
+        told = {"partial": opened.partial, "has_keys": opened.has_keys}
+        replies.write(json.dumps(told).encode() + b"\n")
         replies.write(line_of(opened.left_out))
         replies.write(encode(plan(opened.schema, attributes_text(opened.attributes))))
     elif request["do"] == "tell":

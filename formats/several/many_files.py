@@ -26,7 +26,7 @@ from lodcli.formats.storage.compression import suffix_codec
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.text.lines import shown
 from lodcli.formats.values.file_attributes import alike
-from lodcli.formats.values.partitions import NOT_READ, takes_keys
+from lodcli.formats.values.partitions import NOT_READ
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.platform.files import PathLike
@@ -260,11 +260,12 @@ class ManyFiles(Source):
         self._schemas: list[Schema] = []
         versions: list[tuple[tuple[int, ...], ...]] = []
         attributes: list[Mapping[str, Any]] = []
+        has_keys = False
         for path in files.paths:
             with _one_format(files), open_one(path) as file:
                 if not self._schemas:
                     self.kind, self.left_out = file.kind, file.source.left_out
-                    self.records = file.source.records
+                    self.records, has_keys = file.source.records, file.source.has_keys
                 if file.kind.name != self.kind.name:
                     raise SelectionError(
                         f"{path}: is {file.kind.name}, and {files.paths[0]} is {self.kind.name}; "
@@ -290,7 +291,7 @@ class ManyFiles(Source):
                 f"folders in it are not read, such as {shown(os.path.basename(files.beside[0]))}; "
                 f"'{os.path.join(files.label, '*', '*')}' reads their files",
             ]
-        if (names := list(keys)) and not takes_keys(self, self.kind):
+        if (names := list(keys)) and not has_keys:
             self.notes = [
                 *self.notes,
                 f"the folders name values of {', '.join(map(shown, names))}, {NOT_READ}",

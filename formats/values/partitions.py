@@ -172,6 +172,11 @@ def takes_keys(source: Source, kind: Format) -> bool:
     return source.records or (len(source.schema) == 1 and not source.schema[0].array)
 
 
+def with_keys(opened: Source, kind: Format, keys: Keys) -> Source:
+    """Return a file with the columns of the keys if it takes them; else itself."""
+    return Partitioned(opened, keys) if keys and takes_keys(opened, kind) else opened
+
+
 def refuse_keys(keys: Iterable[str], schema: Schema, names: Iterable[str]) -> None:
     """Raise SelectionError if a key is among the names to read from a file that takes no keys."""
     known = {spec.name for spec in schema}
@@ -190,7 +195,8 @@ class Partitioned(Wrapped):
 
     def __init__(self, inner: Source, keys: Keys) -> None:
         super().__init__(inner)
-        self.records, self._keys = True, keys
+        self.records = self.has_keys = True
+        self._keys = keys
         # To count the items, if only keys are read.
         self._lead = min(inner.schema, key=lambda spec: len(spec.levels))
         items = self._lead.items

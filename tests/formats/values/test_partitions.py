@@ -148,6 +148,29 @@ def test_keys_are_chosen_and_renamed_like_other_columns(events: Path) -> None:
         assert rows(events, limits=Limits(isolate=True)) == rows(events)
 
 
+@pytest.mark.skipif(not processes.CAN_ISOLATE, reason="this system cannot limit processes")
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl", "orc"])
+def test_keys_are_columns_of_files_that_are_read_in_a_sandbox(suffix: str, tmp_path: Path) -> None:
+    table = pa.table({"n": [1, 2], "s": ["a", "bc"]})
+    for key in ("x", "__HIVE_DEFAULT_PARTITION__"):
+        path = tmp_path / f"k={key}" / f"a.{suffix}"
+        path.parent.mkdir()
+        if suffix == "orc":  # always read in a sandbox
+            pytest.importorskip("pyarrow.orc").write_table(table, path)
+        elif suffix == "parquet":
+            pq.write_table(table, path)
+        else:
+            io.write(path, {"n": LoDTensor([1, 2]), "s": LoDTensor.from_lists(["a", "bc"])})
+    expected = [{"n": n, "s": s, "k": k} for n, s in ((1, "a"), (2, "bc")) for k in (None, "x")]
+    limits = Limits(isolate=True)
+    found = rows(tmp_path, limits=limits)
+    assert sorted(found, key=lambda one: (one["n"], one["k"] or "")) == expected
+    assert io.read(tmp_path, "k", limits=limits).to_list() == [None, None, "x", "x"]
+    for columns in (None, ["n"]):
+        with lodcli.open(tmp_path, columns=columns, limits=limits) as file:
+            assert not any("names of" in one or "folders name" in one for one in file.notes)
+
+
 def test_only_folders_that_a_pattern_chooses_have_keys(events: Path) -> None:
     inner = events / "year=2023"
     assert list(rows(inner / "**" / "*.parquet")[0]) == ["n", "country", "day"]
