@@ -105,6 +105,29 @@ _OF_TWO = {
 }
 
 
+# Of functions that are not called with one tensor alone.
+_CALLS = {
+    "coalesce": "coalesce(x, 0)",
+    "index": "x + index()",
+    "tensor": 'tensor("x")',
+    "stack": "stack(x, y)",
+    **{name: f"{name}(x, 0)" for name in ("maximum", "minimum")},
+    **{name: f'{name}(x, "a")' for name in ("contains", "startswith", "endswith")},
+    "matches": 'matches(x, "^a")',
+    "replace": 'replace(x, "a", "b")',
+    "split": 'split(x, ",")',
+}
+
+
+def call_of(name: str) -> str:
+    """Return an example of a call of a function.
+
+    >>> call_of("lower"), call_of("maximum")
+    ('lower(x)', 'maximum(x, 0)')
+    """
+    return _CALLS.get(name, f"{name}(x)")
+
+
 def hint_of_two(call: ast.Call) -> str:
     """Return what to write instead of a function of all values with several arguments.
 

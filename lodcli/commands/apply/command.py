@@ -85,11 +85,13 @@ def known(name: str, ctx: click.Context, *, chained: bool = False) -> click.Comm
     key = name.replace("-", "_")
     entry = find_op(key)
     if entry is None:
+        from lodcli.commands.apply.expression import OWN
         from lodcli.expressions.functions import FUNCTIONS
+        from lodcli.expressions.hints import call_of
         from lodcli.kernels.suggestions import did_you_mean
 
-        if key in FUNCTIONS:
-            ctx.fail(f"no op {name!r}; in an expression it is a function, as in '{key}(x)'")
+        if key in (*OWN, *FUNCTIONS):
+            ctx.fail(f"no op {name!r}; in an expression it is a function, as in '{call_of(key)}'")
         near = did_you_mean(key, op_names())
         hint = near or "lod apply --list shows all"
         if not near and "-" in name:

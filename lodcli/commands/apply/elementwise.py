@@ -200,6 +200,23 @@ def _require_exact(
     require_exact(arrays, known, dtype)
 
 
+def require_exact_extremes(
+    function: np.ufunc, left: Values, right: Values, found: LoDTensor
+) -> None:
+    """Raise InvalidDataError if np.maximum or np.minimum rounds the whole number that it picks."""
+    sides = (left, right)
+    dtypes = [one.dtype for one in sides if isinstance(one, LoDTensor)]
+    if not has_nan(found.dtype) or not any(one.kind in "iu" for one in dtypes):
+        return
+    one, two = (x.values if isinstance(x, LoDTensor) else np.asarray(x) for x in sides)
+    # The picked one may be the other, if rounding makes both equal: then both must be exact.
+    known = found.values == found.values  # not nan
+    if found.nulls.rows is not None:
+        known = known & _beside_rows(found.nulls.rows, known.ndim)
+    near = [each.astype(found.dtype) == found.values for each in (one, two)]
+    _require_exact(sides, [known & each for each in near], found.dtype)
+
+
 def aligned(*tensors: LoDTensor) -> tuple[LoDTensor, ...]:
     """Return tensors under one index and on one device, with rows of as many axes.
 

@@ -17,6 +17,7 @@ from lodcli.commands.apply.elementwise import (
     chosen,
     coalesced,
     paired,
+    require_exact_extremes,
     stacked,
     true_of,
     with_valid,
@@ -29,7 +30,7 @@ from lodcli.expressions.comparisons import MIRRORED, compared, compared_pairs, i
 from lodcli.expressions.decimals import exact_floats
 from lodcli.expressions.digits import EXACT_FUNCTIONS
 from lodcli.expressions.evaluation import Evaluation
-from lodcli.expressions.functions import BINARY, COALESCE, FUNCTIONS, GROWING, TEXT_FUNCTIONS
+from lodcli.expressions.functions import BINARY, COALESCE, FUNCTIONS, GROWING, TEXT_FUNCTIONS, TWO
 from lodcli.expressions.hints import hint_of_two
 from lodcli.expressions.operations import OverflowsError
 from lodcli.expressions.parsing import Parsed, function_name, words_of
@@ -55,7 +56,7 @@ from lodcli.kernels.tensor.marks import Categories, Decimals, Marks, Times, Unit
 from lodcli.kernels.tensor.nulls import Nulls
 
 # Besides the ops, such as sum, and the functions of all expressions.
-_OWN = ("all", "any", "length", "stack")
+OWN = ("all", "any", "length", "stack")
 _NO_LEVEL = "{} takes a tensor with a level; this has none"
 # Options that are values of the tensor.
 _OF_VALUES = {"pad_value", "tokens", "blank"}
@@ -70,7 +71,7 @@ def ops() -> dict[str, OpEntry]:
 
 def op_of(name: str) -> OpEntry | None:
     """Return the op of a name in an expression, built in or of a plug-in; None if it is not one."""
-    return None if name in {"", *_OWN, *FUNCTIONS} else find_op(name)
+    return None if name in {"", *OWN, *FUNCTIONS} else find_op(name)
 
 
 class TensorExpression(Parsed):
@@ -96,7 +97,7 @@ class TensorExpression(Parsed):
             entry = op_of(name)
             if entry is not None and entry.itemwise:
                 self.keeps = self.keeps and bool(entry.keeps or entry.pools)
-            elif name not in {*_OWN, *FUNCTIONS}:
+            elif name not in {*OWN, *FUNCTIONS}:
                 self._refuse_function(call, name)
         if not self.tensors and not self.counts:
             self.fail(self.tree, "has no tensor; write its name, as in data * 2")
@@ -172,7 +173,7 @@ class TensorExpression(Parsed):
 
     def functions(self) -> Collection[str]:
         theirs = [entry.name for entry in working()[0] if entry.itemwise]
-        return {*FUNCTIONS, *_OWN, *ops(), *theirs}
+        return {*FUNCTIONS, *OWN, *ops(), *theirs}
 
 
 class _Tensors(Evaluation[Values]):
@@ -226,7 +227,10 @@ class _Tensors(Evaluation[Values]):
         kinds = {self.data(one).dtype.kind for one in (left, right)}
         if function in BINARY.values() and kinds == {"b"}:
             left = self._as(np.int64, left)  # the numbers 0 and 1; NumPy's sum of booleans is `or`
-        return arithmetic(function, left, right)
+        found = arithmetic(function, left, right)
+        if function in TWO.values() and isinstance(found, LoDTensor):
+            require_exact_extremes(function, left, right, found)
+        return found
 
     def paired(
         self, function: Callable[[Array, Array], Array], left: Values, right: Values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,11 @@ import pytest
 
 from lodcli.commands.apply import results, running
 from lodcli.commands.apply.arguments import described
+from lodcli.commands.apply.expression import OWN
+from lodcli.expressions.functions import FUNCTIONS
 from lodcli.formats.core import io
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.plugins import find_op
 from lodcli.kernels.ops.registry import OPS
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell.output import is_quiet
@@ -403,3 +407,22 @@ def test_a_gpu_that_cannot_be_used_is_unsupported(lod: Lod, folder: Path) -> Non
     assert "--device " in done.stderr
     assert "use --device cpu" in done.stderr
     assert lod("apply", "sum", folder / "articles.lod.h5", "--device", "tpu").code == 2
+
+
+NOON = datetime(2024, 5, 1, 12)
+
+
+@pytest.mark.parametrize(
+    "name", sorted(name for name in (*OWN, *FUNCTIONS) if find_op(name) is None)
+)
+def test_the_example_of_a_function_that_is_no_op_works(lod: Lod, folder: Path, name: str) -> None:
+    done = lod("apply", name, "x.lod.h5")
+    assert f"no op {name!r}; in an expression it is a function, as in '" in done.stderr
+    example = done.stderr.split("as in '")[1].partition("'; see")[0]
+    lists = LoDTensor(np.array([1.0, 2.0, 3.0]), [[2, 1]])
+    texts, times = LoDTensor.from_lists(["a,b", "c"]), LoDTensor.from_lists([NOON] * 2)
+    codes = []
+    for one in (lists, texts, times):
+        io.write("x.lod.h5", {"x": one, "y": one}, overwrite=True)
+        codes.append(lod("apply", example, "x.lod.h5", "-fo", "o.lods").code)
+    assert 0 in codes

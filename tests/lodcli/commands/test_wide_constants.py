@@ -138,3 +138,22 @@ def test_a_number_beside_times_has_no_cast_of_numbers(lod: Lod, table: None) -> 
             f"{MOST} does not fit int64; lod cast 'TENSOR=timestamp[s]' gives times a coarser unit"
             in done.stderr
         ), text
+
+
+def test_maximum_and_minimum_round_no_whole_number(lod: Lod, folder: Path) -> None:
+    whole = np.array([2**53 + 1, 3, -5])
+    tensors = {"i": whole, "u": np.array([1, 7, 2**64 - 1], np.uint64), "f": whole * 0.5}
+    nulls = LoDTensor.from_lists([None, 0.5, None])
+    io.write("a.lod.h5", {**{k: LoDTensor(v) for k, v in tensors.items()}, "x": nulls})
+    for text, wanted in {
+        "minimum(i, u)": [1, 3, -5],
+        "maximum(f, i * 0)": [2.0**52, 1.5, 0],
+        "maximum(i, x)": [None, 3, None],
+        "minimum(f, i)": [2.0**52, 1.5, -5],
+    }.items():
+        assert lod("apply", text, "a.lod.h5", "-fo", "o.lod.h5").code == 0, text
+        assert tensor("o.lod.h5").to_list() == wanted, text
+    for text in ("maximum(i, u)", "maximum(i, 0.5)", "maximum(f, i)"):
+        done = lod("apply", text, "a.lod.h5", "-o", "no.lod.h5")
+        assert done.code == 2, text
+        assert "column 1: 9007199254740993 is not exact in float64" in done.stderr
