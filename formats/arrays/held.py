@@ -15,7 +15,7 @@ from lodcli.formats.core.schema import Batch, Schema, tensor_of
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.platform.machine import advise
+from lodcli.kernels.platform.machine import advise, mapped_zeros
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Nulls
 
@@ -57,8 +57,7 @@ class GrowingArray:
         reserved = size_bytes + size_bytes // 4
         try:
             if self._block is None:
-                flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-                self._block = mmap.mmap(-1, reserved, flags=flags)
+                self._block = mapped_zeros(reserved)
             else:
                 self._block.resize(reserved)
         except OSError as error:

@@ -26,7 +26,7 @@ def require_memory(size_bytes: int) -> None:
 
 def unread_zeros(size_bytes: int) -> memoryview:
     """Return `size_bytes` (at least 1) zeros that take no memory until they are read."""
-    return memoryview(_zeros(size_bytes, writable=False)).toreadonly()
+    return memoryview(mapped_zeros(size_bytes, writable=False)).toreadonly()
 
 
 def sparse_zeros(size_bytes: int) -> memoryview:
@@ -38,14 +38,19 @@ def sparse_zeros(size_bytes: int) -> memoryview:
         MemoryError: the system refuses so much.
     """
     try:
-        zeros = _zeros(size_bytes, writable=True)
+        zeros = mapped_zeros(size_bytes)
     except (OSError, OverflowError) as error:
         raise MemoryError from error
     advise(zeros, "MADV_NOHUGEPAGE")
     return memoryview(zeros)
 
 
-def _zeros(size_bytes: int, *, writable: bool) -> mmap.mmap:
+def mapped_zeros(size_bytes: int, *, writable: bool = True) -> mmap.mmap:
+    """Return `size_bytes` (at least 1) zeros, of which only used pages take memory.
+
+    Raises:
+        OSError, OverflowError: the system refuses so much.
+    """
     if not hasattr(mmap, "MAP_PRIVATE"):
         return mmap.mmap(-1, size_bytes)
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS

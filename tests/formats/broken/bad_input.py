@@ -296,8 +296,8 @@ FAULTS = [
     Fault(
         "overflow",
         ".jsonl",
-        b"[1,2]\n[1,9223372036854775808]\n",
-        ("line 2: item <1>: 9223372036854775808", "--dtype uint64 may hold it"),
+        b"[1,2]\n[1,18446744073709551616]\n",
+        ("line 2: item <1>: 18446744073709551616", "--dtype float64 may hold it"),
     ),
     Fault(
         "overflow",
@@ -309,8 +309,8 @@ FAULTS = [
     Fault(
         "overflow",
         ".tsv",
-        b"a\tb\n1\t2\n3\t9223372036854775808\n",
-        ("line 3, column 'b'", "--dtype uint64 may hold it"),
+        b"a\tb\n1\t2\n3\t18446744073709551616\n",
+        ("line 3, column 'b'", "--dtype float64 may hold it"),
     ),
     Fault(
         "overflow",

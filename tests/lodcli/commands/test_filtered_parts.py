@@ -335,9 +335,9 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, tuple[str, ...]]
     decoded: list[tuple[int, tuple[str, ...]]] = []
     group_of = ParquetRecords._group
 
-    def group(self: Any, number: int, columns: Any, limit_bytes: int) -> Any:
+    def group(self: Any, number: int, columns: Any, *arguments: int) -> Any:
         decoded.append((number, tuple(columns)))
-        return group_of(self, number, columns, limit_bytes)
+        return group_of(self, number, columns, *arguments)
 
     monkeypatch.setattr(ParquetRecords, "_group", group)
     return decoded
