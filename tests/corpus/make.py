@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 import lodcli
 from lodcli.formats.core import io
 from lodcli.kernels.errors import LodError
+from lodcli.kernels.options import for_shell
 from lodcli.shell.failures import explained
 from tests.corpus.sources import SOURCES, Crafted
 
@@ -79,7 +80,8 @@ def entry_of(each: Crafted) -> Entry:
         copy = Path(folder, Path(each.file).name)
         copy.write_bytes(each.content)
         try:
-            io.read_all(copy, format_name=each.format)
+            with for_shell():  # as the commands that the manifest is compared with
+                io.read_all(copy, format_name=each.format)
         except LodError as error:
             message, code = explained(error)
             kind = type(error).__name__
