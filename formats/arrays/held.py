@@ -15,7 +15,7 @@ from lodcli.formats.core.schema import Batch, Schema, tensor_of
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.platform.machine import advise, mapped_zeros
+from lodcli.kernels.platform.machine import advise, enlarged, mapped_zeros
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Nulls
 
@@ -59,7 +59,7 @@ class GrowingArray:
             if self._block is None:
                 self._block = mapped_zeros(reserved)
             else:
-                self._block.resize(reserved)
+                self._block = enlarged(self._block, reserved)
         except OSError as error:
             raise MemoryError(f"{reserved} bytes: {error.strerror}") from None
         if size_bytes >= _HUGE_BYTES:

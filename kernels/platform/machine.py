@@ -57,6 +57,21 @@ def mapped_zeros(size_bytes: int, *, writable: bool = True) -> mmap.mmap:
     return mmap.mmap(-1, size_bytes, flags, mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0))
 
 
+def enlarged(block: mmap.mmap, size_bytes: int) -> mmap.mmap:
+    """Return mapped memory of `size_bytes` that begins with that of a block, which it replaces.
+
+    Raises:
+        OSError: the system refuses so much.
+    """
+    try:
+        block.resize(size_bytes)
+    except SystemError:  # macOS cannot resize
+        found = mapped_zeros(size_bytes)
+        found[: len(block)] = block
+        return found
+    return block
+
+
 def usable_cores() -> int:
     """Return how many processors this process may use; all if unknown.
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,7 @@ from lodcli.formats.items.sharing import sharing
 from lodcli.formats.items.taking import part
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.platform import machine
 from lodcli.kernels.runtime.memory_budget import within_budget
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Categories, Marks
@@ -83,6 +86,23 @@ def test_an_array_that_grows_is_never_copied_as_a_whole(monkeypatch: pytest.Monk
     assert sum(sizes) == 8 << 20
     with pytest.raises(BufferError):
         array._reserve(1 << 30)
+
+
+class _Fixed(mmap.mmap):
+    """Mapped memory of a system without mremap."""
+
+    def resize(self, newsize: int) -> None:
+        raise SystemError("mmap: resizing not available--no mremap()")
+
+
+def test_an_array_grows_where_mapped_memory_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held, "mapped_zeros", partial(_Fixed, -1))
+    monkeypatch.setattr(machine, "mapped_zeros", partial(_Fixed, -1))
+    rows = np.arange(5 << 17)
+    array = GrowingArray((), rows.dtype)
+    for piece in np.array_split(rows, 7):
+        array.append(piece)
+    np.testing.assert_array_equal(array.array(), rows)
 
 
 def test_what_is_kept_at_the_same_time_shares_the_budget() -> None:
