@@ -300,6 +300,7 @@ def test_files_of_awkward(tmp_path: Path) -> None:
     assert ak.from_parquet(tmp_path / "ours.parquet").x.to_list() == lists
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_list_may_have_more_than_32_bits_of_rows(tmp_path: Path, stream: bool) -> None:
     rows = 2**31 + 5
