@@ -37,7 +37,9 @@ Tensors = dict[str, LoDTensor]
 
 @given(
     lists=st.lists(
-        st.none() | st.lists(st.none() | st.text("aé€", max_size=3), max_size=3), min_size=1, max_size=12
+        st.none() | st.lists(st.none() | st.text("aé€", max_size=3), max_size=3),
+        min_size=1,
+        max_size=12,
     ),
     least_bytes=st.sampled_from([1, 40, 1 << 20]),
     data=st.data(),
