@@ -13,7 +13,7 @@ from lodcli.kernels.runtime import buffers
 from tests.plugins.slow import chosen, is_quick
 
 # Limit per process in a quick run; a laptop runs as many processes as it has cores.
-QUICK_BYTES = 1_100_000_000
+QUICK_BYTES = 1_200_000_000
 # Limit for one process with torch, Keras, ONNX, pandas, polars, Zarr and all compiled kernels.
 ALL_BYTES = 2_200_000_000
 SHOWN = 5
