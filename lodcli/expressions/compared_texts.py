@@ -84,7 +84,7 @@ class ComparedTexts(ExactDecimals[V]):
             node: the part.
             pool: texts are appended to it; a null has the number of any.
         """
-        first = sum(offsets.size - 1 for _, offsets in pool)
+        first = _count(pool)
         name, marks = self.expression.marks_of(node)
         if isinstance(node, ast.IfExp):
             sides = (node.body, node.orelse)
@@ -120,7 +120,7 @@ class ComparedTexts(ExactDecimals[V]):
 
     def _greatest_text(self, node: ast.Call, pool: list[Packed]) -> V:
         """Return `numbered` of the greatest or the least text of each list, by their bytes."""
-        first = sum(offsets.size - 1 for _, offsets in pool)
+        first = _count(pool)
         given: list[Packed] = []
         numbers = self.numbered(node.args[0], given)
         ranks = text_ranks(Texts.joined([Texts.of(*one) for one in given]))
@@ -132,7 +132,7 @@ class ComparedTexts(ExactDecimals[V]):
 
     def _joined_texts(self, node: ast.BinOp, pool: list[Packed]) -> V:
         """Return `numbered` of pairs of texts, each joined to one text."""
-        first = sum(offsets.size - 1 for _, offsets in pool)
+        first = _count(pool)
         one, two, texts = self._pooled(node.left, node.right)
 
         def joined(left: Array, right: Array) -> Array:
@@ -155,7 +155,7 @@ class ComparedTexts(ExactDecimals[V]):
         """Return `numbered` of the results of a function that makes a text of each text."""
         from lodcli.expressions.text_functions_arrow import made_texts
 
-        first = sum(offsets.size - 1 for _, offsets in pool)
+        first = _count(pool)
         function, given = made_texts(function_name(node), self.words_after(node)), list[Packed]()
         numbers = self.numbered(node.args[0], given)
         pool += [function(*each) for each in given]
@@ -165,7 +165,7 @@ class ComparedTexts(ExactDecimals[V]):
         """Return `numbered` of the parts of texts between separators, a list for each text."""
         from lodcli.expressions.text_functions_arrow import split_texts
 
-        first = sum(offsets.size - 1 for _, offsets in pool)
+        first = _count(pool)
         (separator,), given = self.words_after(node), list[Packed]()
         numbers = self.numbered(node.args[0], given)
         if not self.data(numbers).ndim:
@@ -229,6 +229,11 @@ class ComparedTexts(ExactDecimals[V]):
         """Return the number of bytes of each text that a choice picks, 0 of a null."""
         lengths = self._of_each_text(node, lambda data, offsets: np.diff(offsets))
         return self.coalesced(lengths, self.constant(0))
+
+
+def _count(pool: list[Packed]) -> int:
+    """Return how many texts a pool has: the number of the next one."""
+    return sum(offsets.size - 1 for _, offsets in pool)
 
 
 def _ordered(function: np.ufunc, word: str, data: Array, offsets: Offsets) -> Array:

@@ -11,6 +11,7 @@ from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.order.texts import Texts, text_order
+from lodcli.kernels.tensor.nulls import Mask
 
 # The bytes of texts, (N,) uint8, and their offsets, (K + 1,).
 Packed = tuple[Array, Offsets]
@@ -30,6 +31,28 @@ def require_single(row_shape: tuple[int, ...]) -> None:
             f"expected one condition for each text, found rows of shape {row_shape}; "
             "name a column, as in x[0]"
         )
+
+
+def listed(
+    numbers: Array, valid: Mask | None, offsets: Offsets, *, level: int
+) -> tuple[Array, Offsets]:
+    """Return the numbers from offsets[n] to offsets[n + 1] for each number n, and their offsets.
+
+    Args:
+        numbers: (K,); see `require_single`.
+        valid: (K,) bool, which are not null; there are no numbers for a null.
+        offsets: one more than there are numbers.
+        level: of the result, for messages.
+
+    >>> listed(np.array([1, 0]), None, np.array([0, 2, 3]), level=0)
+    (array([2, 0, 1]), array([0, 1, 3]))
+    """
+    require_single(numbers.shape[1:])
+    lengths = np.diff(offsets)[numbers]
+    if valid is not None:
+        lengths = np.where(valid, lengths, 0)
+    ends = lengths_to_offsets(lengths, level=level)
+    return ranges(offsets[:-1][numbers], ends), ends
 
 
 def texts_among(words: Iterable[str], data: Array, offsets: Offsets) -> Array:

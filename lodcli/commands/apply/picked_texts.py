@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lodcli.expressions.texts import Packed, require_single
+from lodcli.expressions.texts import Packed, listed, require_single
 from lodcli.kernels.index.checks import Offsets, lengths_to_offsets
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
@@ -49,12 +49,7 @@ def lists_of(numbers: LoDTensor, offsets: Offsets) -> LoDTensor:
     >>> lists_of(LoDTensor([1, 0]), np.array([0, 2, 3])).to_list()
     [[2], [0, 1]]
     """
-    require_single(numbers.row_shape)
     masks = numbers.nulls.masks or (None,) * (numbers.lod.n_levels + 1)
-    lengths = np.diff(offsets)[numbers.values]
-    if masks[-1] is not None:
-        lengths = np.where(masks[-1], lengths, 0)
-    ends = lengths_to_offsets(lengths, level=numbers.lod.n_levels)
-    data = ranges(offsets[:-1][numbers.values], ends)
+    data, ends = listed(numbers.values, masks[-1], offsets, level=numbers.lod.n_levels)
     lod = LoD._trusted([*numbers.lod.levels, ends], [*numbers.lod.names, None])
     return LoDTensor(data, lod, nulls=Nulls.of([*masks, None]))

@@ -23,14 +23,13 @@ from lodcli.expressions.evaluation import Evaluation
 from lodcli.expressions.functions import EXACT_DIGITS, FUNCTIONS
 from lodcli.expressions.hints import hint_of_two
 from lodcli.expressions.parsing import Parsed, dotted, function_name
-from lodcli.expressions.texts import Packed, require_single
+from lodcli.expressions.texts import Packed, listed
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema
 from lodcli.formats.items.items import Items
 from lodcli.formats.structs.names import named, records_above
 from lodcli.kernels.errors import InvalidDataError
-from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
-from lodcli.kernels.index.forms import ranges
+from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.order.texts import Texts
 from lodcli.kernels.suggestions import or_near
@@ -183,16 +182,10 @@ class _Items(Evaluation[Values]):
         return Values(found, below(lod, depth), masks[depth], masks[0] if depth else None)
 
     def lists_of(self, values: Values, offsets: Offsets) -> Values:
-        require_single(values.data.shape[1:])
-        numbers, valid = values.data, values.valid
-        lengths = np.diff(offsets)[numbers]
-        ends = lengths_to_offsets(
-            lengths if valid is None else np.where(valid, lengths, 0), level=0
-        )
-        data = ranges(offsets[:-1][numbers], ends)
+        data, ends = listed(values.data, values.valid, offsets, level=0)
         if values.rows is not None:
             return Values(data, ends[values.rows], None, values.items)
-        return Values(data, ends, None, valid)
+        return Values(data, ends, None, values.valid)
 
     def contained(self, node: ast.expr, values: ast.expr) -> Values:
         if not isinstance(values, ast.Constant):
