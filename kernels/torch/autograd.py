@@ -151,7 +151,7 @@ class _Layers(torch.autograd.Function):
             threads=threads(),
         )
         gradients = (
-            rows_to_torch(found.input) if rows else None,
+            None if found.input is None else rows_to_torch(found.input),
             rows_to_torch(found.initial_hidden) if hidden else None,
             rows_to_torch(found.initial_cell) if cell and found.initial_cell is not None else None,
             *(None,) * 4,
@@ -195,7 +195,7 @@ class _First(torch.autograd.Function):
         )
 
 
-def _by_weight(found: StackGradients) -> list[torch.Tensor]:
+def _by_weight(found: StackGradients[Array | None]) -> list[torch.Tensor]:
     return [
         rows_to_torch(array)
         for layer in found.weights.layers

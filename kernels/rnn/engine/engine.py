@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 import numpy as np
 
@@ -33,6 +33,14 @@ from lodcli.kernels.runtime.summaries import Summarized
 from lodcli.kernels.runtime.threads import thread_count
 
 W = TypeVar("W", bound=LayerWeights)
+if TYPE_CHECKING:
+    # That of typing has defaults since Python 3.13 only.
+    from typing_extensions import TypeVar as VarWithDefault
+
+    # The gradient of the input: None where it is left out.
+    G_co = VarWithDefault("G_co", bound=Array | None, default=Array, covariant=True)
+else:
+    G_co = TypeVar("G_co", covariant=True)
 # From this many floating-point operations on, compiled code repays its loading, about a third of a
 # second per process. Training runs it many times.
 COMPILED_WORK = 1e8
@@ -90,17 +98,17 @@ class RNNResult(Summarized, Generic[W]):
 
 
 @dataclass(frozen=True, eq=False)
-class RNNGradients(Summarized, Generic[W]):
+class RNNGradients(Summarized, Generic[W, G_co]):
     """The gradients of the arguments of rnn_forward.
 
     Attributes:
-        input: (N, D); None if not requested.
+        input: (N, D); None if not requested, RNNGradients[W, None] for type checkers.
         weights: the gradient of each array, in an object of the same class.
         initial_hidden: (S, H), also if no initial state was given.
         initial_cell: (S, H), likewise; None without a cell state.
     """
 
-    input: Array | Any
+    input: G_co
     weights: W
     initial_hidden: Array
     initial_cell: Array | None
@@ -183,6 +191,39 @@ def rnn_forward(
     )
 
 
+@overload
+def rnn_backward(
+    tape: RNNTape[W],
+    *,
+    grad_outputs: Array | None = None,
+    grad_cells: Array | None = None,
+    grad_last_hidden: Array | None = None,
+    grad_last_cell: Array | None = None,
+    input_gradient: Literal[True] = True,
+    threads: int | None = None,
+) -> RNNGradients[W]: ...
+@overload
+def rnn_backward(
+    tape: RNNTape[W],
+    *,
+    grad_outputs: Array | None = None,
+    grad_cells: Array | None = None,
+    grad_last_hidden: Array | None = None,
+    grad_last_cell: Array | None = None,
+    input_gradient: Literal[False],
+    threads: int | None = None,
+) -> RNNGradients[W, None]: ...
+@overload
+def rnn_backward(
+    tape: RNNTape[W],
+    *,
+    grad_outputs: Array | None = None,
+    grad_cells: Array | None = None,
+    grad_last_hidden: Array | None = None,
+    grad_last_cell: Array | None = None,
+    input_gradient: bool,
+    threads: int | None = None,
+) -> RNNGradients[W, Array | None]: ...
 @types_explained
 def rnn_backward(
     tape: RNNTape[W],
@@ -193,7 +234,7 @@ def rnn_backward(
     grad_last_cell: Array | None = None,
     input_gradient: bool = True,
     threads: int | None = None,
-) -> RNNGradients[W]:
+) -> RNNGradients[W, Array | None]:
     """Return the gradients of the input, all weights and biases, and the initial states.
 
     The backend is that of the forward run.

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, Generic, Literal, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -27,6 +27,7 @@ from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.rnn.cells.registry import weights_class
 from lodcli.kernels.rnn.cells.weights import LayerWeights, Sizes
 from lodcli.kernels.rnn.engine.engine import (
+    G_co,
     RNNGradients,
     RNNResult,
     RNNTape,
@@ -214,17 +215,17 @@ class StackResult(Summarized):
 
 
 @dataclass(frozen=True, eq=False)
-class StackGradients(Summarized):
+class StackGradients(Summarized, Generic[G_co]):
     """The gradients of the arguments of stack_forward, in their shapes.
 
     Attributes:
-        input: of the data; None if not requested.
+        input: of the data; None if not requested, StackGradients[None] for type checkers.
         weights: of every array, in an object of the same class.
         initial_hidden: (layers*directions, S, H), also if no initial state was given.
         initial_cell: likewise; None unless an LSTM.
     """
 
-    input: Array | Any
+    input: G_co
     weights: RNNWeights
     initial_hidden: Array
     initial_cell: Array | None
@@ -302,6 +303,36 @@ def stack_forward(
     )
 
 
+@overload
+def stack_backward(
+    tape: StackTape,
+    *,
+    grad_outputs: Array | None = None,
+    grad_last_hidden: Array | None = None,
+    grad_last_cell: Array | None = None,
+    input_gradient: Literal[True] = True,
+    threads: int | None = None,
+) -> StackGradients: ...
+@overload
+def stack_backward(
+    tape: StackTape,
+    *,
+    grad_outputs: Array | None = None,
+    grad_last_hidden: Array | None = None,
+    grad_last_cell: Array | None = None,
+    input_gradient: Literal[False],
+    threads: int | None = None,
+) -> StackGradients[None]: ...
+@overload
+def stack_backward(
+    tape: StackTape,
+    *,
+    grad_outputs: Array | None = None,
+    grad_last_hidden: Array | None = None,
+    grad_last_cell: Array | None = None,
+    input_gradient: bool,
+    threads: int | None = None,
+) -> StackGradients[Array | None]: ...
 @types_explained
 def stack_backward(
     tape: StackTape,
@@ -311,7 +342,7 @@ def stack_backward(
     grad_last_cell: Array | None = None,
     input_gradient: bool = True,
     threads: int | None = None,
-) -> StackGradients:
+) -> StackGradients[Array | None]:
     """Return the gradients of the input, all weights and the initial states.
 
     Args:
@@ -331,7 +362,7 @@ def stack_backward(
     shape = (len(tape.tapes[0][0].data), weights.output_size)
     if grad is not None and grad.shape != shape:
         raise ShapeMismatchError(f"grad outputs: expected shape {shape}, found {grad.shape}")
-    found: list[RNNGradients[LayerWeights]] = []
+    found: list[RNNGradients[LayerWeights, Array | None]] = []
     for number, tapes in reversed(list(enumerate(tape.tapes))):
         count, wanted = len(tapes), input_gradient or number > 0
         shares = [grad] * count if grad is None or count == 1 else np.split(grad, count, axis=1)
@@ -346,7 +377,8 @@ def stack_backward(
             )
             for direction, share in zip(reversed(tapes), reversed(shares), strict=True)
         ]
-        grad = sum((part.input for part in layer[1:]), start=layer[0].input) if wanted else None
+        inputs = [part.input for part in layer if part.input is not None]
+        grad = sum(inputs[1:], start=inputs[0]) if inputs else None
         found.extend(layer)
     found.reverse()
     parts = iter(found)

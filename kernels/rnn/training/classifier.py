@@ -415,7 +415,7 @@ def classifier_gradients(
         scored.run.tape, **given, input_gradient=model.embedding is not None, threads=threads
     )
     named = named_arrays(found.weights, RNN_PREFIX)
-    if model.embedding is not None and scored.ids is not None:
+    if model.embedding is not None and found.input is not None and scored.ids is not None:
         named[EMBEDDING] = embed_grad(found.input, scored.ids, len(model.embedding))
     for role, scale in model._scales().items():
         named |= {name: np.zeros_like(array) for name, array in scale.arrays(role).items()}

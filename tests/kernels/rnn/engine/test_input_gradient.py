@@ -20,7 +20,9 @@ from tests.slow import slow_except
 LENGTHS = [3, 0, 7, 1, 2]
 
 
-def check_the_others(found: RNNGradients[LayerWeights], wanted: RNNGradients[LayerWeights]) -> None:
+def check_the_others(
+    found: RNNGradients[LayerWeights, None], wanted: RNNGradients[LayerWeights]
+) -> None:
     """Compare all gradients but that of the input, bit for bit."""
     assert found.input is None
     assert wanted.input is not None
