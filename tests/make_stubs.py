@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -74,7 +75,7 @@ def stub(module: str) -> str:
 
 
 _IMPORTS = """from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import numpy.typing as npt
 import torch
@@ -82,7 +83,8 @@ from torch.nn.utils.rnn import PackedSequence
 """
 # The types of sequences that the ops for torch accept.
 _FORMS = """_Padded = tuple[torch.Tensor, npt.ArrayLike]
-_Ragged = torch.Tensor | LoDTensor | PackedSequence | Varlen | _Padded
+_Torch = torch.Tensor | PackedSequence | Varlen | _Padded
+_Ragged = _Torch | LoDTensor
 _Given = TypeVar("_Given", torch.Tensor, LoDTensor, PackedSequence, Varlen, _Padded)
 """
 _TYPES = {
@@ -97,7 +99,7 @@ _TYPES = {
 }
 
 
-# The results of an op for torch of one tensor, or a list of them, by those of the op: such forms.
+# The results of an op for torch that are sequences, by those of the op: in the form given.
 _RESULTS = {
     "LoDTensor": "_Given",
     "list[LoDTensor]": "Sequence[_Given]",
@@ -106,31 +108,43 @@ _RESULTS = {
 
 
 def _function(name: str) -> str:
-    """Return the stub of an op for torch: sequences are returned in the form they are given in."""
+    """Return the stub of an op for torch: sequences are returned in the form they are given in.
+
+    That is the form of the argument whose index the result has, or else of the first. An op with
+    one row per sequence returns tensors of torch, or, of LoDTensors, what the op returns.
+    """
     entry = OPS[name]
-    parameters = parameters_of(entry)
     result = inspect.signature(entry.load()).return_annotation
-    tensors = [each.name for each in parameters if each.kind in ("tensor", "tensors")]
-    kept = entry.keeps
-    if not entry.pools and len(tensors) == 1:
-        (kept,) = tensors
-    found = _RESULTS[result] if kept else "Any" if tensors else "torch.Tensor"
+    tensors = [p.name for p in parameters_of(entry) if p.kind in ("tensor", "tensors")]
+    if not tensors:
+        return _signature(name, "", "", "torch.Tensor")
+    if not entry.pools:
+        return _signature(name, entry.keeps or tensors[0], "_Given", _RESULTS[result])
+    arrays = re.sub(r"\b(Array|Offsets)\b", "npt.NDArray[Any]", result)
+    rows = re.sub(r"\b(LoDTensor|Array|Offsets)\b", "torch.Tensor", result)
+    forms = [("LoDTensor", arrays), ("_Torch", rows)]
+    found = [_signature(name, "", form, made) for form, made in forms]
+    return "\n".join(f"@overload\n{each}" for each in found)
+
+
+def _signature(name: str, argument: str, form: str, result: str) -> str:
+    """Return the stub of an op whose tensors are of any form but one, or, without, all of one."""
     parts, starred = [], False
-    for each in parameters:
+    for each in parameters_of(OPS[name]):
         if each.keyword and not starred:
             starred = True
             parts.append("*")
         kind = _TYPES.get(each.kind, each.kind)
-        if each.name == kept:
-            kind = kind.replace("_Ragged", "_Given")
+        if each.name == argument or not argument:
+            kind = kind.replace("_Ragged", form)
         quoted = repr(each.default).replace("'", '"')
         default = "" if each.default is REQUIRED else f" = {quoted}"
         parts.append(f"{each.name}: {kind}{default}")
-    line = f"def {name}({', '.join(parts)}) -> {found}: ..."
+    line = f"def {name}({', '.join(parts)}) -> {result}: ..."
     if len(line) <= _WIDTH:
         return line
     whole = "".join(f"    {part},\n" for part in parts)
-    return f"def {name}(\n{whole}) -> {found}: ..."
+    return f"def {name}(\n{whole}) -> {result}: ..."
 
 
 def _import(home: str, attribute: str, name: str) -> str:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import assert_type
 
 import numpy as np
 import pytest
@@ -107,6 +108,14 @@ def test_type_checkers_accept_results_as_they_nearly_always_are(tmp_path: Path) 
     weights = lodcli.rnn.seeded_weights("gru", 1, 2, rng=np.random.default_rng(0))
     run = lodcli.rnn.stack_forward(words.data[:, None], words.lod.levels[0], weights, keep=True)
     assert lodcli.rnn.stack_backward(run.tape, grad_outputs=run.outputs).input.shape == (3, 1)
+    without = lodcli.rnn.stack_backward(run.tape, input_gradient=False)
+    assert assert_type(without.input, None) is None
+    one = lodcli.rnn.rnn_forward(
+        words.data[:, None], words.lod.levels[0], weights.layers[0][0], keep=True
+    )
+    assert lodcli.rnn.rnn_backward(one.tape).input.shape == (3, 1)
+    left_out = lodcli.rnn.rnn_backward(one.tape, input_gradient=False)
+    assert assert_type(left_out.input, None) is None
     assert lodcli.rnn.run_rnn(words, weights, keep=True).tape.weights is weights
     assert lodcli.DynamicRNN(lambda inputs, _: (inputs, inputs))(words).last.shape == (2,)
 
@@ -225,12 +234,16 @@ loud: lodcli.LoDTensor = (-states * 2 > 1) | (1 - states >= 0)
 endings: list[str] = [ending for each in formats() for ending in each.endings]
 """
 TRAINING = """
+from typing import assert_type
+
 import torch
+from torch.nn.utils.rnn import PackedSequence
 from torch.utils.data import DataLoader
 
 import lodcli
 from lodcli.torch import (
-    LSTM, BatchSampler, Dataset, collate, concat, mean, replace, softmax, topk, truncate
+    LSTM, BatchSampler, Dataset, Varlen, collate, concat, dot, expand, max_index, mean,
+    merge_by_mask, pad, replace, scatter, softmax, topk, truncate
 )
 
 
@@ -242,12 +255,27 @@ def best(words: lodcli.LoDTensor) -> torch.Tensor:
     return concat([values, words.to_torch("jagged")])
 
 
+def forms(words: lodcli.LoDTensor, packed: PackedSequence, varlen: Varlen) -> None:
+    assert_type(mean(words, level=0), lodcli.LoDTensor)
+    assert_type(mean(packed), torch.Tensor)
+    assert_type(max_index(varlen), tuple[torch.Tensor, torch.Tensor])
+    assert_type(max_index(words), tuple[lodcli.LoDTensor, lodcli.LoDTensor])
+    padded, lengths = pad(packed)
+    assert_type(padded, torch.Tensor)
+    assert_type(lengths, torch.Tensor)
+    assert pad(words)[0].shape[0] == len(pad(words)[1])
+    assert_type(dot(varlen, varlen), torch.Tensor)
+    assert_type(expand(mean(packed), packed), torch.Tensor)
+    assert_type(merge_by_mask(varlen, varlen, [True]), Varlen)
+    assert_type(scatter(mean(packed), packed, packed), torch.Tensor)
+
+
 def losses(path: str, layer: LSTM) -> list[torch.Tensor]:
     dataset = Dataset(path, "words", level=0, in_memory=True)
     sampler = BatchSampler(dataset, rows=4096, buckets=4, seed=0)
     found: list[torch.Tensor] = []
     for batch in DataLoader(dataset, batch_sampler=sampler, collate_fn=collate("jagged")):
-        outputs, _ = layer(softmax(batch))
+        outputs: torch.Tensor = layer(softmax(batch))[0]
         found.append(mean(outputs).square().sum())
     return found
 
