@@ -17,7 +17,7 @@ PAGE = (ROOT / "README.md").read_text("utf-8")
 FIGURES = {
     ("softmax", "B1"): ("softmax", "numba loop"),
     ("lstm forward", "b"): ("LSTM, forward", "onnxruntime 16 buckets"),
-    ("jsonl_to_lod", "lines"): ("conversion of jsonl", "arrow json.read_json"),
+    ("jsonl_to_lod", "lines"): ("conversion of jsonl", "polars read_ndjson"),
 }
 
 
