@@ -11,7 +11,7 @@ import numpy as np
 
 from lodcli.expressions.comparisons import MIRRORED, compared, compared_pairs, is_rounded
 from lodcli.expressions.exactness import require_exact
-from lodcli.expressions.functions import GROWING, rounded
+from lodcli.expressions.functions import GROWING, TWO, rounded
 from lodcli.kernels.dtypes import has_nan, is_float
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, Offsets
@@ -163,7 +163,9 @@ def combined(
         assert isinstance(function, np.ufunc)
         return Values(compared_pairs(function, *_in_axes(a, b)), rows, valid, items)
     a, b = _of_one_kind(a, b)
-    if function is np.power:
+    if function is np.power or (
+        function in TWO.values() and is_float(np.result_type(a, b))  # it picks a whole number
+    ):
         a, b = as_floats(a), as_floats(b)
     if a.dtype == b.dtype == np.int64 and (a.ndim or b.ndim) and not fits(function, a, b):
         a, b = a.astype(np.longdouble), b.astype(np.longdouble)

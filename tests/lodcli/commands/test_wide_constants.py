@@ -157,3 +157,18 @@ def test_maximum_and_minimum_round_no_whole_number(lod: Lod, folder: Path) -> No
         done = lod("apply", text, "a.lod.h5", "-o", "no.lod.h5")
         assert done.code == 2, text
         assert "column 1: 9007199254740993 is not exact in float64" in done.stderr
+
+
+@pytest.mark.parametrize("other", ["f", "0.5", "float32"])
+def test_the_greater_of_a_whole_number_and_a_float_is_not_rounded(lod: Lod, other: str) -> None:
+    wide = 2**53 + 1
+    lines = [{"i": wide, "float32": 0.5, "f": 0.5}, {"i": wide - 1, "float32": 0.5, "f": 0.5}]
+    Path("m.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert lod("cast", "-q", "m.jsonl", "float32=float32", "-fo", "m.lod.h5").code == 0
+    for text in (f"maximum(i, {other}) == {wide}", f"-minimum(-i, {other}) == {wide}"):
+        assert lod("filter", "-q", "m.lod.h5", text, "-fo", "o.lod.h5").code == 0
+        assert tensor("o.lod.h5", "i").data.tolist() == [wide], text
+    assert (
+        lod("sort", "-q", "m.lod.h5", "--by", f"maximum(i, {other})", "-fo", "o.lod.h5").code == 0
+    )
+    assert tensor("o.lod.h5", "i").data.tolist() == [wide - 1, wide]
