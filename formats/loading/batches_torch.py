@@ -9,6 +9,7 @@ from types import FrameType
 from typing import Any, Unpack
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from lodcli.formats.core.limits import Limits
@@ -56,7 +57,7 @@ class Batches(torch.utils.data.IterableDataset[Any]):
         tokens: maximum number of rows of a batch; a longer item is a batch by itself.
         items: maximum number of items of a batch. Either may be None: any number.
         level: the level whose sequences are the items, a number or a name.
-        layout: of a batch: see `collate`.
+        layout, pad_value: of a batch: see `collate`.
         shuffle: whether items are in random order. Otherwise in the order of the file.
         seed: of the random order.
         pool: number of items that are shuffled and sorted by length together. They are eight runs
@@ -86,6 +87,7 @@ class Batches(torch.utils.data.IterableDataset[Any]):
         items: int | None = None,
         level: int | str = 0,
         layout: Layout = "varlen",
+        pad_value: npt.ArrayLike | Mapping[str, npt.ArrayLike] = 0,
         shuffle: bool = True,
         seed: int = 0,
         pool: int = 16384,
@@ -106,7 +108,7 @@ class Batches(torch.utils.data.IterableDataset[Any]):
         )
         self.tokens, self.items, self.pool, self.seed = tokens, items, pool, seed
         self.shuffle, self.drop_last = shuffle, drop_last
-        self._collate = collate(layout)
+        self._collate = collate(layout, pad_value=pad_value)
         # The epoch, and its first batch that no rank has taken yet. In shared memory, so that
         # persistent workers see changes by set_epoch.
         self._begin: torch.Tensor = torch.zeros(2, dtype=torch.int64)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Unpack, get_args
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from lodcli.formats.core.errors import DamagedFileError, naming
@@ -25,7 +26,7 @@ from lodcli.formats.items.indexed_copy import in_place, indexed, options_in_orde
 from lodcli.formats.items.items import Items
 from lodcli.formats.items.sharing import Shared, sharing, with_equal_levels
 from lodcli.formats.items.taking import taken
-from lodcli.formats.loading.handing_torch import in_worker, ready_to_hand
+from lodcli.formats.loading.handing_torch import in_worker, padded, ready_to_hand
 from lodcli.formats.remote.urls import shown
 from lodcli.formats.several.many_files import ManyFiles
 from lodcli.formats.storage.inputs import absolute
@@ -324,7 +325,9 @@ def _value(item: Any) -> Any:
 Layout = Literal["jagged", "packed", "padded", "varlen", "lod"]
 
 
-def collate(layout: Layout = "jagged") -> Collate:
+def collate(
+    layout: Layout = "jagged", *, pad_value: npt.ArrayLike | Mapping[str, npt.ArrayLike] = 0
+) -> Collate:
     """Return a function that makes batches of a Dataset's items, for `collate_fn` of a DataLoader.
 
     Args:
@@ -332,6 +335,9 @@ def collate(layout: Layout = "jagged") -> Collate:
             of torch.jagged; "padded", the padded tensor and the lengths; "packed", a
             PackedSequence; "varlen", values, cu_seqlens and max_seqlen. Or "lod": LoDTensors, whose
             items may have levels of their own.
+        pad_value: of the layout "padded": what fills the end of a sequence, one value or a row; or
+            a dict of them by the names of tensors, such as {"ids": 3, "tags": -100}. Tensors that
+            it does not name are padded with 0.
 
     A tensor with one row per item, such as labels, becomes a dense tensor. Items may also come from
     another dataset: tensors of torch, or dicts or tuples of them; a namedtuple stays one.
@@ -340,7 +346,7 @@ def collate(layout: Layout = "jagged") -> Collate:
     >>> batch[0].shape, batch[1].tolist()
     (torch.Size([2, 3]), [1, 3])
     """
-    return Collate(layout)
+    return Collate(layout, pad_value)
 
 
 @dataclass(frozen=True)
@@ -349,9 +355,11 @@ class Collate:
 
     Attributes:
         layout: of the batches.
+        pad_value: of padded batches.
     """
 
     layout: Layout
+    pad_value: npt.ArrayLike | Mapping[str, npt.ArrayLike] = 0
 
     def __post_init__(self) -> None:
         layouts = get_args(Layout)
@@ -365,6 +373,12 @@ class Collate:
                 f"collate: layout: expected one of {', '.join(layouts)}, found {self.layout!r}"
                 f"{or_near(self.layout, layouts)}"
             )
+        if self.layout != "padded" and (
+            isinstance(self.pad_value, Mapping) or np.any(np.asarray(self.pad_value) != 0)
+        ):
+            raise OptionError(
+                f"collate: pad_value is for the layout 'padded'; {self.layout!r} has no padding"
+            )
 
     def __call__(self, items: Any) -> Any:
         """Return a batch of a Dataset's items, or of tensors of torch, dicts or tuples of them."""
@@ -374,6 +388,12 @@ class Collate:
             by_name = self([dict(zip(names, item, strict=True)) for item in items])
             return kind(*by_name.values()) if fields else tuple(by_name.values())
         batch = items if isinstance(items, Batch) else _joined(items)
+        if isinstance(self.pad_value, Mapping):
+            for name in self.pad_value.keys() - batch.tensors.keys():
+                raise OptionError(
+                    f"collate: pad_value: no tensor {name!r} in the batch; there are: "
+                    f"{listing(list(batch.tensors))}"
+                )
         offsets: dict[int, torch.Tensor] = {}
         several = len(batch.tensors) > 1
         found = {
@@ -418,9 +438,12 @@ class Collate:
             if self.layout == "jagged":
                 found = jagged(tensor.data, tensor.lod, offsets.get(id(tensor.lod)))
                 offsets[id(tensor.lod)] = found.offsets()
+            elif self.layout == "padded":
+                value = self.pad_value
+                return padded(tensor, value.get(name, 0) if isinstance(value, Mapping) else value)
             else:
                 found = tensor.to_torch(self.layout)
-        return ready_to_hand(found, tensor, self.layout) if in_worker() else found
+        return ready_to_hand(found) if in_worker() else found
 
 
 def _are_tuples(items: Sequence[Any]) -> bool:

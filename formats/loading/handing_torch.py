@@ -10,10 +10,12 @@ from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
+import numpy.typing as npt
 import torch
 from torch.multiprocessing.reductions import reduce_tensor
 
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.tensor.exchange.torch import rows_to_torch
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 MOST_BY_VALUE = 2 << 20  # bytes: for larger tensors shared memory is as fast
@@ -26,19 +28,20 @@ def in_worker() -> bool:
     return torch.utils.data.get_worker_info() is not None
 
 
-def ready_to_hand(value: Any, tensor: LoDTensor, layout: str) -> Any:
-    """Return a batch in a form that is fast to send from this worker process.
-
-    Args:
-        value: the batch, from `to_torch`.
-        tensor: the same batch as LoDTensor.
-        layout: of the batch.
-    """
+def ready_to_hand(value: Any) -> Any:
+    """Return a batch, once this worker process can send it fast."""
     # For all tensors that this process sends: they are sent only to the DataLoader.
     ForkingPickler.register(torch.Tensor, small_by_value)
-    if layout == "jagged":
+    if isinstance(value, torch.Tensor) and value.is_nested:
         ForkingPickler.register(type(value), _jagged)
-    return _Padded(value, tensor) if layout == "padded" else value
+    return value
+
+
+def padded(tensor: LoDTensor, pad_value: npt.ArrayLike) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return a padded batch and its lengths, in a form that is fast to send from a worker."""
+    rows, lengths = tensor.to_padded(value=pad_value)
+    found = rows_to_torch(rows), rows_to_torch(lengths)
+    return _Padded(ready_to_hand(found), tensor, pad_value) if in_worker() else found
 
 
 def small_by_value(tensor: torch.Tensor) -> Rebuilt:
@@ -75,14 +78,16 @@ def _jagged(batch: Any) -> Rebuilt:
 class _Padded(tuple[Any, Any]):
     """A padded batch and its lengths; pickled as its rows, and padded again when unpickled."""
 
-    _tensor: LoDTensor
+    _rows: tuple[LoDTensor, npt.ArrayLike]
 
-    def __new__(cls, value: tuple[Any, Any], tensor: LoDTensor) -> _Padded:
+    def __new__(
+        cls, value: tuple[Any, Any], tensor: LoDTensor, pad_value: npt.ArrayLike
+    ) -> _Padded:
         made = super().__new__(cls, value)
-        made._tensor = tensor
+        made._rows = tensor, pad_value
         return made
 
     def __reduce__(self) -> Rebuilt:
         if any(part._version for part in self):  # was changed in place
             return tuple, (list(self),)
-        return LoDTensor.to_torch, (self._tensor, "padded")
+        return padded, self._rows

@@ -222,8 +222,9 @@ def test_a_dataset_of_shards_gives_the_batches_of_the_file(file: Path, tmp_path:
 def test_layouts_are_those_of_collate(file: Path) -> None:
     jagged = next(iter(batches(file, name="x", layout="jagged")))
     assert jagged.is_nested
-    values, lengths = next(iter(batches(file, name="x", layout="padded")))
+    values, lengths = next(iter(batches(file, name="x", layout="padded", pad_value=-1)))
     assert values.shape == (len(lengths), lengths.max())
+    assert int((values == -1).sum()) == values.numel() - int(lengths.sum()) > 0
 
 
 def test_the_ranks_of_torch_distributed_are_taken(

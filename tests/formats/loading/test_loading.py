@@ -166,6 +166,37 @@ def test_collate_gives_the_layout_asked_for(words: Path, layout: Any) -> None:
     assert label.tolist() == [40, 0, 20, 0]
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_padded_batch_is_filled_with_the_value_of_each_tensor(words: Path, workers: int) -> None:
+    loader = torch.utils.data.DataLoader(
+        ours.Dataset(words),
+        batch_size=3,
+        collate_fn=ours.collate("padded", pad_value={"marks": -100, "tokens": [5, 6]}),
+        num_workers=workers,
+        timeout=300 * workers,
+    )
+    batch = next(iter(loader))
+    tokens = [torch.arange(6.0).view(3, 2), torch.zeros(0, 2), torch.arange(6.0, 10.0).view(2, 2)]
+    marks = [torch.arange(3), torch.arange(0), torch.tensor([0, 1])]
+    pad = torch.nn.utils.rnn.pad_sequence
+    assert torch.equal(batch["marks"][0], pad(marks, batch_first=True, padding_value=-100))
+    expected = pad(tokens, batch_first=True, padding_value=-1)
+    filled = torch.where(expected == -1, torch.tensor([5.0, 6.0]), expected)
+    assert torch.equal(batch["tokens"][0], filled)
+    assert batch["tokens"][1].tolist() == batch["marks"][1].tolist() == [3, 0, 2]
+
+
+def test_padding_that_no_batch_has_is_an_error(words: Path) -> None:
+    items = ours.Dataset(words).__getitems__([0, 2])
+    with pytest.raises(OptionError, match="pad_value: no tensor 'mark' in the batch; there are: "):
+        ours.collate("padded", pad_value={"mark": -100})(items)
+    with pytest.raises(InvalidDataError, match=r"marks: .* int64 cannot hold the pad_value 0.5"):
+        ours.collate("padded", pad_value={"marks": 0.5})(items)
+    for value in (-100, {"marks": 1}, np.ones(2), float("nan")):
+        with pytest.raises(OptionError, match="pad_value is for the layout 'padded'; 'varlen' has"):
+            ours.collate("varlen", pad_value=value)
+
+
 def test_collate_takes_single_items_too() -> None:
     """Those of torch.utils.data.ConcatDataset, and of a dataset of the user's own."""
     items = [{"x": torch.ones(2, 3), "y": 1}, {"x": torch.ones(0, 3), "y": 2}]
