@@ -155,15 +155,7 @@ def _split_wanted(folder: Input) -> Exception:
 
 
 def _json(folder: Input, name: str) -> dict[str, Any]:
-    with folder.beside(name) as source:
-        if (source.size_bytes or 0) > MOST_JSON_BYTES:
-            raise DamagedFileError(
-                f"{name}: has {source.size_bytes} bytes; at most {MOST_JSON_BYTES}"
-            )
-        try:
-            said = json.loads(source.file.read())
-        except (ValueError, RecursionError):
-            raise DamagedFileError(f"{name}: is not JSON") from None
+    said = folder.json_beside(name, MOST_JSON_BYTES)
     if not isinstance(said, dict):
         raise DamagedFileError(f"{name}: is not a JSON object")
     return said

@@ -20,7 +20,7 @@ from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec
 from lodcli.formats.records.mds_encodings import DTYPES, Encoding
 from lodcli.formats.records.mds_index import NAME, VERSION, Index, Shard, read_index
-from lodcli.formats.records.samples import LEVEL, Collector, Sample, blocks, samples, spec_of
+from lodcli.formats.records.samples import LEVEL, Sample, blocks, collected, samples, spec_of
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.errors import UnsupportedError
@@ -104,16 +104,7 @@ class _MdsSource(Source):
             self.checksums = f"{' and '.join(names)} of every shard"
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        collector = Collector(self.schema)
-        yielded = False
-        for number, sample in enumerate(self._samples()):
-            with naming(f"sample {number}"):
-                collector.add(sample)
-            if collector.size_bytes >= limit_bytes:
-                yield collector.batch()
-                yielded = True
-        if collector.samples or not yielded:
-            yield collector.batch()
+        return collected(self.schema, self._samples(), limit_bytes)
 
     def _samples(self) -> Iterator[Sample]:
         for shard in self._index.shards:

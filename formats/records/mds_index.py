@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -70,14 +69,7 @@ def read_index(folder: Input, fields: tuple[str, ...] | None) -> Index:
         UnsupportedError: shards of other formats or versions, or columns that are not numbers.
         SelectionError: no such field.
     """
-    source = folder.beside(NAME)
-    if (source.size_bytes or 0) > MOST_BYTES:
-        raise DamagedFileError(f"{NAME}: has {source.size_bytes} bytes; at most {MOST_BYTES}")
-    try:
-        said = json.loads(source.file.read())
-    except (ValueError, RecursionError):
-        raise DamagedFileError(f"{NAME}: is not JSON") from None
-    source.close()
+    said = folder.json_beside(NAME, MOST_BYTES)
     if isinstance(said, dict) and "chunks" in said:
         raise UnsupportedError(
             f"{NAME}: has chunks of LitData, which lod does not read; write its samples to Parquet"

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from lodcli.formats.core.batching import aligned
+from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import Format
 from lodcli.formats.core.marks import tensor_of
 from lodcli.formats.core.schema import Batch, LevelSpec, Schema, TensorSpec
 from lodcli.formats.storage.outputs import Output
-from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.errors import InvalidDataError, LodError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.options import option
@@ -76,7 +77,8 @@ class Collector:
         """Add a sample.
 
         Raises:
-            InvalidDataError: a field is missing, or has another dtype or shape than in the first.
+            InvalidDataError: a field is missing or unknown, or has another dtype or shape than in
+                the first.
         """
         for spec in self._schema:
             value = sample.get(spec.name)
@@ -93,6 +95,12 @@ class Collector:
                 )
             self._values[spec.name].append(value)
             self.size_bytes += value.nbytes + 8
+        if len(sample) > len(self._schema):
+            unknown = min(sample.keys() - {spec.name for spec in self._schema})
+            raise InvalidDataError(
+                f"has the field {unknown}, which the first sample does not have; "
+                f"choose fields with {option('field')}"
+            )
         self.samples += 1
         if self.samples % self._together == 0:
             self._join()
@@ -124,6 +132,30 @@ class Collector:
                 rows = np.array(values, spec.dtype).reshape(len(values), *spec.row_shape)
             self._joined[spec.name].append((rows, counts))
             values.clear()
+
+
+def collected(
+    schema: Schema, samples: Iterable[Sample], limit_bytes: int, lacking: str | None = None
+) -> Iterator[Batch]:
+    """Yield batches of samples of about `limit_bytes`; an empty one if there are none.
+
+    Args:
+        schema: of the samples.
+        samples: of a file.
+        limit_bytes: size of a batch.
+        lacking: see Collector.
+    """
+    collector, number = Collector(schema, lacking), -1
+    for number, sample in enumerate(samples):
+        try:
+            collector.add(sample)
+        except LodError:
+            with naming(f"sample {number}"):
+                raise
+        if collector.size_bytes >= limit_bytes:
+            yield collector.batch()
+    if collector.samples or number < 0:
+        yield collector.batch()
 
 
 def _shown(shape: tuple[object, ...]) -> str:

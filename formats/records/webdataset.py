@@ -20,11 +20,11 @@ from lodcli.formats.core.schema import Batch, Schema, TensorSpec
 from lodcli.formats.npz.npy_header import NPY_DTYPES, decoded, written_header
 from lodcli.formats.records.samples import (
     LEVEL,
-    Collector,
     Sample,
     Values,
     blocks,
     choose_fields,
+    collected,
     spec_of,
 )
 from lodcli.formats.records.tar_headers import Headers
@@ -35,7 +35,6 @@ from lodcli.formats.storage.outputs import Output
 from lodcli.formats.text.numerals import MOST_EXACT_FLOAT64
 from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.options import option
 
 WHOLE_NUMBERS = ("cls", "cls2", "index", "inx", "id", "count")
 TEXTS = ("txt", "text", "transcript")
@@ -187,23 +186,7 @@ class _TarSource(Source):
         if self._again:
             self._file.seek(0)
             samples = self._samples()
-        collector = Collector(self.schema, _lacking())
-        for number, sample in enumerate(samples):
-            try:
-                collector.add(sample)
-                if len(sample) > len(self.schema):
-                    unknown = min(sample.keys() - {spec.name for spec in self.schema})
-                    raise InvalidDataError(
-                        f"has the field {unknown}, which the first sample does not have; "
-                        f"choose fields with {option('field')}"
-                    )
-            except LodError:
-                with naming(f"sample {number}"):
-                    raise
-            if collector.size_bytes >= limit_bytes:
-                yield collector.batch()
-        if collector.samples:
-            yield collector.batch()
+        yield from collected(self.schema, samples, limit_bytes, _lacking())
 
     def _samples(self) -> Iterator[Sample]:
         current, sample = None, dict[str, Array]()

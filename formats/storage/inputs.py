@@ -12,6 +12,7 @@ import contextlib
 import contextvars
 import errno
 import io
+import json
 import os
 import shutil
 import stat
@@ -381,6 +382,22 @@ class Input:
             with naming(name):
                 found._refuse_pointer()
         return found
+
+    def json_beside(self, name: str, most_bytes: int) -> Any:
+        """Return the content of a JSON file: see `beside`.
+
+        Raises:
+            DamagedFileError: it is no JSON, or larger.
+        """
+        with self.beside(name) as source:
+            if (source.size_bytes or 0) > most_bytes:
+                raise DamagedFileError(
+                    f"{name}: has {source.size_bytes} bytes; at most {most_bytes}"
+                )
+            try:
+                return json.loads(source.file.read())
+            except (ValueError, RecursionError):
+                raise DamagedFileError(f"{name}: is not JSON") from None
 
     def inside(self, name: str) -> Input:
         """Open a file of the folder that was opened, even if another has its path by now.
