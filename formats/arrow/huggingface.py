@@ -186,12 +186,17 @@ def attributes_of(field: pa.Field, path: Sequence[Field], feature: Any) -> dict[
 
 def with_attributes(field: pa.Field, attributes: Mapping[str, Any]) -> pa.Field:
     """Return a field that keeps attributes in its metadata: text as it is, others as JSON."""
-    texts = {key: value for key, value in attributes.items() if isinstance(value, str)}
-    others = {key: attributes[key] for key in attributes if key not in texts and key != NAME}
+    texts, others = texts_and_others(attributes, ())
+    others.pop(NAME, None)
+    return _keeping(field, texts, others)
+
+
+def _keeping(described: Any, texts: Mapping[str, str], others: Mapping[str, Any]) -> Any:
+    """Return a field or a schema with attributes in its metadata, besides those it has."""
     kept = {key.encode(): value.encode() for key, value in texts.items()}
     if others:
         kept[ATTRIBUTES_KEY] = json.dumps(others, ensure_ascii=False).encode()
-    return field.with_metadata({**kept, **(field.metadata or {})}) if kept else field
+    return described.with_metadata({**kept, **(described.metadata or {})}) if kept else described
 
 
 def file_attributes_of(schema: pa.Schema) -> dict[str, Any]:
@@ -211,11 +216,7 @@ def file_attributes_of(schema: pa.Schema) -> dict[str, Any]:
 
 def with_file_attributes(schema: pa.Schema, attributes: Mapping[str, Any]) -> pa.Schema:
     """Return a schema whose metadata keep the attributes of a file: text as it is."""
-    texts, others = texts_and_others(attributes, filter(_is_made, attributes))
-    kept = {key.encode(): value.encode() for key, value in texts.items()}
-    if others:
-        kept[ATTRIBUTES_KEY] = json.dumps(others, ensure_ascii=False).encode()
-    return schema.with_metadata({**kept, **(schema.metadata or {})}) if kept else schema
+    return _keeping(schema, *texts_and_others(attributes, filter(_is_made, attributes)))
 
 
 def _is_made(name: str) -> bool:

@@ -12,11 +12,10 @@ import pyarrow as pa
 import pyarrow.types as types
 
 from lodcli.formats.arrow.huggingface import NAME
-from lodcli.formats.arrow.structs import field_of
+from lodcli.formats.arrow.structs import column_of, field_of
 from lodcli.formats.core.schema import Schema, TensorSpec
 from lodcli.formats.structs.tree import Node, tree
 from lodcli.kernels.errors import InvalidDataError
-from lodcli.kernels.tensor.exchange.arrow import arrow_field
 from lodcli.kernels.tensor.marks import Categories, Field, attributes_text
 
 _INT64 = np.dtype(np.int64)
@@ -64,7 +63,7 @@ def with_labels(schema: Schema, *, always: bool) -> Schema:
     if not always or not any(spec.marks.categories for spec in found):
         return found
     coded = tuple(_codes(spec) if spec.marks.categories else spec for spec in schema)
-    columns = pa.schema([_column(spec) for spec in coded])
+    columns = pa.schema(map(column_of, coded))
     words = {spec.name: spec.marks.categories.words for spec in schema if spec.marks.categories}
     features: dict[str, Any] = {}
     for node in tree(coded):
@@ -95,13 +94,6 @@ def _featured(spec: TensorSpec, feature: Any) -> TensorSpec:
     except InvalidDataError:  # the names are too long
         return spec
     return replace(spec, marks=replace(spec.marks, attributes=text))
-
-
-def _column(spec: TensorSpec) -> pa.Field:
-    return arrow_field(
-        *(spec.name, spec.dtype, spec.row_shape, spec.level_names, spec.marks),
-        nullable=spec.nullable,
-    )
 
 
 def _feature(kind: pa.DataType, node: Node, words: Mapping[str, Sequence[str]]) -> Any:

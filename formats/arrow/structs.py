@@ -10,8 +10,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.structs.tree import Node
 from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.tensor.exchange.arrow import arrow_field
+
+
+def column_of(spec: TensorSpec) -> pa.Field:
+    """Return the column of a tensor, with all its levels."""
+    return arrow_field(
+        *(spec.name, spec.dtype, spec.row_shape, spec.level_names, spec.marks),
+        nullable=spec.nullable,
+    )
 
 
 def field_of(node: Node, columns: pa.Schema) -> pa.Field:

@@ -21,7 +21,7 @@ from lodcli.formats.arrow.huggingface import (
 from lodcli.formats.arrow.labels import with_labels
 from lodcli.formats.arrow.layout import has_dictionary
 from lodcli.formats.arrow.sizes.parquet_repeats import repeating_leaves
-from lodcli.formats.arrow.structs import array_of, field_of
+from lodcli.formats.arrow.structs import array_of, column_of, field_of
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec
@@ -31,7 +31,7 @@ from lodcli.formats.structs.tree import tree
 from lodcli.formats.values.file_attributes import parsed
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.runtime.memory_budget import at_most
-from lodcli.kernels.tensor.exchange.arrow import arrow_array, arrow_field
+from lodcli.kernels.tensor.exchange.arrow import arrow_array
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import MOST_WORD_BYTES
 
@@ -64,18 +64,7 @@ def _attributes(schema: Schema) -> dict[str, dict[str, Any]]:
 def _leaves(schema: Schema) -> pa.Schema:
     """Return the tensors as columns, each with all its levels."""
     attributes = _attributes(schema)
-    return pa.schema(
-        [
-            with_attributes(
-                arrow_field(
-                    *(spec.name, spec.dtype, spec.row_shape, spec.level_names, spec.marks),
-                    nullable=spec.nullable,
-                ),
-                attributes[spec.name],
-            )
-            for spec in schema
-        ]
-    )
+    return pa.schema(with_attributes(column_of(spec), attributes[spec.name]) for spec in schema)
 
 
 def record_batches(
