@@ -31,7 +31,7 @@ from lodcli.formats.arrow.layout import (
 from lodcli.formats.arrow.sharing import Tensors, same_levels, shared
 from lodcli.formats.choosing.choice import Choice
 from lodcli.formats.choosing.part_runs import pays_to_look, runs
-from lodcli.formats.core.batching import cuts
+from lodcli.formats.core.batching import cut_items
 from lodcli.formats.core.errors import DamagedFileError, TooLargeError
 from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.names import name_of, undotted
@@ -41,7 +41,6 @@ from lodcli.formats.items.taking import item_count, part
 from lodcli.formats.text.lines import shown
 from lodcli.formats.values.file_attributes import fitting
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
-from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key, select
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -403,7 +402,7 @@ class RecordSource(Source):
         chosen = [spec for spec in self.schema if spec.name in wanted]
         done = False
         for _, tensors in self._pieces(Wanted([spec.name for spec in chosen], limit_bytes)):
-            for batch in _cut(tensors, limit_bytes):
+            for batch in cut_items(tensors, limit_bytes):
                 yield batch
                 done = True
         if not done:
@@ -451,7 +450,7 @@ class SeekableRecordSource(RecordSource):
         for start, stop in runs(may_hold, parts.tolist(), look):
             start, stop = max(start, choice.span.start), min(stop, choice.span.stop)
             for first, tensors in self._read_range(chosen, limit_bytes, start, stop):
-                for batch in _cut(tensors, limit_bytes):
+                for batch in cut_items(tensors, limit_bytes):
                     yield first, batch
                     first += item_count(batch)
                     done = True
@@ -536,18 +535,3 @@ def _bounds(key: Key, count: int) -> tuple[int, int] | None:
         return low, max(low, high)
     index = key + count if key < 0 else key
     return (index, index + 1) if 0 <= index < count else None
-
-
-def _cut(tensors: Tensors, limit_bytes: int) -> Iterator[Tensors]:
-    """Yield the tensors of the same records in batches; tensors still share their index."""
-    sizes = [tensor.values[:1].nbytes for tensor in tensors.values()]
-    ends = [_record_ends(tensor) for tensor in tensors.values()]
-    for start, stop in cuts(ends, sizes, limit_bytes):
-        if stop - start == len(ends[0]) - 1:
-            yield tensors
-            return
-        yield part(tensors, start, stop)
-
-
-def _record_ends(tensor: LoDTensor) -> Offsets | range:
-    return tensor.lod.absolute(0) if tensor.lod.n_levels else range(tensor.rows + 1)

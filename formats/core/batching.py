@@ -144,7 +144,7 @@ def regrouped(schema: Schema, batch: Batch, limit_bytes: int) -> Iterator[Batch]
         first = batch.get(group[0].name)
         if isinstance(first, LoDTensor) and first.lod.n_levels:
             tensors = {spec.name: tensor_of(batch[spec.name]) for spec in group}
-            yield from _cut_items(tensors, limit_bytes)
+            yield from cut_items(tensors, limit_bytes)
         elif isinstance(first, LoDTensor):
             step = max(1, limit_bytes // max(1, group[0].row_bytes))
             for start in range(0, max(1, first.rows), step):
@@ -153,15 +153,12 @@ def regrouped(schema: Schema, batch: Batch, limit_bytes: int) -> Iterator[Batch]
             yield {group[0].name: first}
 
 
-def _cut_items(tensors: dict[str, LoDTensor], limit_bytes: int) -> Iterator[Batch]:
-    for start, stop in item_cuts(tensors, limit_bytes):
-        yield dict(part(tensors, start, stop))
-
-
-def item_cuts(tensors: Mapping[str, LoDTensor], limit_bytes: int) -> Iterator[tuple[int, int]]:
-    """Yield `cuts` of tensors with equally many outermost items."""
+def cut_items(tensors: dict[str, LoDTensor], limit_bytes: int) -> Iterator[dict[str, LoDTensor]]:
+    """Yield tensors with equally many outermost items in parts, see `cuts`, as views."""
     ends = [_item_ends(tensor) for tensor in tensors.values()]
-    return cuts(ends, [tensor.values[:1].nbytes for tensor in tensors.values()], limit_bytes)
+    sizes = [tensor.values[:1].nbytes for tensor in tensors.values()]
+    for start, stop in cuts(ends, sizes, limit_bytes):
+        yield tensors if stop - start == len(ends[0]) - 1 else part(tensors, start, stop)
 
 
 def items_within_budget(

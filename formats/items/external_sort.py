@@ -16,7 +16,7 @@ import numpy as np
 from lodcli.formats.arrays.budget import KEPT_SHARE, batch_bytes, keeping
 from lodcli.formats.arrays.byte_blocks import flat_bytes
 from lodcli.formats.arrays.held import HeldBatches
-from lodcli.formats.core.batching import item_cuts
+from lodcli.formats.core.batching import cut_items
 from lodcli.formats.core.errors import naming_os
 from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.core.marks import marked
@@ -218,11 +218,7 @@ class _Spool:
 
     def write(self, batches: Iterable[Tensors]) -> _Run:
         """Store sorted items, and return their blocks."""
-        return [
-            self._write(part(batch, start, stop))
-            for batch in batches
-            for start, stop in item_cuts(batch, BLOCK_BYTES)
-        ]
+        return [self._write(one) for batch in batches for one in cut_items(batch, BLOCK_BYTES)]
 
     def _write(self, batch: Tensors) -> _Block:
         tensors = [batch[spec.name] for spec in self._schema]
