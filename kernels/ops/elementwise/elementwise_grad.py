@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
+from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.arguments import require_float
 from lodcli.kernels.ops.dtypes import common_dtype, is_working_dtype, working_dtype
 from lodcli.kernels.ops.elementwise.elementwise import (
@@ -22,6 +22,7 @@ from lodcli.kernels.ops.elementwise.elementwise import (
     joined,
     paired,
     row_sums,
+    segment_binary,
     segment_totals,
     spread_values,
 )
@@ -131,11 +132,10 @@ def sequence_dot_grad(
     offsets = paired(a, b, level, op)
     first, second = _wide(a.data, op), _wide(b.data, op)
     flow = upstream_of(upstream, (offsets.size - 1,), op, a.lod.above(level))
-    run = on(backend, segment_dot_grad, size_bytes=a.nbytes)
-    grad_a, grad_b = run(first, second, offsets, _wide(flow, op))
+    run, flow = on(backend, segment_binary, size_bytes=a.nbytes), _wide(flow, op)
     return (
-        a._with_rows(as_dtype(grad_a, a.dtype)),
-        b._with_rows(as_dtype(grad_b, b.dtype)),
+        a._with_rows(as_dtype(run("mul", second, flow, offsets), a.dtype)),
+        b._with_rows(as_dtype(run("mul", first, flow, offsets), b.dtype)),
     )
 
 
@@ -199,14 +199,3 @@ def segment_binary_grad(
             # One value was broadcast to a whole row; all axes but the first have size 1.
             each = row_sums(each)
         return np.array(grad_data), segment_totals(each, offsets).reshape(values.shape)
-
-
-def segment_dot_grad(a: Array, b: Array, offsets: Offsets, grad: Array) -> tuple[Array, Array]:
-    """Return the gradients of `segment_dot` for both.
-
-    Args:
-        grad: of the result, (S,).
-    """
-    each = np.repeat(grad, offsets_to_lengths(offsets)).reshape(len(a), *(1 for _ in a.shape[1:]))
-    with np.errstate(all="ignore"):
-        return each * b, each * a

@@ -7,7 +7,7 @@ import cupy
 from lodcli.kernels.cuda.launch import c_type, flat_rows, run
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.elementwise.elementwise import Arithmetic
-from lodcli.kernels.ops.elementwise.elementwise_cupy import kernel_index, segment_binary
+from lodcli.kernels.ops.elementwise.elementwise_cupy import kernel_index
 from lodcli.kernels.ops.pooling.pool_cupy import segment_negative_sum, segment_sum
 
 
@@ -35,8 +35,3 @@ def segment_binary_grad(
     else:
         totals = (segment_negative_sum if op == "sub" else segment_sum)(each, offsets)
     return for_data, totals.reshape(values.shape)
-
-
-def segment_dot_grad(a: Array, b: Array, offsets: Offsets, grad: Array) -> tuple[Array, Array]:
-    """See elementwise_grad.py."""
-    return segment_binary("mul", b, grad, offsets), segment_binary("mul", a, grad, offsets)

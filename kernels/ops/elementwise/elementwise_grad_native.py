@@ -56,8 +56,3 @@ def _pairwise(op: Arithmetic, data: Array, values: Array, grad: Array) -> tuple[
         flow, x, z, rows, each, x.size, piece_values,
     )  # fmt: skip
     return rows, each
-
-
-def segment_dot_grad(a: Array, b: Array, offsets: Offsets, grad: Array) -> tuple[Array, Array]:
-    """See elementwise_grad.py."""
-    return segment_binary("mul", b, grad, offsets), segment_binary("mul", a, grad, offsets)
