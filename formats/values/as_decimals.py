@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from decimal import Decimal
 from shlex import quote
 from typing import Any
@@ -14,17 +13,14 @@ import numpy as np
 
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.values.casting import nearest_quotient
-from lodcli.formats.values.changed import Change, place
+from lodcli.formats.values.changed import Change, numbered, of_texts, place, value_at
 from lodcli.formats.values.texts_arrow import decimal_digits, encoded
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.casting import Mask, scaled
-from lodcli.kernels.tensor.exchange.units import texts
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Decimals
-from lodcli.kernels.tensor.nulls import Nulls
 
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,9})?", re.ASCII | re.I)
 # Powers of ten up to this one are floats, and so many digits fit an int64.
@@ -67,19 +63,12 @@ class AsDecimals(Change):
                 f"{spec.name}: only text, numbers and decimals can be {self._decimals}, this is "
                 f"{what}"
             )
-        return replace(
-            spec,
-            dtype=np.dtype(np.int64),
-            levels=spec.levels[:-1] if text else spec.levels,
-            rows=spec.levels[-1].items if text else spec.rows,
-            marks=replace(spec.marks, values=None, unit=self._decimals),
-            nullable=spec.nullable or text,
-        )
+        return numbered(spec, np.dtype(np.int64), self._decimals)
 
     def of(self, spec: TensorSpec, tensor: LoDTensor, before: int) -> LoDTensor:
         marks = self.spec(spec).marks
         if spec.marks.is_text:
-            return self._parsed(spec, tensor, before)
+            return of_texts(tensor, self._parsed(tensor, before), marks)
         unit, values, scale = spec.marks.unit, tensor.values, self._decimals.scale
         if is_float(values.dtype):
             found = _of_floats(values, self._decimals)
@@ -87,25 +76,20 @@ class AsDecimals(Change):
             found = _moved(values, scale - (unit.scale if isinstance(unit, Decimals) else 0))
         flat = self._misfit(found)
         if flat is not None:
-            row, *column = map(int, np.unravel_index(flat, values.shape))
-            value = values[(row, *column)]
-            text = texts(np.array([value]), unit)[0] if unit else str(value)
-            where = place(tensor.lod, row, before, column)
+            where, text = value_at(tensor, unit, flat, before)
             raise InvalidDataError(f"{where}: {self._said(text, found, flat)}")
         return LoDTensor(found[0], tensor.lod, marks, tensor.nulls)
 
-    def _parsed(self, spec: TensorSpec, tensor: LoDTensor, before: int) -> LoDTensor:
-        """Return decimals of a tensor of texts."""
-        offsets, lod = tensor.lod.levels[-1], tensor.lod.without_finest()
+    def _parsed(self, tensor: LoDTensor, before: int) -> Array:
+        """Return the digits of texts."""
+        offsets = tensor.lod.levels[-1]
         whole: Mask = np.ones(offsets.size - 1, np.bool_)
         digits = decimal_digits(tensor.values, offsets, self._decimals.scale)
         if digits is None or self._misfit((digits, whole, whole)) is not None:
-            digits = self._with_care(tensor, lod, before)
-        valid = offsets[1:] > offsets[:-1]  # a null is an empty text
-        masks = tensor.nulls.masks[:-2] if tensor.nulls else [None] * lod.n_levels
-        return LoDTensor(digits, lod, self.spec(spec).marks, Nulls.of([*masks, valid]))
+            digits = self._with_care(tensor, before)
+        return digits
 
-    def _with_care(self, tensor: LoDTensor, lod: LoD, before: int) -> Array:
+    def _with_care(self, tensor: LoDTensor, before: int) -> Array:
         """Return the digits of texts that are rounded, or the error of one that is no number."""
         words, numbers = encoded(tensor.values, tensor.lod.levels[-1])
         wrong = [bool(word) and not _NUMBER.fullmatch(word) for word in words]
@@ -120,7 +104,8 @@ class AsDecimals(Change):
             said = self._said(words[number][:40], found, flat)
             if wrong[number]:
                 said = f"expected a number, found {words[number][:40]!r}"
-            raise InvalidDataError(f"{place(lod, flat, before)}: {said}")
+            where = place(tensor.lod.without_finest(), flat, before)
+            raise InvalidDataError(f"{where}: {said}")
         return found[0]
 
     def _misfit(self, found: Digits) -> int | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -11,13 +10,12 @@ import numpy as np
 
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.text.numerals import exceeds_float64
-from lodcli.formats.values.changed import Change, place
+from lodcli.formats.values.changed import Change, numbered, of_texts, place
 from lodcli.formats.values.texts_arrow import encoded, plain_numbers
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.tensor.casting import cast
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.nulls import Nulls
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
 _DIGITS = re.compile(r"[+-]?[0-9]+", re.ASCII)
@@ -42,31 +40,20 @@ class AsNumbers(Change):
         self._flag = flag
 
     def spec(self, spec: TensorSpec) -> TensorSpec:
-        return replace(
-            spec,
-            dtype=self._dtype,
-            levels=spec.levels[:-1],
-            rows=spec.levels[-1].items,
-            marks=replace(spec.marks, values=None),
-            nullable=True,
-        )
+        return numbered(spec, self._dtype, None)
 
     def of(self, spec: TensorSpec, tensor: LoDTensor, before: int) -> LoDTensor:
         offsets = tensor.lod.levels[-1]
-        lod = tensor.lod.without_finest()
         values = self._plain(tensor.values, offsets)
         if values is None:
             words, numbers = encoded(tensor.values, offsets)
             each, wrong = self._parsed(words)
             if wrong:
                 row = int(np.argmax(np.isin(numbers, [*wrong])))
-                raise InvalidDataError(f"{place(lod, row, before)}: {wrong[int(numbers[row])]}")
+                where = place(tensor.lod.without_finest(), row, before)
+                raise InvalidDataError(f"{where}: {wrong[int(numbers[row])]}")
             values = each[numbers]
-        # A null is an empty text.
-        valid = offsets[1:] > offsets[:-1]
-        masks = tensor.nulls.masks[:-2] if tensor.nulls else [None] * (tensor.lod.n_levels - 1)
-        nulls = Nulls.of([*masks, None if valid.all() else valid])
-        return LoDTensor(values, lod, self.spec(spec).marks, nulls)
+        return of_texts(tensor, values, self.spec(spec).marks)
 
     def _plain(self, data: Array, offsets: Offsets) -> Array | None:
         """Return the numbers of texts, 0 of an empty one; None if one needs care."""

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from lodcli.formats.core.schema import TensorSpec
-from lodcli.formats.values.changed import Change, place
+from lodcli.formats.values.changed import Change, numbered, of_texts, place, value_at
 from lodcli.formats.values.texts_arrow import encoded, moments
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.casting import cast
 from lodcli.kernels.tensor.exchange.time_texts import NANOSECONDS, nanoseconds_of
-from lodcli.kernels.tensor.exchange.units import texts
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Times
-from lodcli.kernels.tensor.nulls import Mask, Nulls
+from lodcli.kernels.tensor.nulls import Mask
 
 # Kinds of times that are made of each other.
 _DAYS = {"date", "timestamp"}
@@ -55,18 +51,15 @@ class AsTimes(Change):
             if spec.marks.kind is None and is_float(spec.dtype):
                 what = f"{what}; cast it to int64 first"
             raise UnsupportedError(f"{spec.name}: only {known} can be {times}, this is {what}")
-        return replace(
-            spec,
-            dtype=np.dtype(np.int64),
-            levels=spec.levels[:-1] if text else spec.levels,
-            rows=spec.levels[-1].items if text else spec.rows,
-            marks=replace(spec.marks, values=None, unit=times),
-            nullable=spec.nullable or text,
-        )
+        return numbered(spec, np.dtype(np.int64), times)
 
     def of(self, spec: TensorSpec, tensor: LoDTensor, before: int) -> LoDTensor:
+        marks = self.spec(spec).marks
         if spec.marks.is_text:
-            return self._parsed(tensor, before)
+            numbers = moments(tensor.values, tensor.lod.levels[-1], self._times)
+            if numbers is None:
+                numbers = self._parsed_one_by_one(tensor, before)
+            return of_texts(tensor, numbers, marks)
         unit, values = spec.marks.unit, tensor.values
         if isinstance(unit, Times):
             given = values
@@ -78,18 +71,17 @@ class AsTimes(Change):
             numbers, fits = cast(values, np.dtype(np.int64))
             whole = fits
         if not (fits & whole).all():
-            row, *column = map(int, np.unravel_index(np.argmin(fits & whole), values.shape))
-            value = values[(row, *column)]
-            text = texts(np.array([value]), unit)[0] if unit else str(value)
+            flat = int(np.argmin(fits & whole))
+            where, text = value_at(tensor, unit, flat, before)
             what = f"{text} is beyond 64 bits"
-            if fits[(row, *column)]:
+            if fits.reshape(-1)[flat]:
                 what = self._between(text)
                 if isinstance(unit, Times) and unit.kind != self._times.kind == "time":
                     what = f"{text} has a date; {self._flag} keeps only the time of day"
-            raise InvalidDataError(f"{place(tensor.lod, row, before, column)}: {what}")
+            raise InvalidDataError(f"{where}: {what}")
         if unit is None and self._times.kind == "time":
             self._require_in_a_day(tensor, before)
-        return LoDTensor(numbers, tensor.lod, self.spec(spec).marks, tensor.nulls)
+        return LoDTensor(numbers, tensor.lod, marks, tensor.nulls)
 
     def _require_in_a_day(self, tensor: LoDTensor, before: int) -> None:
         day = NANOSECONDS["D"] // NANOSECONDS[self._times.unit]
@@ -97,10 +89,9 @@ class AsTimes(Change):
         if tensor.nulls.rows is not None:
             wrong[~tensor.nulls.rows] = False
         if wrong.any():
-            row, *column = map(int, np.unravel_index(np.argmax(wrong), wrong.shape))
-            where, value = place(tensor.lod, row, before, column), tensor.values[(row, *column)]
+            where, found = value_at(tensor, None, int(np.argmax(wrong)), before)
             raise InvalidDataError(
-                f"{where}: expected {self._times} from 0 to {day - 1}, found {value}"
+                f"{where}: expected {self._times} from 0 to {day - 1}, found {found}"
             )
 
     def _between(self, text: str) -> str:
@@ -109,19 +100,7 @@ class AsTimes(Change):
         hint = f"{self._flag} makes it the time before it"
         return f"{text} is not a whole number of the unit {step}; {hint}"
 
-    def _parsed(self, tensor: LoDTensor, before: int) -> LoDTensor:
-        """Return times of a tensor of texts, which follows `before` outermost items."""
-        lod = tensor.lod.without_finest()
-        offsets = tensor.lod.levels[-1]
-        masks = tensor.nulls.masks[:-2] if tensor.nulls else [None] * lod.n_levels
-        valid = offsets[1:] > offsets[:-1]  # a null is an empty text
-        numbers = moments(tensor.values, offsets, self._times)
-        if numbers is None:
-            numbers = self._parsed_one_by_one(tensor, lod, before)
-        marks = replace(tensor.marks, values=None, unit=self._times)
-        return LoDTensor(numbers, lod, marks, Nulls.of([*masks, valid]))
-
-    def _parsed_one_by_one(self, tensor: LoDTensor, lod: LoD, before: int) -> Array:
+    def _parsed_one_by_one(self, tensor: LoDTensor, before: int) -> Array:
         """Return the numbers of texts, 0 of an empty one; each different text is parsed once."""
         words, codes = encoded(tensor.values, tensor.lod.levels[-1])
         numbers = np.zeros(len(words), np.int64)
@@ -132,7 +111,8 @@ class AsTimes(Change):
                 known = isinstance(error, InvalidDataError)
                 what = error if known else f"{word} is beyond 64 bits"
                 row = int(np.argmax(codes == code))  # words are in order of their first rows
-                raise InvalidDataError(f"{place(lod, row, before)}: {what}") from error
+                where = place(tensor.lod.without_finest(), row, before)
+                raise InvalidDataError(f"{where}: {what}") from error
         found: Array = numbers[codes]
         return found
 
