@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 
 from lodcli.formats.container.owned import OwnedFile, require_memory
-from lodcli.formats.core.schema import DEFAULT_NAME, Batch, Schema
+from lodcli.formats.core.schema import DEFAULT_NAME, Batch, Schema, tensor_of
 from lodcli.formats.hdf5.h5ad_layout import INDICES, OBS, VAR
 from lodcli.formats.storage.interrupts import shielded
 from lodcli.formats.storage.outputs import Output
@@ -70,9 +70,7 @@ class H5adWriter:
                 self._texts[name] += [letters[start:stop] for start, stop in pairwise(bounds)]
         if DEFAULT_NAME not in batch:
             return
-        data, indices = batch[DEFAULT_NAME], batch[INDICES]
-        assert isinstance(data, LoDTensor)
-        assert isinstance(indices, LoDTensor)
+        data, indices = (tensor_of(batch[name]) for name in (DEFAULT_NAME, INDICES))
         self._check(indices)
         with shielded(), self._output.naming():
             self._append("data", data.data)

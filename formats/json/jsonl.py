@@ -122,7 +122,7 @@ class JsonLines(Format):
             elif repays and is_available():
                 pieces = objects.pieces(tensors)
             else:
-                lines = samples(first) if bare else object_lines(columns, batch)
+                lines = samples(first) if bare else object_lines(columns, tensors)
                 pieces = ["\n".join([*lines, ""]).encode()]
             for piece in pieces:
                 output.write(piece)

@@ -13,7 +13,7 @@ from lodcli.formats.arrays.budget import ITEM_COPIES, require_fits
 from lodcli.formats.core.errors import NotThisFormatError, naming
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source
 from lodcli.formats.core.options import ReadOptions, WriteOptions
-from lodcli.formats.core.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec
+from lodcli.formats.core.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec, tensor_of
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.text.lines import BYTE_ORDER_MARK, LineReader, shown
@@ -96,8 +96,7 @@ class Text(Format):
         vocabulary = None if options.vocabulary is None else _Vocabulary(options.vocabulary)
         writer = _Writer(output, len(spec.levels) + (vocabulary is not None))
         for batch in batches:
-            tensor = batch[spec.name]
-            assert isinstance(tensor, LoDTensor)
+            tensor = tensor_of(batch[spec.name])
             writer.add(tensor if vocabulary is None else vocabulary.spelled(tensor))
 
 

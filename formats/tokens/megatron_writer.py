@@ -7,11 +7,10 @@ import numpy as np
 from lodcli.formats.arrays.byte_blocks import byte_blocks
 from lodcli.formats.arrays.spool import Spool, SpooledArray
 from lodcli.formats.core.names import listing
-from lodcli.formats.core.schema import Batch, Schema, TensorSpec
+from lodcli.formats.core.schema import Batch, Schema, TensorSpec, tensor_of
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.tokens.megatron_index import DTYPES, HEADER, MAGIC, VERSION
 from lodcli.kernels.errors import SelectionError, UnsupportedError
-from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 MODE = "mode"
 MOST_TOKENS = 2**31 - 1
@@ -81,8 +80,7 @@ class MegatronWriter:
 
     def add(self, batch: Batch) -> None:
         """Write the tokens of a batch, and buffer its index."""
-        tensor = batch[self._data]
-        assert isinstance(tensor, LoDTensor)
+        tensor = tensor_of(batch[self._data])
         lengths = tensor.lod.lengths(-1)
         if (lengths > MOST_TOKENS).any():
             at = int(np.argmax(lengths > MOST_TOKENS))
@@ -96,9 +94,7 @@ class MegatronWriter:
         self._lengths.append(lengths.astype(np.int32))
         self._ends.append(ends + self._sequences)
         if self._mode is not None:
-            modes = batch[self._mode]
-            assert isinstance(modes, LoDTensor)
-            self._modes.append(modes.data)
+            self._modes.append(tensor_of(batch[self._mode]).data)
         self._sequences += lengths.size
         self._documents += ends.size
 

@@ -11,7 +11,7 @@ import numpy as np
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source
 from lodcli.formats.core.options import ReadOptions, WriteOptions
-from lodcli.formats.core.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec
+from lodcli.formats.core.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec, tensor_of
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.tokens.marks import Mark, MarkChecker
@@ -158,8 +158,7 @@ def _write(output: Output, schema: Schema, batches: Iterable[Batch], options: Wr
     checker = MarkChecker(spec.name, mark) if mark else None
     count = 0
     for batch in batches:
-        tensor = batch[spec.name]
-        assert isinstance(tensor, LoDTensor)
+        tensor = tensor_of(batch[spec.name])
         if checker:
             checker.check(tensor.data, tensor.lod.levels[0])
         data = np.ascontiguousarray(tensor.data, spec.dtype.newbyteorder("<"))

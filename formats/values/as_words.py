@@ -9,7 +9,7 @@ import numpy as np
 
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import Source
-from lodcli.formats.core.schema import Item, TensorSpec, find
+from lodcli.formats.core.schema import TensorSpec, find, tensor_of
 from lodcli.formats.values.changed import Change
 from lodcli.formats.values.in_words import worded
 from lodcli.formats.values.texts_arrow import encoded
@@ -106,7 +106,7 @@ def words_of(source: Source, names: Iterable[str]) -> dict[str, Categories]:
     for batch in source.batches_of(texts) if texts else ():
         for name in texts:
             if name in batch:
-                found[name] |= _words_in(batch[name])
+                found[name] |= _words_in(tensor_of(batch[name]))
             if len(found[name]) > MOST_WORDS:
                 raise UnsupportedError(
                     f"{name}: more than {MOST_WORDS:,} different texts, which categories cannot "
@@ -119,8 +119,7 @@ def words_of(source: Source, names: Iterable[str]) -> dict[str, Categories]:
     return categories
 
 
-def _words_in(tensor: Item) -> set[str]:
-    assert isinstance(tensor, LoDTensor)
+def _words_in(tensor: LoDTensor) -> set[str]:
     words, numbers = encoded(tensor.values, tensor.lod.levels[-1])
     valid = _valid(tensor)
     if valid is None:

@@ -27,7 +27,7 @@ from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import Format, Source
 from lodcli.formats.core.limits import Limits, open_within
 from lodcli.formats.core.options import ReadOptions
-from lodcli.formats.core.schema import Item
+from lodcli.formats.core.schema import tensor_of
 from lodcli.formats.hdf5.datasets import MODULES
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
@@ -166,7 +166,7 @@ def stored_layers(source: Input) -> tuple[list[Stored], dict[str, str]]:
     """Return likely recurrent layers, in the order of their numbered names, and attributes."""
     opened = open_within(Limits(), _Variables(), source, ReadOptions())
     try:
-        items = {name: _tensor(item) for name, item in opened.read().items()}
+        items = {name: tensor_of(item) for name, item in opened.read().items()}
     finally:
         opened.close()
     texts = items.pop("paths")
@@ -182,11 +182,6 @@ def stored_layers(source: Input) -> tuple[list[Stored], dict[str, str]]:
         )
     layers = [Stored(path, found[path]) for path in sorted(found, key=_numbered)]
     return layers, attributes
-
-
-def _tensor(item: Item) -> LoDTensor:
-    assert isinstance(item, LoDTensor)
-    return item
 
 
 def _recurrent(paths: Iterable[str]) -> dict[str, tuple[str, str, str]]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lodcli.formats.core.schema import Batch
+from lodcli.formats.items.taking import Tensors
 from lodcli.formats.structs.tree import Node
 from lodcli.formats.text.numerals import put_nulls, texts
 from lodcli.kernels.errors import InvalidDataError
@@ -19,6 +19,7 @@ from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.tensor.exchange.units import texts as texts_of_unit
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Times
+from lodcli.kernels.tensor.nulls import Nulls
 
 
 def samples(tensor: LoDTensor, level: int = 0) -> list[str]:
@@ -67,7 +68,7 @@ class _Texts(NamedTuple):
         return _Texts(values, [one == "null" for one in values] if "null" in values else None)
 
 
-def node_samples(node: Node, batch: Batch) -> list[str]:
+def node_samples(node: Node, batch: Tensors) -> list[str]:
     """Return the items of the level at which a node begins as JSON.
 
     Raises:
@@ -76,26 +77,19 @@ def node_samples(node: Node, batch: Batch) -> list[str]:
     return _of_batch(node, batch).values
 
 
-def _of_batch(node: Node, batch: Batch) -> _Texts:
+def _of_batch(node: Node, batch: Tensors) -> _Texts:
     if node.spec is not None:
-        tensor = batch[node.spec.name]
-        assert isinstance(tensor, LoDTensor)
-        return _Texts.of(samples(tensor, node.level))
+        return _Texts.of(samples(batch[node.spec.name], node.level))
     found = _objects(node, [_of_batch(field, batch) for field in node.parts])
     if node.inner == node.level:
         return found
     texts = found.values
-    tensors = [batch[spec.name] for spec in node.specs]
-    first = tensors[0]
-    assert isinstance(first, LoDTensor)
+    first, *others = [batch[spec.name] for spec in node.specs]
     for level in reversed(range(node.level, node.inner)):
         mask = first.nulls.masks[level] if first.nulls else None
-        for other in tensors[1:]:
-            assert isinstance(other, LoDTensor)
+        for other in others:
             mine = other.nulls.masks[level] if other.nulls else None
-            if (mask is None) != (mine is None) or not (
-                mask is None or np.array_equal(mask, np.asarray(mine))
-            ):
+            if mask is not mine and Nulls((mask,)) != Nulls((mine,)):
                 raise InvalidDataError(
                     f"the fields of {node.name} do not agree on which lists are null, in level "
                     f"{level}"
@@ -132,7 +126,7 @@ def _braced(fields: Sequence[Node], parts: Sequence[_Texts]) -> Iterator[str]:
     return map(template.__mod__, zip(*(part.values for part in parts), strict=True))
 
 
-def object_lines(columns: Sequence[Node], batch: Batch) -> Iterator[str]:
+def object_lines(columns: Sequence[Node], batch: Tensors) -> Iterator[str]:
     """Return the lines of equally many items of all tensors, an object each.
 
     Args:
