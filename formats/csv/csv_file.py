@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -299,70 +299,47 @@ class _CsvSource(Source):
         records = self._records.first()
         header = records.pop(0)[1] if records else []
         first = records[0] if records else None
-        has_quotes = self._records.begins_with_quotes
-        _check_header(header, first, separator, in_quotes=has_quotes)
-        self._separator = separator
+        _check_header(header, first, separator, in_quotes=self._records.begins_with_quotes)
+        self._header, names = header, list(map(name_of, header))
+        self._decimal_comma, null_words = bool(options.decimal_comma), options.nulls is not None
         self._reader = NumberReader(
             rounded=bool(options.dtype_unsafe),
-            null_words=options.nulls is not None,
+            null_words=null_words,
             single=len(header) == 1,
-            decimal_comma=bool(options.decimal_comma),
+            decimal_comma=self._decimal_comma,
         )
-        self._decimal_comma = bool(options.decimal_comma)
-        self._header = header
-        names, groups = list(map(name_of, header)), options.levels or ()
         named = _Names(header, names)
-        self._groups = [named.of(name) for name in groups]
-        chosen = [n for n in range(len(header)) if n not in self._groups]
-        if options.field is not None:
-            chosen = [named.of(name) for name in options.field]
-        if set(self._groups) & set(chosen) or not chosen:
-            raise SelectionError(
-                f"no column is left for the numbers: {option('levels')} names them all"
-            )
+        self._groups, chosen = named.chosen(options)
         if options.dtype is not None and options.dtype.kind not in "iufb":
             raise UnsupportedError(
                 f"{option_name('dtype')}: expected whole numbers, floats or "
                 f"bool for columns, found {options.dtype}"
             )
-        levels = tuple(LevelSpec(str(n), name) for n, name in enumerate(groups))
+        levels = tuple(LevelSpec(str(n), name) for n, name in enumerate(options.levels or ()))
         texts = {named.of(name) for name in options.text_columns or ()}
-        self._columns, specs, self.left_out = [], [], {}
-        commas, notes = list[str](), list[str]()
-        reads = separator != ","  # whether --decimal-comma reads the numbers with commas
-        twice = repeated(names)
         # A null of the only column is in quotes, too.
         in_quotes = self._records.columns_in_quotes() if len(header) > 1 else set[int]()
         # 0, 1, .. are the names that pandas gives to columns without names.
         numbers = all(map(is_number, header)) and header != list(map(str, range(len(header))))
+        twice = repeated(names)
+        self._columns, specs, self.left_out = [], [], {}
+        with_commas = dict[str, list[str]]()
         for column in chosen:
-            with leaving_out(self.left_out, names[column]):
-                if names[column] in twice:
-                    is_record = numbers or is_number(names[column])
-                    remedy = (
-                        f"if it is a record, {_NAMES_ABOVE}"
-                        if is_record
-                        else choose_others("other columns")
-                    )
-                    raise InvalidDataError(
-                        f"line 1: two columns are named {shown(names[column])}; {remedy}"
-                    )
+            name = names[column]
+            with leaving_out(self.left_out, name):
+                if name in twice:
+                    raise _doubled(name, is_record=numbers or is_number(name))
                 fields = [record[column] for _, record in records if len(record) == len(header)]
                 if self._decimal_comma:
                     fields = list(map(swapped, fields))
-                dtype = None
+                dtype, quoted = None, column in in_quotes
                 if column not in texts:
-                    dtype = dtype_of(
-                        *(fields, options.dtype),
-                        in_quotes=column in in_quotes,
-                        null_words=options.nulls is not None,
-                    )
-                if dtype is None and column not in texts and have_commas(fields):
-                    commas.append(names[column])
-                    reads = reads and all(is_number(swapped(one)) for one in fields if one)
+                    dtype = dtype_of(fields, options.dtype, in_quotes=quoted, null_words=null_words)
+                    if dtype is None and have_commas(fields):
+                        with_commas[name] = fields
                 # With only one column, a blank line may be a mistake.
-                nullable = options.nulls is not None or ("" in fields and len(header) > 1)
-                spec = _spec(names[column], column, dtype, levels, nullable=nullable)
+                nullable = null_words or ("" in fields and len(header) > 1)
+                spec = _spec(name, column, dtype, levels, nullable=nullable)
                 if first is not None and not spec.marks:
                     self._reader.check(spec, fields[0], first[0])
                 specs.append(spec)
@@ -370,21 +347,10 @@ class _CsvSource(Source):
         if not specs:
             raise next(iter(self.left_out.values()))
         self.schema = tuple(specs)
-        if commas:
-            said = listing(map(shown, commas), MOST_SHOWN)
-            marks = "points" if self._decimal_comma else "commas"
-            without = WITHOUT_COMMAS + f", or give {option('decimal-comma', True)}" * reads
-            without = WITHOUT_POINTS if self._decimal_comma else without
-            notes.append(f"numbers with {marks} are read as text: {said}; {without}")
-        numbered = header if numbers else self._numbered(specs)
-        if numbered:
-            said = listing(map(shown, numbered), MOST_SHOWN)
-            notes.append(
-                f"line 1: was read as the names of the columns, which are numbers: {said}; if it "
-                f"is a record, {_NAMES_ABOVE}"
-            )
-        self.notes = notes
-        self._seen: list[set[str]] = [set() for _ in groups]
+        self.notes = [
+            *_notes_on_commas(with_commas, separator, decimal_comma=self._decimal_comma),
+            *_notes_on_names(header if numbers else self._numbered(specs)),
+        ]
         self._alike = dict[np.dtype[Any], list[int]]()  # numbers: places in the schema by dtype
         for place, spec in enumerate(specs):
             if not spec.marks.is_text:
@@ -403,7 +369,7 @@ class _CsvSource(Source):
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         self._records.restart()
-        self._seen = [set() for _ in self._groups]
+        self._seen: list[set[str]] = [set() for _ in self._groups]
         self._last: list[str] | None = None
         width, done = len(self._header), False
         waiting = list[Table]()  # records of one item, which may go on
@@ -495,6 +461,39 @@ _EXCEL = re.compile("sep=(.)")
 _NAMELESS = "; if the header lacks a name, as that of R's write.table(..), put it before the others"
 
 
+def _doubled(name: str, *, is_record: bool) -> InvalidDataError:
+    """Return the error about two columns of one name; `is_record`: of a line that has numbers."""
+    remedy = f"if it is a record, {_NAMES_ABOVE}" if is_record else choose_others("other columns")
+    return InvalidDataError(f"line 1: two columns are named {shown(name)}; {remedy}")
+
+
+def _notes_on_commas(
+    columns: Mapping[str, list[str]], separator: str, *, decimal_comma: bool
+) -> list[str]:
+    """Return a note on columns of text, by their first fields, that are numbers with commas."""
+    if not columns:
+        return []
+    said = listing(map(shown, columns), MOST_SHOWN)
+    if decimal_comma:
+        return [f"numbers with points are read as text: {said}; {WITHOUT_POINTS}"]
+    fields = chain.from_iterable(columns.values())
+    # Whether --decimal-comma reads the numbers.
+    reads = separator != "," and all(is_number(swapped(one)) for one in fields if one)
+    without = WITHOUT_COMMAS + f", or give {option('decimal-comma', True)}" * reads
+    return [f"numbers with commas are read as text: {said}; {without}"]
+
+
+def _notes_on_names(numbers: Sequence[str]) -> list[str]:
+    """Return a note on names of columns that are numbers."""
+    if not numbers:
+        return []
+    said = listing(map(shown, numbers), MOST_SHOWN)
+    return [
+        f"line 1: was read as the names of the columns, which are numbers: {said}; if it "
+        f"is a record, {_NAMES_ABOVE}"
+    ]
+
+
 class _Names:
     """Positions of columns by their names.
 
@@ -508,6 +507,7 @@ class _Names:
             ({name: place for place, name in enumerate(known)}, repeated(known))
             for known in (header, names)
         ]
+        self._width = len(header)
 
     def of(self, wanted: str) -> int:
         """Return the position of a column by its name, or by that of its tensor."""
@@ -517,6 +517,19 @@ class _Names:
             if wanted in places:
                 return places[wanted]
         raise SelectionError(f"no column {shown(wanted)}; {there_are(places, wanted)}")
+
+    def chosen(self, options: ReadOptions) -> tuple[list[int], list[int]]:
+        """Return the positions of the columns that group records, and of those to read."""
+        groups = [self.of(name) for name in options.levels or ()]
+        if options.field is None:
+            columns = [place for place in range(self._width) if place not in groups]
+        else:
+            columns = [self.of(name) for name in options.field]
+        if set(groups) & set(columns) or not columns:
+            raise SelectionError(
+                f"no column is left for the numbers: {option('levels')} names them all"
+            )
+        return groups, columns
 
 
 def _text(fields: Texts, lod: LoD) -> LoDTensor:
