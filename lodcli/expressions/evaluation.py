@@ -280,7 +280,7 @@ class Evaluation(ComparedTexts[V]):
     def _compared(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> V:
         if isinstance(op, ast.Is | ast.IsNot):
             if not isinstance(right, ast.Constant) or right.value is not None:
-                self.fail(right, "compare with == and !=; is is only for None")
+                self.fail(right, "compare with == and !=, and nulls with is None and is not None")
             null = self.null(left)
             return null if isinstance(op, ast.Is) else self.mapped(np.logical_not, null)
         compared = self.text_comparison(left, op, right)

@@ -50,6 +50,10 @@ _FUNCTIONS = {
     **dict.fromkeys(("shift", "lag", "previous"), "lod apply has shift(x), the row before"),
     **dict.fromkeys(("lead", "next"), "lod apply has shift(x, -1), the row after"),
     **dict.fromkeys(("median", "quantile", "percentile"), "there is none; lod apply sort sorts"),
+    **dict.fromkeys(
+        ("nunique", "n_unique", "count_distinct", "approx_count_distinct"),
+        "lod apply has length(unique(x)); of texts, after lod cast x=category",
+    ),
     **dict.fromkeys(("argmax", "idxmax"), "lod apply max_index finds it"),
     **dict.fromkeys(("argmin", "idxmin"), "lod apply min_index finds it"),
     "nullif": "write x if x != -1 else None",

@@ -495,7 +495,8 @@ class Parsed:
 
     def no_tensor(self, node: ast.expr, name: str, hint: str = "") -> NoReturn:
         """Raise an error about a name that is no tensor."""
-        hint = hint or (f"write {name}(..)" if name in self.functions() else "")
+        if not hint and name in self.functions():
+            hint = f"there are: {listing(self.marks)}; the function is {name}(..)"
         hint = hint or name_hint(name, self.marks)
         if not hint:
             # Fewer letters may differ than in another tensor: `data` is not meant as date(..).

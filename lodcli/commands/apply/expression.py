@@ -118,7 +118,17 @@ class TensorExpression(Parsed):
                 self.no_tensor(node, name)
             kind = self.marks[name].values
             if kind is not None and id(node) not in of_any_kind:
-                self.fail(node, f"{name} is {kind}; an expression computes with numbers")
+                hint = self._as_categories(node, name)
+                self.fail(node, f"{name} is {kind}; an expression computes with numbers{hint}")
+
+    def _as_categories(self, text: ast.expr, name: str) -> str:
+        """Return how an op that moves values is applied to texts, as "; .."; "" for other parts."""
+        for call in ast.walk(self.tree):
+            if isinstance(call, ast.Call) and text in call.args:
+                entry = op_of(function := function_name(call))
+                if entry is not None and entry.marks and self.marks[name].values == "text":
+                    return f"; after lod cast {name}=category, {function} takes it"
+        return ""
 
     def _of_any_kind(self) -> Iterator[ast.expr]:
         """Yield the parts that may be texts."""

@@ -212,6 +212,8 @@ def test_whole_numbers_have_functions_without_rounding(lod: Lod, folder: Path) -
         ("x > 0 and", 9, "not understood (invalid syntax)"),
         ("x * y", 4, "no tensor 'y'; there are: name, x, w, label"),
         ("x + name", 4, "name is text; an expression computes with numbers"),
+        ("unique(name)", 7, "with numbers; after lod cast name=category, unique takes it"),
+        ("n_unique(x)", 0, "no function 'n_unique'; lod apply has length(unique(x))"),
         ("softmax(w) * 2", 0, "expected floating numbers, found int64; --dtype float32"),
         ("x + sotfmax(x)", 4, "no function 'sotfmax'; did you mean softmax"),
         ("x + concat(x)", 4, "concat needs a whole file or several"),
