@@ -127,54 +127,79 @@ def open_file(
         # Readers of text get the dtype; where values may be rounded, a dtype that holds them.
         casts = "dtype" not in kind.options or bool(options.dtype_unsafe and not kind.binary)
         told = _of_reader(kind, options, name, optional, keys, casts=casts, one=one)
-        limits = Limits() if limits is None else limits
-        try:
-            opened = open_within(limits, kind, source, told, keys)
-            if keys and not options.rename:
-                refuse_keys(keys, opened.schema, (name,) if name else options.columns or ())
-        except NotThisFormatError as error:
-            if kind.name == "lod.h5":
-                _say_how_to_import(error, source, limits)
-            raise
-        except SelectionError as error:
-            columns = options.columns or ()  # other options do not choose among the keys
-            if keys and any(str(error).startswith(f"no column {one!r}") for one in columns):
-                error.args = (f"{error}; in names of folders: {listing(keys)}", *error.args[1:])
-            raise
+        opened = _opened(source, kind, options, told, name, limits or Limits(), keys)
         try:
             for wanted in (name,) if name is not None else options.columns or ():
                 opened.refuse_left_out(wanted, fields=not options.skip_unsupported)
             if name is None and options.columns is None and not options.skip_unsupported:
                 opened.refuse_left_out()
-            opened = _relabelled(opened, options, name)
-            if options.nulls not in (None, "keep") and any(spec.nullable for spec in opened.schema):
-                from lodcli.formats.values.without_nulls import WithoutNulls
-
-                opened = WithoutNulls(opened, str(options.nulls), records=bool(kind.record))
-            if options.levels is not None and "levels" not in kind.options:
-                only = find(opened.schema, name).name if one or name is not None else None
-                opened = _levelled(opened, options.levels, only)
-            if options.dtype is not None:
-                from lodcli.formats.values.casting import Cast, numbers_as
-
-                asked = opened.schema if name is None else (find(opened.schema, name),)
-                dtypes = numbers_as(asked, options.dtype)
-                if not casts:  # a reader of text takes it for all that it casts, except booleans
-                    own = {spec.name: spec.dtype for spec in asked}
-                    dtypes = {
-                        name: dtype
-                        for name, dtype in dtypes.items()
-                        if (dtype.kind == "b") != (own[name].kind == "b")
-                    }
-                if dtypes:
-                    rounded = bool(options.dtype_unsafe)
-                    opened = Cast(
-                        opened, dtypes, rounded=rounded, flag=option("dtype-unsafe", True)
-                    )
+            opened = _converted(opened, kind, options, name, casts=casts, one=one)
             opening.close()
             yield OpenFile(opened, kind, source)
         finally:
             opened.close()
+
+
+def _opened(
+    source: Input,
+    kind: Format,
+    options: ReadOptions,
+    told: ReadOptions,
+    name: str | None,
+    limits: Limits,
+    keys: Keys,
+) -> Source:
+    """Return an open file; `told` are the options that its reader gets. See `open_file`."""
+    try:
+        opened = open_within(limits, kind, source, told, keys)
+        if keys and not options.rename:
+            refuse_keys(keys, opened.schema, (name,) if name else options.columns or ())
+    except NotThisFormatError as error:
+        if kind.name == "lod.h5":
+            _say_how_to_import(error, source, limits)
+        raise
+    except SelectionError as error:
+        columns = options.columns or ()  # other options do not choose among the keys
+        if keys and any(str(error).startswith(f"no column {one!r}") for one in columns):
+            error.args = (f"{error}; in names of folders: {listing(keys)}", *error.args[1:])
+        raise
+    return opened
+
+
+def _converted(
+    opened: Source, kind: Format, options: ReadOptions, name: str | None, *, casts: bool, one: bool
+) -> Source:
+    """Return an open file with the names, nulls, levels and dtypes that its reader did not change.
+
+    Args:
+        opened: the file.
+        kind: its format.
+        options: how to read it.
+        name: the only tensor to read.
+        casts: whether the reader did not get the dtype.
+        one: see `open_file`.
+    """
+    opened = _relabelled(opened, options, name)
+    if options.nulls not in (None, "keep") and any(spec.nullable for spec in opened.schema):
+        from lodcli.formats.values.without_nulls import WithoutNulls
+
+        opened = WithoutNulls(opened, str(options.nulls), records=bool(kind.record))
+    if options.levels is not None and "levels" not in kind.options:
+        only = find(opened.schema, name).name if one or name is not None else None
+        opened = _levelled(opened, options.levels, only)
+    if options.dtype is None:
+        return opened
+    from lodcli.formats.values.casting import Cast, numbers_as
+
+    asked = opened.schema if name is None else (find(opened.schema, name),)
+    dtypes = numbers_as(asked, options.dtype)
+    if not casts:  # a reader of text takes it for all that it casts, except booleans
+        booleans = {spec.name: spec.dtype.kind == "b" for spec in asked}
+        dtypes = {n: dtype for n, dtype in dtypes.items() if (dtype.kind == "b") != booleans[n]}
+    if not dtypes:
+        return opened
+    flag = option("dtype-unsafe", True)
+    return Cast(opened, dtypes, rounded=bool(options.dtype_unsafe), flag=flag)
 
 
 def _say_how_to_import(error: NotThisFormatError, source: Input, limits: Limits) -> None:
