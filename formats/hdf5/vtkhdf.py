@@ -16,6 +16,7 @@ from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Offsets, as_int64, check_offsets, lengths_to_offsets
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.options import option, together
 
 ROOT = "/VTKHDF"
 POLYGONS = ("Vertices", "Lines", "Polygons", "Strips")
@@ -32,8 +33,8 @@ class VtkHdf(Format):
     - "Types": one number per cell, level "piece"; only for unstructured grids.
     - "Points": rows (3,), level "piece". Point indices are relative to the piece.
 
-    Fields on points and cells, and attributes, are not read: name such datasets with
-    `--from hdf5 --data`.
+    Fields on points and cells, faces of polyhedra, and attributes are not read: name such datasets
+    with `--from hdf5 --data`.
     """
 
     name = "vtkhdf"
@@ -46,18 +47,23 @@ class VtkHdf(Format):
 
     def open(self, source: Input, options: ReadOptions) -> Source:
         datasets = Datasets(source, chosen=False)
+        grid = datasets.has(f"{ROOT}/Connectivity")
+        polygons = [kind for kind in POLYGONS if datasets.has(f"{ROOT}/{kind}/Connectivity")]
+        if not grid and not polygons:
+            raise UnsupportedError(
+                f"{ROOT}: holds neither an unstructured grid nor polygon data; of several blocks, "
+                "write each to a file; of images and trees, read a dataset with "
+                f"{together(option('from', 'hdf5'), option('data'))}"
+            )
         parts = _parts(datasets)
         tensors = {}
-        if datasets.has(f"{ROOT}/Connectivity"):
+        if grid:
             lod = _cells(datasets, ROOT, parts)
             tensors["Connectivity"] = (f"{ROOT}/Connectivity", lod)
             tensors["Types"] = (f"{ROOT}/Types", lod.above(-1))
-        for kind in POLYGONS:
-            if datasets.has(f"{ROOT}/{kind}/Connectivity"):
-                lod = _cells(datasets, f"{ROOT}/{kind}", parts)
-                tensors[kind] = (f"{ROOT}/{kind}/Connectivity", lod)
-        if not tensors:
-            raise UnsupportedError(f"{ROOT}: holds neither an unstructured grid nor polygon data")
+        for kind in polygons:
+            lod = _cells(datasets, f"{ROOT}/{kind}", parts)
+            tensors[kind] = (f"{ROOT}/{kind}/Connectivity", lod)
         points = _points(datasets, parts)
         tensors["Points"] = (f"{ROOT}/Points", LoD([points], LEVELS[:1]))
         return DatasetsSource(datasets, tensors)

@@ -113,6 +113,11 @@ def test_damage_in_time_steps_is_named(
     ("changes", "message"),
     [
         ({"Polygons_Connectivity": None}, "neither an unstructured grid nor polygon data"),
+        (
+            # As VTK (9.7.1) writes images, trees and files of several blocks.
+            {"Polygons_Connectivity": None, "NumberOfPoints": None, "PointData_x": [1.0]},
+            "polygon data; of several blocks, write each to a file",
+        ),
         ({"Polygons_Offsets": None}, "Offsets: there is no such dataset"),
         ({"Polygons_Offsets": [0, 3, 6, 0]}, "expected 5 offsets of 3 cells in 2 pieces, found 4"),
         ({"Polygons_Offsets": [0, 3, 5, 0, 3]}, "piece 0: ends at 5, expected 6 point numbers"),
