@@ -71,30 +71,35 @@ def rows_of_lists(
             f"{type(items[0]).__name__}"
         )
     if levels is None:
-        kinds = set(map(type, items))
-        if any(issubclass(kind, list | tuple) for kind in kinds):
-            place = next(
-                place for place, item in enumerate(items) if isinstance(item, list | tuple)
-            )
-            raise InvalidDataError(
-                f"values: a list at position {place} of depth {len(lengths)}, beside "
-                f"{type(items[0]).__name__}"
-            )
-        for kind in kinds:  # NumPy would take them as rows
-            if issubclass(kind, str | bytes):
-                place = next(place for place, item in enumerate(items) if isinstance(item, kind))
-                raise _another(type(items[0]), kind, place, len(lengths))
-            if issubclass(kind, Sequence):
-                raise InvalidDataError(
-                    f"values: expected lists at depth {len(lengths)}, found {kind.__name__}; "
-                    "list() makes one of it"
-                )
+        _refuse_lists_and_texts(items, len(lengths))
     if dtype is None:
         rows, marks = _values(items, len(lengths))
     else:
         rows, marks = _converted(items, dtype), NO_MARKS
     index = LoD.from_lengths([*lengths, *[[]] * missing], names)
     return rows, index, marks, Nulls.of([*masks, *[None] * missing, mask])
+
+
+def _refuse_lists_and_texts(items: list[Any], depth: int) -> None:
+    """Raise InvalidDataError for lists, texts and other sequences among the innermost items."""
+    kinds = set(map(type, items))
+    if any(issubclass(kind, list | tuple) for kind in kinds):
+        raise InvalidDataError(
+            f"values: a list at position {_first(items, list | tuple)} of depth {depth}, beside "
+            f"{type(items[0]).__name__}"
+        )
+    for kind in kinds:  # NumPy would take them as rows
+        if issubclass(kind, str | bytes):
+            raise _another(type(items[0]), kind, _first(items, kind), depth)
+        if issubclass(kind, Sequence):
+            raise InvalidDataError(
+                f"values: expected lists at depth {depth}, found {kind.__name__}; list() makes "
+                "one of it"
+            )
+
+
+def _first(items: list[Any], kind: Any) -> int:
+    return next(place for place, item in enumerate(items) if isinstance(item, kind))
 
 
 def _timed(rows: Array) -> tuple[Array, Marks]:
