@@ -85,18 +85,7 @@ def call(step: Step, tensors: Sequence[LoDTensor], device: str, name: str, padde
         place = next((n for n, tensor in enumerate(tensors) if tensor.nulls), None)
         if place is None:
             raise
-        knows = f"lod apply {quote(f'{step.name}({as_written(name)})')} computes with them"
-        remedy = knows if step.name in SKIPPING and not step.chained else ""
-        said = refusal(step.name, tensors[place], remedy)
-        if padder and not place:
-            where = tensors[0].nulls.first(tensors[0].lod)
-            said = (
-                f"{where} after {padder}, and {step.name} takes no nulls; give {padder} --pad-value"
-            )
-        if len(tensors) > 1 and place >= step.chained:  # else there is one file, which is named
-            file = step.files[place - step.chained]
-            said = ": ".join([file.label, *([file.name] if file.name else []), said])
-        raise UnsupportedError(said) from None
+        raise UnsupportedError(_of_nulls(step, tensors, place, name, padder)) from None
     except LodError as error:
         # The file that the message will name holds the tensor of the first step.
         if step.chained and f"{step.name}:" not in str(error):
@@ -105,6 +94,21 @@ def call(step: Step, tensors: Sequence[LoDTensor], device: str, name: str, padde
     except (ValueError, OverflowError) as error:
         # Errors of NumPy, such as for an array that is too large.
         raise InvalidDataError(f"{step.name}: {error}") from error
+
+
+def _of_nulls(step: Step, tensors: Sequence[LoDTensor], place: int, name: str, padder: str) -> str:
+    """Return the message for nulls of one of the tensors; `name` and `padder`: see `call`."""
+    if padder and not place:
+        where = tensors[0].nulls.first(tensors[0].lod)
+        said = f"{where} after {padder}, and {step.name} takes no nulls; give {padder} --pad-value"
+    else:
+        knows = f"lod apply {quote(f'{step.name}({as_written(name)})')} computes with them"
+        remedy = knows if step.name in SKIPPING and not step.chained else ""
+        said = refusal(step.name, tensors[place], remedy)
+    if len(tensors) > 1 and place >= step.chained:  # else there is one file, which is named
+        file = step.files[place - step.chained]
+        said = ": ".join([file.label, *([file.name] if file.name else []), said])
+    return said
 
 
 def _of_units(step: Step, tensors: Sequence[LoDTensor], device: str, name: str) -> LoDTensor | None:
@@ -133,29 +137,11 @@ def _of_units(step: Step, tensors: Sequence[LoDTensor], device: str, name: str) 
     first, *others = tensors
     second = (step.files[-1].name or "") if others else ""
     if step.name in ARITHMETIC:
-        names = (name, _SECOND if second in ("", name) else second)  # as errors call them
-        named = {names[0]: first}
-        for tensor in others:
-            level = step.values.get("level", -1)
-            if joined(first, tensor, level, f"sequence_{step.name}") is not None:
-                tensor = _under(first.lod.above(level), tensor)
-            named[names[1]] = tensor
-        one, other = (_reference(name) for name in names)
-        if step.number is not None:
-            other = ast.Constant(step.number)
-        tree: ast.expr = ast.BinOp(one, _OPERATORS[step.name](), other)
+        named, tree = _as_operator(step, first, others, name, second)
     elif of_decimals or (step.name in OF_TIMES and isinstance(units[0], Times)):
         if first.nulls and not step.entry.nulls:
             return None  # which the op refuses
-        values = {key: value for key, value in step.values.items() if key != "backend"}
-        if isinstance(values.get("pad_value"), str):
-            values["pad_value"] = as_value(values["pad_value"], first)
-        for key, value in values.items():  # no time is nan
-            if isinstance(value, float) and not math.isfinite(value):
-                values[key] = str(value)
-        options = [ast.keyword(key, ast.Constant(value)) for key, value in values.items()]
-        named = {name: first}
-        tree = ast.Call(ast.Name(step.name, ast.Load()), [_reference(name)], options)
+        named, tree = {name: first}, _as_function(step, first, name)
     else:
         wanted = step.described.inputs
         for place, unit in enumerate(units):
@@ -177,6 +163,35 @@ def _of_units(step: Step, tensors: Sequence[LoDTensor], device: str, name: str) 
         if others:  # else there is one file, which will be named
             name_file(failed, ", ".join(dict.fromkeys(one.label for one in step.files)))
         raise failed from None
+
+
+def _as_operator(
+    step: Step, first: LoDTensor, others: Sequence[LoDTensor], name: str, second: str
+) -> tuple[dict[str, LoDTensor], ast.expr]:
+    """Return the tensors of `+`, `-`, `*` or `/` by the names in errors, and the expression."""
+    names = (name, _SECOND if second in ("", name) else second)
+    named = {names[0]: first}
+    for tensor in others:
+        level = step.values.get("level", -1)
+        if joined(first, tensor, level, f"sequence_{step.name}") is not None:
+            tensor = _under(first.lod.above(level), tensor)
+        named[names[1]] = tensor
+    one, other = (_reference(name) for name in names)
+    if step.number is not None:
+        other = ast.Constant(step.number)
+    return named, ast.BinOp(one, _OPERATORS[step.name](), other)
+
+
+def _as_function(step: Step, tensor: LoDTensor, name: str) -> ast.expr:
+    """Return the call of a function with the options of an op."""
+    values = {key: value for key, value in step.values.items() if key != "backend"}
+    if isinstance(values.get("pad_value"), str):
+        values["pad_value"] = as_value(values["pad_value"], tensor)
+    for key, value in values.items():  # no time is nan
+        if isinstance(value, float) and not math.isfinite(value):
+            values[key] = str(value)
+    options = [ast.keyword(key, ast.Constant(value)) for key, value in values.items()]
+    return ast.Call(ast.Name(step.name, ast.Load()), [_reference(name)], options)
 
 
 def _reference(name: str) -> ast.expr:
