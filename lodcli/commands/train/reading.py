@@ -91,6 +91,7 @@ def read_examples(
     *,
     exact: bool = False,
     of_values: bool = False,
+    like: str | None = None,
 ) -> Examples:
     """Return the sequences of a level and the labels of a file, in memory.
 
@@ -100,6 +101,7 @@ def read_examples(
         words: of the ids; () if they are not known yet.
         exact: whether to keep the dtype of rows; otherwise whole numbers become float32.
         of_values: whether whole numbers are targets as well, because other labels are.
+        like: the tensor that is taken where the reference names none, if the file has it.
 
     Raises:
         SelectionError: no such tensor or level.
@@ -107,7 +109,7 @@ def read_examples(
     """
     with opened(reference) as file, naming(reference.label):
         names = _class_names(file, labels)
-        name = _sequences(file, labels).name
+        name = _sequences(file, labels, like).name
         items = file.read([name, labels])
         tensor = without_decimals(one_tensor(items[name], "this command"), exact=False)
         if not tensor.lod.n_levels:
@@ -198,8 +200,8 @@ def numbered_as(examples: Examples, classes: tuple[str, ...], where: str) -> Exa
     return replace(examples, labelled=Labelled(examples.labelled.sequences, labels), names=classes)
 
 
-def _sequences(file: Opened, labels: str) -> TensorSpec:
-    """Return the named tensor; without a name, one that has levels and is not about classes."""
+def _sequences(file: Opened, labels: str, like: str | None) -> TensorSpec:
+    """Return the named tensor; else `like`, or one that has levels and is not about classes."""
     if file.reference.name is not None:
         return file.tensor()
     others = tuple(
@@ -207,7 +209,8 @@ def _sequences(file: Opened, labels: str) -> TensorSpec:
         for spec in file.source.schema
         if spec.levels and not spec.array and spec.name not in (labels, f"{labels}_names")
     )
-    return find(others, None) if others else file.tensor()
+    name = like if any(spec.name == like for spec in others) else None
+    return find(others, name) if others else file.tensor()
 
 
 def _class_names(file: Opened, labels: str) -> tuple[str, ...]:

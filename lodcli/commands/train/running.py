@@ -94,7 +94,12 @@ def _read_sets(
     sets = {"training": examples}
     for name in ("validation", "test"):
         if given[name] is not None:
-            one = read(parse_reference(given[name]), words=examples.words, of_values=of_values)
+            one = read(
+                parse_reference(given[name]),
+                words=examples.words,
+                of_values=of_values,
+                like=examples.name,
+            )
             sets[name] = numbered_as(one, examples.names, examples.label)
             check_test(examples, sets[name])
     return sets

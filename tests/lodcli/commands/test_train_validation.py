@@ -65,6 +65,26 @@ def test_the_epoch_of_the_lowest_validation_loss_is_kept(lod: Lod, files: Path) 
     assert report["validation_loss"] is report["validation_accuracy"] is None
 
 
+def test_other_sets_have_the_tensor_of_source(lod: Lod, files: Path) -> None:
+    for name in ("training", "valid", "other"):
+        items = dict(io.read_all(files / f"{name}.lod.h5"))
+        rows = items.pop("data")
+        assert isinstance(rows, LoDTensor)
+        io.write(files / f"{name}.npz", {"rows": rows, "squares": rows * rows, **items})
+    sets = ("--validation", "valid.npz", "--test", "other.npz")
+    args = ("--epochs", "2", "--json", *ARGS)
+    done = lod("train", "training.npz::rows", "-o", "m", *sets, *args)
+    assert done.code == 0, done.stderr
+    named = ("--validation", "valid.lod.h5", "--test", "other.lod.h5")
+    other = lod("train", "training.lod.h5", "-o", "n", *named, *args)
+    found, expected = json.loads(done.stdout), json.loads(other.stdout)
+    for key in ("validation_loss", "validation_accuracy", "test_accuracy"):
+        assert found[key] == expected[key]
+    sets = ("--validation", "valid.npz::squares")
+    done = lod("train", "training.npz::rows", "-o", "o", *sets, *args)
+    assert json.loads(done.stdout)["validation_loss"] != expected["validation_loss"]
+
+
 @pytest.mark.parametrize("patience", [1, 3])
 def test_patience_stops_after_epochs_without_a_lower_loss(
     lod: Lod, files: Path, patience: int
