@@ -172,9 +172,10 @@ def _kind_of(source: Input) -> str:
     if head[4:9] == b"\0\0\0\0{":
         return "safetensors"
     if head.startswith(_PICKLES):
+        library = "paddle" if str(source.path).endswith((".pdparams", ".pdopt")) else "torch"
         raise UnsupportedError(
             "is a pickle, and reading one runs the code in it; save the weights with "
-            "safetensors.torch.save_file(model.state_dict(), 'weights.safetensors')"
+            f"safetensors.{library}.save_file(model.state_dict(), 'weights.safetensors')"
         )
     if head.startswith(_HDF5):
         return "keras-h5"

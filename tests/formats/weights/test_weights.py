@@ -257,6 +257,13 @@ def test_files_that_are_no_weights_are_reported(
         weights_from_state_dict(read_weights(path))
 
 
+@pytest.mark.parametrize(("name", "library"), [("w.pdparams", "paddle"), ("w.pt", "torch")])
+def test_a_pickle_is_saved_with_its_own_library(tmp_path: Path, name: str, library: str) -> None:
+    (tmp_path / name).write_bytes(b"\x80\x04 a pickle")
+    with pytest.raises(UnsupportedError, match=rf"safetensors\.{library}\.save_file\(model"):
+        read_weights(tmp_path / name)
+
+
 # Keras' files are HDF5, of whose library a process is forked for each.
 CHANGED = slow_except([kind for kind in KINDS if kind != "keras-h5"], KINDS)
 
