@@ -1,20 +1,25 @@
-"""Comparisons with one number, and of whole numbers with floats, exact for every dtype."""
+"""Whole numbers and floats side by side: exact comparisons, and choices that are not rounded."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from lodcli.expressions.functions import COMPARISONS, SWAPPED, rounded
-from lodcli.kernels.dtypes import is_float
+from lodcli.kernels.dtypes import has_nan, is_float
+from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.tensor.nulls import Mask
 
 # The comparison with its sides swapped.
 MIRRORED: dict[Any, np.ufunc] = {
     function: COMPARISONS[SWAPPED.get(kind, kind)] for kind, function in COMPARISONS.items()
 }
 T = TypeVar("T")
+# Long doubles hold whole numbers up to here.
+_MOST = np.longdouble(2) ** 64
 _EXACT = 2.0**53  # all whole numbers below are floats
 _LESS, _GREATER = (np.less, np.less_equal), (np.greater, np.greater_equal)
 
@@ -167,3 +172,49 @@ def _above(function: np.ufunc, values: Array, below: Any) -> Array:
 def _above_none(function: np.ufunc, values: Array) -> Array:
     """Return `compared` with a number below all values of the dtype."""
     return np.full_like(values, function not in (*_LESS, np.equal), np.bool_)
+
+
+def require_exact(values: Sequence[Array], chosen: Sequence[Any], dtype: np.dtype[Any]) -> None:
+    """Raise InvalidDataError if a chosen whole number is not exact in the dtype of the result.
+
+    Args:
+        values: of which one is chosen; numbers () have the precision of floats beside them.
+        chosen: where each of them is chosen and not null.
+        dtype: which holds all whole numbers of 32 bits, as NumPy's common dtypes do.
+
+    >>> ids = np.array([2**53, 2**53 + 1])
+    >>> require_exact([ids, np.array([0.5, 0.5])], [[True, False], [False, True]], np.dtype("f8"))
+    """
+    if not has_nan(dtype) or dtype in (np.longdouble, np.clongdouble):
+        return
+    floats = any(has_nan(one.dtype) for one in values)
+    for one, where in zip(values, chosen, strict=True):
+        inexact = None if floats and not one.ndim else _inexact(one, dtype)
+        if inexact is None:
+            continue
+        lost = where & inexact
+        if lost.any():
+            number = int(np.broadcast_to(one, lost.shape)[lost][0])
+            how = "lod cast makes them of one dtype"
+            raise InvalidDataError(
+                f"{number} is not exact in {dtype}, the common dtype of the values; {how}"
+            )
+
+
+def _inexact(values: Array, dtype: np.dtype[Any]) -> Mask | None:
+    """Return where values are whole numbers that a dtype of floats rounds; None for nowhere."""
+    # No array is made here but from values, which may be on a GPU.
+    near: Array
+    lost: Mask
+    if values.dtype == np.longdouble:  # of arithmetic in `lod filter`
+        whole = np.where(np.abs(values) <= _MOST, values, 0)
+        whole = np.where(np.rint(whole) == whole, whole, 0)
+        near = whole.astype(dtype).real
+        lost = near.astype(np.longdouble) != whole
+        return lost
+    if values.dtype.kind not in "iu" or values.dtype.itemsize < 8:
+        return None
+    near = values.astype(dtype).real.astype(np.float64)
+    held = near < float(np.iinfo(values.dtype).max)  # a float above has no such whole number
+    lost = np.where(held, near, 0).astype(values.dtype) != values
+    return lost

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.commands.choose.item_values import both_valid, valid_of
-from lodcli.expressions.exactness import require_exact
+from lodcli.expressions.comparisons import require_exact
 from lodcli.expressions.operations import UnfitError
 from lodcli.kernels.dtypes import has_nan
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError

@@ -9,8 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.expressions.comparisons import MIRRORED, compared, compared_pairs, is_rounded
-from lodcli.expressions.exactness import require_exact
+from lodcli.expressions.comparisons import (
+    MIRRORED,
+    compared,
+    compared_pairs,
+    is_rounded,
+    require_exact,
+)
 from lodcli.expressions.functions import GROWING, TWO, rounded
 from lodcli.kernels.dtypes import has_nan, is_float
 from lodcli.kernels.errors import InvalidDataError
