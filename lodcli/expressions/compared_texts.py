@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -12,6 +13,7 @@ from lodcli.expressions.exact_decimals import ExactDecimals
 from lodcli.expressions.functions import (
     COALESCE,
     COMPARISONS,
+    REPLACE_MATCHES,
     SPLIT,
     SWAPPED,
     TEXT_FUNCTIONS,
@@ -27,6 +29,7 @@ from lodcli.expressions.parsing import (
     is_words,
     words_of,
 )
+from lodcli.expressions.syntax import bounds_of
 from lodcli.expressions.texts import (
     Packed,
     joined_pairs,
@@ -41,7 +44,12 @@ from lodcli.kernels.order.ranks import text_ranks
 from lodcli.kernels.order.texts import Texts
 
 # Arguments after the texts, for messages.
-_EXAMPLES = {"matches": "'^a.*b$'", "replace": "'a', 'b'", SPLIT: "','"}
+_EXAMPLES = {
+    **{"matches": "'^a.*b$'", "replace": "'a', 'b'"},
+    **{REPLACE_MATCHES: "'[0-9]+', '#'", SPLIT: "','"},
+}
+# Characters that stand in no pattern: \b in quotes, where r"\b" was meant.
+_ESCAPED = re.compile("[\x01-\x08]")
 
 
 class ComparedTexts(ExactDecimals[V]):
@@ -92,6 +100,10 @@ class ComparedTexts(ExactDecimals[V]):
             return self.one_of(node, [left, right])
         if isinstance(node, ast.BinOp) and self.expression.texts_of(node):
             return self._joined_texts(node, pool)
+        if isinstance(node, ast.Subscript) and self.expression.texts_of(node):
+            if self.expression.cuts_texts(node):
+                return self._cut_texts(node, pool)
+            return self.slice_of(node, self.numbered(node.value, pool))
         if isinstance(node, ast.Call) and self.expression.texts_of(node):
             if function_name(node) in TEXT_ENDS:
                 return self._greatest_text(node, pool)
@@ -155,11 +167,40 @@ class ComparedTexts(ExactDecimals[V]):
         """Return `numbered` of the results of a function that makes a text of each text."""
         from lodcli.expressions.text_functions_arrow import made_texts
 
-        first = _count(pool)
-        function, given = made_texts(function_name(node), self.words_after(node)), list[Packed]()
-        numbers = self.numbered(node.args[0], given)
+        words = self.words_after(node)
+        try:
+            function = made_texts(function_name(node), words)
+        except LodError as error:
+            self.fail(node.args[1], str(error))
+        return self._changed_texts(function, node.args[0], pool)
+
+    def _cut_texts(self, node: ast.Subscript, pool: list[Packed]) -> V:
+        """Return `numbered` of some characters of each text."""
+        from lodcli.expressions.text_functions_arrow import cut_texts
+
+        return self._changed_texts(cut_texts(*self._bounds(node)), node.value, pool)
+
+    def _changed_texts(
+        self, function: Callable[[Array, Offsets], Packed], node: ast.expr, pool: list[Packed]
+    ) -> V:
+        first, given = _count(pool), list[Packed]()
+        numbers = self.numbered(node, given)
         pool += [function(*each) for each in given]
         return self.mapped(lambda data: data + first, numbers)
+
+    def slice_of(self, node: ast.Subscript, values: V) -> V:
+        """Return a part of each list of values, as a slice says, or fail."""
+        bounds = self._bounds(node)
+        try:
+            return self.sliced(values, *bounds)
+        except LodError as error:
+            self.fail(node.value, str(error))
+
+    def _bounds(self, node: ast.Subscript) -> tuple[int | None, int | None]:
+        found = bounds_of(node)
+        if found is None:
+            self.fail(node.slice, "expected whole numbers and no step, as in x[:128] or x[-3:]")
+        return found
 
     def _split_texts(self, node: ast.Call, pool: list[Packed]) -> V:
         """Return `numbered` of the parts of texts between separators, a list for each text."""
@@ -204,8 +245,12 @@ class ComparedTexts(ExactDecimals[V]):
             if not isinstance(one, ast.Constant) or type(one.value) is not str:
                 self.fail(one, f"{name}: expected a text in quotes")
         words = [str(ast.literal_eval(one)) for one in others]
-        if name in ("replace", SPLIT) and not words[0]:
+        if name in ("replace", REPLACE_MATCHES, SPLIT) and not words[0]:
             self.fail(others[0], f"{name}: expected a text of one character at least")
+        for one, word in zip(others, words, strict=True):
+            if name in ("matches", REPLACE_MATCHES) and (found := _ESCAPED.search(word)):
+                written = repr(found[0]).strip("'")
+                self.fail(one, f"{name}: found the character {written}; write r before the quotes")
         return words
 
     def require_known(self, node: ast.expr) -> None:

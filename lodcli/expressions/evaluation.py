@@ -47,6 +47,7 @@ from lodcli.expressions.parsing import (
     is_none,
     is_words,
 )
+from lodcli.expressions.syntax import is_slice
 from lodcli.expressions.units import (
     MOMENTS,
     as_numbers,
@@ -181,6 +182,9 @@ class Evaluation(ComparedTexts[V]):
         if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
             inner = node.slice.value
             self.fail(node, f"write {inner}, of a record r.{inner}, or tensor({inner!r})")
+        if is_slice(node):
+            self._refuse_texts(node)
+            return self.slice_of(node, self.taken(node))
         values = self.taken(node)
         try:
             column = ast.literal_eval(node.slice)
@@ -193,9 +197,7 @@ class Evaluation(ComparedTexts[V]):
         if len(place) != len(shape) or any(
             not -size <= one < size for one, size in zip(place, shape, strict=False)
         ):
-            end = {0: "first", -1: "last"}.get(column) if type(column) is int else None
-            row = f"; the {end} row is {end}(x)" if end and not shape else ""
-            self.fail(node.slice, f"no column {column}; rows have shape {shape}{row}")
+            self.fail(node.slice, f"no column {column}; rows have shape {shape}")
         return self.mapped(lambda data: data[(slice(None), *place)], values)
 
     def _unaryop(self, node: ast.UnaryOp) -> V:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.kernels.dtypes import is_float
-from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.checks import Array, Offsets
 
 BINARY: dict[type[ast.operator], np.ufunc] = {
     ast.Add: np.add,
@@ -56,7 +56,11 @@ ROUND = "round"
 # Functions of texts, by how many words they take: conditions; and those that return texts.
 TEXT_TESTS = {"contains": 1, "startswith": 1, "endswith": 1, "matches": 1}
 SPLIT = "split"  # each into a list of texts
-TEXT_MAKERS = {"lower": 0, "upper": 0, "strip": 0, "replace": 2, SPLIT: 1}
+REPLACE_MATCHES = "replace_matches"  # of a pattern
+TEXT_MAKERS = {
+    **{"lower": 0, "upper": 0, "strip": 0, "replace": 2},
+    **{REPLACE_MATCHES: 2, SPLIT: 1},
+}
 # The number of characters of a text.
 CHARS = "chars"
 TEXT_FUNCTIONS = {**TEXT_TESTS, **TEXT_MAKERS, CHARS: 0}
@@ -130,3 +134,23 @@ def picked(table: Array, codes: Array) -> Array:
     """
     found: Array = np.asarray(table, like=codes)[codes]
     return found
+
+
+def clipped(lengths: Array, start: int | None, stop: int | None) -> tuple[Offsets, Offsets]:
+    """Return where a slice of each list begins and how many elements it has, (S,) int64.
+
+    Args:
+        lengths: (S,), of the lists.
+        start, stop: as in Python: negative ones count from the end, and a list may be shorter.
+
+    >>> [one.tolist() for one in clipped(np.array([0, 1, 4]), -2, None)]
+    [[0, 0, 2], [0, 1, 2]]
+    """
+
+    def at(place: int) -> Array:
+        near: Array = np.minimum(lengths, place) if place >= 0 else np.maximum(lengths + place, 0)
+        return near
+
+    first = np.zeros_like(lengths) if start is None else at(start)
+    last = lengths if stop is None else at(stop)
+    return first, np.maximum(last - first, 0)

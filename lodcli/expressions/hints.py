@@ -94,6 +94,18 @@ _FUNCTIONS = {
     ),
     **dict.fromkeys(("char_length", "character_length", "len_chars", "nchar"), "write chars(x)"),
     **dict.fromkeys(("string_split", "str_split"), "write split(x, ',')"),
+    **dict.fromkeys(
+        ("regexp_replace", "replace_all", "regex_replace", "sub", "gsub"),
+        "write replace_matches(x, '[0-9]+', '#')",
+    ),
+    **dict.fromkeys(
+        ("substr", "substring", "left", "right", "head", "tail", "list_slice", "array_slice"),
+        "write x[:3], x[-3:] or x[2:5]",
+    ),
+    **dict.fromkeys(
+        ("get", "element_at", "list_element", "list_extract", "array_extract"),
+        "write x[0] or x[-1]",
+    ),
     **dict.fromkeys(("where", "if_else", "ifelse", "iif", "when", "case"), CHOICE),
 }
 
@@ -119,6 +131,7 @@ _CALLS = {
     **{name: f'{name}(x, "a")' for name in ("contains", "startswith", "endswith")},
     "matches": 'matches(x, "^a")',
     "replace": 'replace(x, "a", "b")',
+    "replace_matches": 'replace_matches(x, "[0-9]+", "#")',
     "split": 'split(x, ",")',
 }
 

@@ -113,6 +113,10 @@ class Operations(ABC, Generic[V]):
         """
 
     @abstractmethod
+    def sliced(self, values: V, start: int | None, stop: int | None) -> V:
+        """Return a part of each list, as a slice in Python. Raises LodError: there are no lists."""
+
+    @abstractmethod
     def index(self) -> V:
         """Return the number of each item, from 0 in the first batch."""
 

@@ -37,14 +37,13 @@ from lodcli.expressions.functions import (
     INDEX,
     ROUND,
     SPLIT,
-    TEXT_FUNCTIONS,
     TEXT_MAKERS,
     TEXT_TESTS,
     TIME_PARTS,
     TWO,
 )
 from lodcli.expressions.hints import as_written, function_hint, name_hint, syntax_hint
-from lodcli.expressions.texts import packed
+from lodcli.expressions.syntax import as_slice, is_slice, place_of, replaced, with_words
 from lodcli.expressions.units import MOMENTS, is_duration, joint_unit, unit_beside
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema
@@ -68,6 +67,8 @@ _CONDITIONS = ("all", "any", "isfinite", "isnan", *TEXT_TESTS)
 # Functions that return whole numbers of anything.
 _COUNTS = ("length", INDEX, CHARS, *TIME_PARTS)
 LISTS = (ast.Tuple, ast.List, ast.Set)
+# Functions that make rows of several values.
+_WIDENING = ("conv", "reshape", "stack")
 # Functions that return one of a list of texts: by its place, or by its bytes.
 TEXT_ENDS = ("max", "min")
 TEXT_PICKS = ("first", "last", *TEXT_ENDS)
@@ -110,6 +111,8 @@ class Parsed:
     marks: Mapping[str, Marks] = {}
     # By name, the number of levels above the values.
     _depths: Mapping[str, int] = {}
+    # The names of tensors whose rows are arrays, of which x[2] is a column.
+    _columned: Collection[str] = ()
     # By name, decimals that hold the whole numbers or booleans of a tensor.
     _whole: Mapping[str, Decimals] = {}
 
@@ -119,7 +122,7 @@ class Parsed:
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 self._require_utf8(node, node.value)
-        self.tree = _with_words(tree)
+        self.tree = with_words(tree)
         self._level_names = {
             id(call.args[0])
             for call in ast.walk(self.tree)
@@ -154,6 +157,8 @@ class Parsed:
         """Set the marks of the tensors that it may name."""
         self.marks = {spec.name: spec.marks for spec in schema}
         self._depths = {spec.name: spec.depth for spec in schema}
+        self._columned = {spec.name for spec in schema if spec.row_shape}
+        self.tree = replaced(self.tree, self._as_element)
         self._whole = {
             spec.name: CONDITION
             if spec.dtype.kind == "b"
@@ -176,7 +181,7 @@ class Parsed:
         or decimals.
         """
         if isinstance(node, ast.Subscript):
-            return self.marks_of(node.value)
+            return ("this", NO_MARKS) if self.cuts_texts(node) else self.marks_of(node.value)
         if isinstance(node, ast.BinOp):
             if node not in self._known_marks:
                 decimals = self.exact_of(node) if self._has_decimals(node) else None
@@ -420,22 +425,25 @@ class Parsed:
     def is_text(self, node: ast.expr) -> bool:
         """Return whether a part is the texts of a tensor, or one of several texts."""
         if isinstance(node, ast.Subscript):
-            return False
+            return bool(self.texts_of(node))
         return bool(self.texts_of(node)) or self.marks_of(node)[1].is_text
 
     def texts_of(self, node: ast.expr) -> list[ast.expr]:
         """Return the texts of which a part is one, or is made; [] of others.
 
-        It may be coalesce, if, a function of TEXT_PICKS, one of TEXT_MAKERS such as lower, or a
-        sum such as first + " " + last.
+        It may be coalesce, if, a function of TEXT_PICKS, one of TEXT_MAKERS such as lower, a sum
+        such as first + " " + last, or a slice such as title[:3].
         """
         function = function_name(node) if isinstance(node, ast.Call) else ""
         makes, picks = function in TEXT_MAKERS, function in TEXT_PICKS
         joins = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)
-        if not (picks or makes or joins or choices_of(node)):
+        if not (picks or makes or joins or is_slice(node) or choices_of(node)):
             return []
         if node not in self._known_texts:
-            if isinstance(node, ast.BinOp):
+            if isinstance(node, ast.Subscript):
+                parts = [node.value]
+                of_texts = self.is_text(node.value) or self.cuts_texts(node)
+            elif isinstance(node, ast.BinOp):
                 parts = [node.left, node.right]
                 of_words = list(map(self.is_of_words, parts))
                 of_texts = any(of_words) and all(
@@ -455,10 +463,46 @@ class Parsed:
         return self._known_texts[node]
 
     def in_lists(self, node: ast.expr) -> bool:
-        """Return whether a part may be lists of texts."""
+        """Return whether a part may be lists of values or texts, and not one for each item."""
+        waiting: list[tuple[ast.AST, int]] = [(node, 0)]
+        while waiting:
+            one, fewer = waiting.pop()  # how many lists functions around it take away
+            function = function_name(one) if isinstance(one, ast.Call) else ""
+            if function in TEXT_PICKS:
+                fewer += LONGEST if self.of_levels else 1
+            elif function == SPLIT:
+                fewer -= 1
+            if fewer < self._depths.get(self.named(one) or "", 0):
+                return True
+            waiting += [(inner, fewer) for inner in ast.iter_child_nodes(one)]
+        return False
+
+    def cuts_texts(self, node: ast.expr) -> bool:
+        """Return whether a part is a slice of texts or words, and not of lists of them."""
+        return (
+            isinstance(node, ast.Subscript)
+            and is_slice(node)
+            and self.is_of_words(node.value)
+            and not self.in_lists(node.value)
+        )
+
+    def _as_element(self, node: ast.expr) -> ast.expr:
+        """Return first(x[2:3]) for x[2] of a list, x[2:3] for a text; another part as it is."""
+        place = place_of(node) if isinstance(node, ast.Subscript) else None
+        if place is None or not isinstance(node, ast.Subscript) or self._has_columns(node):
+            return node
+        found = as_slice(node, place)
+        if not self.in_lists(node.value):
+            return found if self.is_of_words(node.value) else node
+        first = ast.copy_location(ast.Name("first", ast.Load()), node)
+        self._level_names.add(id(first))
+        return ast.copy_location(ast.Call(first, [found], []), node)
+
+    def _has_columns(self, node: ast.expr) -> bool:
+        """Return whether rows of a part may be arrays, of which x[2] is a column."""
         return any(
-            self._depths.get(self.named(one) or "", 0)
-            or (isinstance(one, ast.Call) and function_name(one) == SPLIT)
+            (isinstance(one, ast.Call) and function_name(one) in _WIDENING)
+            or self.named(one) in self._columned
             for one in ast.walk(node)
         )
 
@@ -619,46 +663,6 @@ def is_words(node: ast.expr) -> bool:
 def is_none(node: ast.expr) -> bool:
     """Return whether a part is None."""
     return isinstance(node, ast.Constant) and node.value is None
-
-
-def _with_words(tree: ast.expr) -> ast.expr:
-    """Return a tree, changed in place, with a word for each text that is made of words only."""
-    for node in reversed(list(ast.walk(tree))):  # inner ones first; not recursive: sums may be long
-        for field, value in ast.iter_fields(node):
-            if isinstance(value, list):
-                value[:] = [_as_word(one) if isinstance(one, ast.expr) else one for one in value]
-            elif isinstance(value, ast.expr):
-                setattr(node, field, _as_word(value))
-    return _as_word(tree)
-
-
-def _as_word(node: ast.expr) -> ast.expr:
-    """Return the word that a sum of two words, or a function of words, is; another part as it is.
-
-    Wrong arguments are left to the evaluation, whose error names them.
-    """
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        name, parts = "", [node.left, node.right]
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
-        name, parts = node.func.id, node.args
-        if name not in TEXT_MAKERS or name == SPLIT or len(parts) != 1 + TEXT_FUNCTIONS[name]:
-            return node
-    else:
-        return node
-    words = [one.value for one in parts if isinstance(one, ast.Constant)]
-    texts = [one for one in words if isinstance(one, str)]
-    if len(texts) < len(parts) or (name == "replace" and not texts[1]):
-        return node
-    return ast.copy_location(
-        ast.Constant(_made_word(name, texts) if name else "".join(texts)), node
-    )
-
-
-def _made_word(name: str, texts: list[str]) -> str:
-    from lodcli.expressions.text_functions_arrow import made_texts
-
-    data, _ = made_texts(name, texts[1:])(*packed(texts[:1]))
-    return data.tobytes().decode()
 
 
 def _unit_of_times(function: str, times: Times, *, picks: bool, steps: bool) -> Times | None:

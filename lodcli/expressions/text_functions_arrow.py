@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lodcli.expressions.functions import REPLACE_MATCHES
 from lodcli.expressions.texts import Packed
 from lodcli.formats.values.texts_arrow import as_arrow
 from lodcli.kernels.errors import InvalidDataError
@@ -28,6 +29,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "upper": pc.utf8_upper,
     "strip": pc.utf8_trim_whitespace,
     "replace": pc.replace_substring,
+    REPLACE_MATCHES: pc.replace_substring_regex,
 }
 
 
@@ -59,13 +61,32 @@ def values_of_texts(name: str, words: Sequence[str]) -> Callable[[Array, Offsets
 def made_texts(name: str, words: Sequence[str]) -> Callable[[Array, Offsets], Packed]:
     """Return a function that has a text for each text: see `values_of_texts`.
 
+    Raises:
+        InvalidDataError: a word is no pattern, or does not fit it.
+
     >>> texts = np.frombuffer(b"noyes", np.uint8), np.array([0, 2, 5])
     >>> data, offsets = made_texts("upper", [])(*texts)
     >>> data.tobytes(), offsets.tolist()
     (b'NOYES', [0, 2, 5])
     """
 
+    _called(name, words, _NONE, np.zeros(2, np.int64))  # Arrow reads no pattern without a text
     return lambda data, offsets: _as_packed(_called(name, words, data, offsets))
+
+
+def cut_texts(start: int | None, stop: int | None) -> Callable[[Array, Offsets], Packed]:
+    """Return a function that has the characters from `start` to `stop` of each text.
+
+    >>> texts = np.frombuffer("zoë".encode(), np.uint8), np.array([0, 2, 4])
+    >>> data, offsets = cut_texts(-1, None)(*texts)
+    >>> data.tobytes().decode(), offsets.tolist()
+    ('oë', [0, 1, 3])
+    """
+
+    def cut(data: Array, offsets: Offsets) -> Packed:
+        return _as_packed(pc.utf8_slice_codeunits(as_arrow(data, offsets), start or 0, stop))
+
+    return cut
 
 
 def split_texts(separator: str, data: Array, offsets: Offsets) -> tuple[Packed, Offsets]:

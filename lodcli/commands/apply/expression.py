@@ -30,16 +30,26 @@ from lodcli.expressions.comparisons import MIRRORED, compared, compared_pairs, i
 from lodcli.expressions.decimals import exact_floats
 from lodcli.expressions.digits import EXACT_FUNCTIONS
 from lodcli.expressions.evaluation import Evaluation
-from lodcli.expressions.functions import BINARY, COALESCE, FUNCTIONS, GROWING, TEXT_FUNCTIONS, TWO
+from lodcli.expressions.functions import (
+    BINARY,
+    COALESCE,
+    FUNCTIONS,
+    GROWING,
+    TEXT_FUNCTIONS,
+    TWO,
+    clipped,
+)
 from lodcli.expressions.hints import hint_of_two
 from lodcli.expressions.operations import OverflowsError
 from lodcli.expressions.parsing import Parsed, function_name, words_of
+from lodcli.expressions.syntax import is_slice
 from lodcli.expressions.texts import Packed
 from lodcli.expressions.units import as_numbers
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.schema import Schema
 from lodcli.kernels.dtypes import has_nan, is_float
 from lodcli.kernels.errors import (
+    InvalidDataError,
     LodError,
     NotFloatingError,
     NullError,
@@ -49,6 +59,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.plugins import find_op, working
 from lodcli.kernels.ops.pooling.pool import sequence_sum
 from lodcli.kernels.ops.registry import OPS, OpEntry
+from lodcli.kernels.ops.slicing.slice import sequence_slice
 from lodcli.kernels.suggestions import or_near
 from lodcli.kernels.tensor.exchange.units import in_unit
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -91,7 +102,7 @@ class TensorExpression(Parsed):
     def __init__(self, text: str, tree: ast.expr | None = None) -> None:
         super().__init__(text, tree)
         calls = [node for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
-        self.keeps = True
+        self.keeps = not any(map(is_slice, ast.walk(self.tree)))
         for call in calls:
             name = function_name(call)
             entry = op_of(name)
@@ -292,6 +303,12 @@ class _Tensors(Evaluation[Values]):
     def lists_of(self, values: Values, offsets: Offsets) -> Values:
         assert isinstance(values, LoDTensor)
         return lists_of(values.to_device("cpu"), offsets)
+
+    def sliced(self, values: Values, start: int | None, stop: int | None) -> Values:
+        if not isinstance(values, LoDTensor) or not values.lod.n_levels:
+            raise InvalidDataError("expected lists, this is one value for each item")
+        begins, lengths = clipped(values.lod.lengths(-1), start, stop)
+        return sequence_slice(values, begins, lengths, level=-1)
 
     def texts(self, node: ast.expr) -> LoDTensor:
         """Return the texts that a part picks."""

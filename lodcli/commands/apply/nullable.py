@@ -16,6 +16,7 @@ from lodcli.expressions.functions import (
     TIME_PARTS,
 )
 from lodcli.expressions.parsing import LISTS, Parsed, choices_of, function_name, is_length
+from lodcli.expressions.syntax import is_slice
 from lodcli.formats.core.schema import Schema
 from lodcli.kernels.dtypes import has_nan
 from lodcli.kernels.ops.registry import OPS
@@ -170,7 +171,8 @@ def _levels(expression: Parsed, levels: dict[str, _Levels]) -> dict[ast.AST, _Le
         if name is not None:
             found[node] = levels.get(name)
             continue
-        if isinstance(node, ast.Call) and function_name(node) == SPLIT:  # a level more
+        splits = isinstance(node, ast.Call) and function_name(node) == SPLIT
+        if splits or is_slice(node):  # other lengths
             found[node] = None
             continue
         inner = node.args if isinstance(node, ast.Call) else ast.iter_child_nodes(node)

@@ -20,7 +20,7 @@ from lodcli.commands.choose.item_values import (
     reduced,
 )
 from lodcli.expressions.evaluation import Evaluation
-from lodcli.expressions.functions import EXACT_DIGITS, FUNCTIONS
+from lodcli.expressions.functions import EXACT_DIGITS, FUNCTIONS, clipped
 from lodcli.expressions.hints import hint_of_two
 from lodcli.expressions.parsing import Parsed, dotted, function_name
 from lodcli.expressions.texts import Packed, listed
@@ -29,7 +29,8 @@ from lodcli.formats.core.schema import Schema
 from lodcli.formats.items.items import Items
 from lodcli.formats.structs.names import named, records_above
 from lodcli.kernels.errors import InvalidDataError
-from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.order.texts import Texts
 from lodcli.kernels.suggestions import or_near
@@ -186,6 +187,15 @@ class _Items(Evaluation[Values]):
         if values.rows is not None:
             return Values(data, ends[values.rows], None, values.items)
         return Values(data, ends, None, values.valid)
+
+    def sliced(self, values: Values, start: int | None, stop: int | None) -> Values:
+        if values.rows is None:
+            raise InvalidDataError("expected lists, this is one value for each item")
+        begins, lengths = clipped(np.diff(values.rows), start, stop)
+        ends = lengths_to_offsets(lengths, level=0)
+        taken = ranges(values.rows[:-1] + begins, ends)
+        valid = None if values.valid is None else values.valid[taken]
+        return Values(values.data[taken], ends, valid, values.items)
 
     def contained(self, node: ast.expr, values: ast.expr) -> Values:
         if not isinstance(values, ast.Constant):

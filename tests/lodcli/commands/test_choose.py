@@ -380,7 +380,6 @@ def test_texts_are_compared_with_words(
         ("", "text.starts_with('a')", "no function 'starts_with'; write startswith(x, 'ab')"),
         ("", "where(n > 1, 2, 3)", "no function 'where'; write a if x > 0 else b"),
         ("", "argmax(n) > 1", "no function 'argmax'; lod apply max_index finds it"),
-        ("", "turns.words[0] > 1", "no column 0; rows have shape (); the first row is first(x)"),
         ("", "n == NULL", "column 6: no tensor 'NULL'; a null is found by x is None"),
         (
             "",
