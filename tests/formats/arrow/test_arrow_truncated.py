@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import lodcli
 from lodcli.formats.core.errors import DamagedFileError
 from tests.formats.cases.opening import content
+from tests.formats.cases.tables import written_by_pyarrow
 from tests.hanging import HANG_SECONDS
 
 ROOT = Path(__file__).parents[3]
@@ -30,15 +30,8 @@ def written(path: Path) -> Path:
     columns = {"x": pa.LargeListArray.from_arrays(offsets, numbers)}
     if path.stem == "words":
         columns["y"] = pa.array(["a", "b"] * 30_000).dictionary_encode()
-    table = pa.table(columns)
-    if path.suffix == ".parquet":
-        pq.write_table(table, path, row_group_size=1_250)
-        return path
-    making = pa.ipc.new_file if path.suffix == ".arrow" else pa.ipc.new_stream
-    options = pa.ipc.IpcWriteOptions(compression="lz4" if path.stem == "lz4" else None)
-    with making(str(path), table.schema, options=options) as writer:
-        writer.write_table(table, max_chunksize=1_250)
-    return path
+    codec = "lz4" if path.stem == "lz4" else None
+    return written_by_pyarrow(path, pa.table(columns), 1_250, compression=codec)
 
 
 @FILES

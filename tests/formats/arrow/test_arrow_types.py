@@ -16,7 +16,7 @@ from lodcli.formats.core.errors import DamagedFileError
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Times
-from tests.formats.cases.opening import content, nested
+from tests.formats.cases.opening import content, nested, tensor_in
 from tests.formats.cases.tables import NESTED, SUFFIXES, column, written_by_pyarrow
 
 # -- Arrow's types -------------------------------------------------------------------
@@ -172,10 +172,7 @@ def test_dates_with_a_time_of_day_are_no_damage(suffix: str, tmp_path: Path) -> 
     """apache-arrow for JavaScript writes them for every Date."""
     stored = pa.py_buffer(np.array([0, 10**12]))
     table = pa.table({"x": pa.Array.from_buffers(pa.date64(), 2, [None, stored])})
-    path = tmp_path / f"t.{suffix}"
-    new = pa.ipc.new_file if suffix == "arrow" else pa.ipc.new_stream
-    with new(path, table.schema) as writer:
-        writer.write(table)
+    path = written_by_pyarrow(tmp_path / f"t.{suffix}", table)
     with pytest.raises(UnsupportedError, match=r"1000000000000 .* write them as timestamps"):
         io.read(path)
 
@@ -253,8 +250,7 @@ def test_a_null_is_kept_or_read_as_empty(
         ):
             io.read_all(path, nulls="empty")
     else:
-        found = io.read(path, nulls="empty")
-        assert isinstance(found, LoDTensor)
+        found = tensor_in(path, nulls="empty")
         assert found.to_list() == empty
 
 
@@ -290,10 +286,7 @@ def test_runs_in_null_structs_are_null(compression: str | None, tmp_path: Path) 
     fields = [runs, pa.array(range(6)), inner]
     missing = pa.array([False, True, False, False, False, True])
     table = pa.table({"s": pa.StructArray.from_arrays(fields, ["r", "n", "in"], mask=missing)})
-    options = pa.ipc.IpcWriteOptions(compression=compression)
-    with pa.ipc.new_file(tmp_path / "t.arrow", table.schema, options=options) as writer:
-        writer.write_table(table)
-    found = content(tmp_path / "t.arrow")
+    found = content(written_by_pyarrow(tmp_path / "t.arrow", table, 6, compression=compression))
     assert found["s.r"].to_list() == [7, None, None, None, None, None]
     assert found["s.in.r"].to_list() == [7, None, None, None, None, None]
     assert found["s.n"].to_list() == [0, None, 2, 3, 4, None]

@@ -19,7 +19,7 @@ from lodcli.formats.storage.outputs import TargetExistsError
 from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.formats.cases.opening import batches_of, content, nested
+from tests.formats.cases.opening import batches_of, content, nested, tensor_in
 
 THEIRS = Path(__file__).parents[1] / "theirs" / "datasets"
 FIRST, SECOND = "data-00000-of-00002.arrow", "data-00001-of-00002.arrow"
@@ -241,8 +241,7 @@ def test_a_null_list_is_kept_or_read_as_an_empty_one(tmp_path: Path) -> None:
     path = made(tmp_path)
     _null(path)
     for how, empty in (("keep", None), ("empty", [])):
-        found = io.read(path, "tokens", nulls=how)
-        assert isinstance(found, LoDTensor)
+        found = tensor_in(path, "tokens", nulls=how)
         assert found.to_list() == [[1, 2, 3], [], empty, [1]]
 
 

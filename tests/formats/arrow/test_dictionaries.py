@@ -16,6 +16,8 @@ from lodcli.formats.core import io
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Categories
+from tests.formats.cases.opening import tensor_in
+from tests.formats.cases.tables import read_by_pyarrow, written_by_pyarrow
 from tests.formats.core.test_categories import LABELS, coded
 from tests.sampling import many
 
@@ -33,46 +35,20 @@ def dictionary(codes: Any, kind: Any, *, ordered: bool = False, words: Any = Non
     return pa.DictionaryArray.from_arrays(pa.array(codes, kind), values, ordered=ordered)
 
 
-def read(path: Path) -> LoDTensor:
-    found = io.read(path)
-    assert isinstance(found, LoDTensor)
-    return found
-
-
-def write(path: Path, table: Any) -> None:
-    if path.suffix == ".parquet":
-        pq.write_table(table, path, row_group_size=3)
-    elif path.suffix == ".arrows":
-        with pa.ipc.new_stream(path, table.schema) as writer:
-            writer.write_table(table, max_chunksize=3)
-    else:
-        pf.write_feather(table, path, compression="uncompressed", chunksize=3)
-
-
-def read_back(path: Path) -> Any:
-    if path.suffix == ".parquet":
-        table = pq.read_table(path)
-    elif path.suffix == ".arrows":
-        table = pa.ipc.open_stream(path.read_bytes()).read_all()
-    else:
-        table = pf.read_table(path)
-    return table.column(0).combine_chunks()
-
-
 @pytest.mark.parametrize("ending", ["parquet", "arrow", "arrows"])
 @pytest.mark.parametrize("kind", INDEX_TYPES, ids=str)
 def test_dictionaries_of_every_index_type_come_back(kind: Any, ending: str, tmp_path: Path) -> None:
     ordered = kind == pa.int16()
     column = dictionary([1, 0, None, 3, 2, 2, 1, None], kind, ordered=ordered)
-    write(tmp_path / f"in.{ending}", pa.table({"c": column}))
-    tensor = read(tmp_path / f"in.{ending}")
+    written_by_pyarrow(tmp_path / f"in.{ending}", pa.table({"c": column}), 3)
+    tensor = tensor_in(tmp_path / f"in.{ending}")
     assert tensor.dtype == str(kind)
     assert tensor.categories == tuple(WORDS)
     assert tensor.to_list() == column.to_pylist()
     assert tensor.to_arrow().equals(column)
     assert LoDTensor.from_arrow(column).identical(tensor)
     io.write(tmp_path / f"out.{ending}", tensor, strict=True)
-    back = read_back(tmp_path / f"out.{ending}")
+    back = read_by_pyarrow(tmp_path / f"out.{ending}").column(0).combine_chunks()
     assert back.type == column.type
     assert back.equals(column)
 
@@ -99,11 +75,14 @@ def test_dictionaries_in_lists_and_structs_come_back(
     name: str, ending: str, tmp_path: Path
 ) -> None:
     column = nested()[name]
-    write(tmp_path / f"in.{ending}", pa.table({"c": column}))
+    written_by_pyarrow(tmp_path / f"in.{ending}", pa.table({"c": column}), 3)
     found = io.read_all(tmp_path / f"in.{ending}")
     assert any(isinstance(one, LoDTensor) and one.categories for one in found.values())
     io.write(tmp_path / f"out.{ending}", found, strict=True)
-    assert read_back(tmp_path / f"out.{ending}").to_pylist() == column.to_pylist()
+    assert (
+        read_by_pyarrow(tmp_path / f"out.{ending}").column(0).combine_chunks().to_pylist()
+        == column.to_pylist()
+    )
     io.write(tmp_path / "x.lod.h5", found)
     again = io.read_all(tmp_path / "x.lod.h5")
     for one, item in found.items():
@@ -124,20 +103,20 @@ def test_arrow_and_parquet_keep_categories(
             io.write(path, tensor, strict=True)
         return
     io.write(path, tensor, strict=True)
-    assert read(path).identical(tensor)
+    assert tensor_in(path).identical(tensor)
     assert LoDTensor.from_arrow(tensor.to_arrow()).identical(tensor)
 
 
 @pytest.mark.parametrize("name", ["x.parquet", "x.arrow", "x.arrows"])
 def test_dictionaries_without_rows_are_categories_of_no_words(name: str, tmp_path: Path) -> None:
     some = pa.table({"c": dictionary([1, 0], pa.int8(), ordered=True)})
-    write(tmp_path / name, some.slice(0, 0))
-    write(tmp_path / f"some-{name}", some)
-    none, found = read(tmp_path / name), read(tmp_path / f"some-{name}")
+    written_by_pyarrow(tmp_path / name, some.slice(0, 0), 3)
+    written_by_pyarrow(tmp_path / f"some-{name}", some, 3)
+    none, found = tensor_in(tmp_path / name), tensor_in(tmp_path / f"some-{name}")
     assert none.marks.categories == Categories((), ordered=True)
     assert none.dtype == np.int8
     io.write(tmp_path / f"again-{name}", none, strict=True)
-    assert read(tmp_path / f"again-{name}").identical(none)
+    assert tensor_in(tmp_path / f"again-{name}").identical(none)
     assert LoDTensor.concatenate([none, found]).identical(found)
 
 
@@ -151,7 +130,7 @@ def test_dictionaries_that_change_within_a_file_are_put_together(tmp_path: Path)
         for part in parts:
             writer.write_batch(pa.record_batch({"c": part}))
     for name in ("x.parquet", "x.arrows"):
-        tensor = read(tmp_path / name)
+        tensor = tensor_in(tmp_path / name)
         assert tensor.to_list() == ["a", "b", "c", "a"]
         assert tensor.categories == ("a", "b", "c")
         with lodcli.open(tmp_path / name) as source:
@@ -166,7 +145,7 @@ def test_dictionaries_of_more_words_than_their_codes_hold_are_read_as_text(tmp_p
     with pa.ipc.new_stream(tmp_path / "x.arrows", pa.schema({"c": parts[0].type})) as writer:
         for part in parts:
             writer.write_batch(pa.record_batch({"c": part}))
-    tensor = read(tmp_path / "x.arrows")
+    tensor = tensor_in(tmp_path / "x.arrows")
     assert tensor.marks.is_text
     assert tensor.to_list() == ["a0", "a99", None, "b0", "b99", None]
 
@@ -175,13 +154,13 @@ def test_dictionaries_of_more_words_than_their_codes_hold_are_read_as_text(tmp_p
 def test_other_dictionaries_are_read_as_text(words: Any, tmp_path: Path) -> None:
     column = dictionary([0, 1, 0], pa.int8(), words=words)
     pf.write_feather(pa.table({"c": column}), tmp_path / "x.arrow", compression="uncompressed")
-    tensor = read(tmp_path / "x.arrow")
+    tensor = tensor_in(tmp_path / "x.arrow")
     assert tensor.marks.is_text
     assert tensor.to_list() == column.to_pylist()
     assert LoDTensor.from_arrow(column).to_list() == column.to_pylist()
     numbers = pa.array([7, 9, 7]).dictionary_encode()
     pf.write_feather(pa.table({"c": numbers}), tmp_path / "n.arrow", compression="uncompressed")
-    assert read(tmp_path / "n.arrow").to_list() == [7, 9, 7]
+    assert tensor_in(tmp_path / "n.arrow").to_list() == [7, 9, 7]
 
 
 # Values of dictionaries that are no text; the last is null.
@@ -216,7 +195,9 @@ def test_dictionaries_of_other_values_are_read_as_their_values(
     values = VALUES[name]
     codes = [0, 1, None, 2, 1, 0, 0]
     column = pa.DictionaryArray.from_arrays(pa.array(codes, pa.int8()), values)
-    write(tmp_path / f"in.{ending}", pa.table({"c": column, "n": pa.array(range(7))}))
+    written_by_pyarrow(
+        tmp_path / f"in.{ending}", pa.table({"c": column, "n": pa.array(range(7))}), 3
+    )
     found = io.read_all(tmp_path / f"in.{ending}")
     io.write(tmp_path / "x.lod.h5", found)
     io.write(tmp_path / "out.arrow", io.read_all(tmp_path / "x.lod.h5"))
@@ -237,7 +218,7 @@ def test_a_dictionary_of_structs_in_lists_of_structs_is_read(tmp_path: Path) -> 
     coded = pa.DictionaryArray.from_arrays(pa.array([1, 0, 1], pa.uint16()), words)
     structs = pa.StructArray.from_arrays([coded, pa.array([7, 8, 9])], ["w", "n"])
     column = pa.ListArray.from_arrays(pa.array([0, 2, 2, 3], pa.int32()), structs)
-    write(tmp_path / "x.arrow", pa.table({"c": column}))
+    written_by_pyarrow(tmp_path / "x.arrow", pa.table({"c": column}), 3)
     found = io.read_all(tmp_path / "x.arrow")
     lists = {name: one.to_list() for name, one in found.items() if isinstance(one, LoDTensor)}
     assert lists == {
@@ -254,7 +235,7 @@ def test_dates_that_python_does_not_have_may_be_beside_words(tmp_path: Path) -> 
     column = pa.StructArray.from_arrays(
         [pa.DictionaryArray.from_arrays([0, 1], each) for each in (days, ["b", "a"])], ["day", "w"]
     )
-    write(tmp_path / "x.arrow", pa.table({"c": column}))
+    written_by_pyarrow(tmp_path / "x.arrow", pa.table({"c": column}), 3)
     days, words = io.read_all(tmp_path / "x.arrow").values()
     assert isinstance(days, LoDTensor)
     assert days.data.tolist() == [-(2**31), 5]
@@ -267,14 +248,14 @@ def test_many_words_keep_their_order_in_parquet(tmp_path: Path) -> None:
     words = [f"{7919 * n % 100_003:060}" for n in range(50_000)]
     tensor = LoDTensor(np.arange(49_999, -1, -1)).as_categories(words)
     io.write(tmp_path / "x.parquet", tensor)
-    assert read(tmp_path / "x.parquet").identical(tensor)
+    assert tensor_in(tmp_path / "x.parquet").identical(tensor)
 
 
 def test_categoricals_of_pandas_and_polars_come_back(tmp_path: Path) -> None:
     pd = pytest.importorskip("pandas")
     series = pd.Categorical(["lo", None, "hi", "lo"], ["lo", "mid", "hi"], ordered=True)
     pd.DataFrame({"c": series}).to_parquet(tmp_path / "p.parquet")
-    tensor = read(tmp_path / "p.parquet")
+    tensor = tensor_in(tmp_path / "p.parquet")
     assert tensor.categories == ("lo", "mid", "hi")
     io.write(tmp_path / "q.parquet", {"c": tensor})
     found = pd.read_parquet(tmp_path / "q.parquet")["c"]
@@ -292,7 +273,7 @@ def test_enums_of_polars_come_back(tmp_path: Path) -> None:
         assert tensor.to_list() == ["hi", "lo", None, "hi"]
         assert pl.Series(tensor).to_list() == ["hi", "lo", None, "hi"]
         frame.write_parquet(tmp_path / "x.parquet")
-        assert read(tmp_path / "x.parquet").to_list() == ["hi", "lo", None, "hi"]
+        assert tensor_in(tmp_path / "x.parquet").to_list() == ["hi", "lo", None, "hi"]
 
 
 # -- Hugging Face --------------------------------------------------------------------
@@ -338,7 +319,7 @@ def test_labels_of_no_class_stay_numbers_with_the_names_as_attribute(tmp_path: P
     features = datasets.Features({"label": datasets.ClassLabel(names=["neg", "pos"])})
     data = datasets.Dataset.from_dict({"label": [1, -1, 0]}, features=features)
     data.save_to_disk(str(tmp_path / "in"))
-    tensor = read(tmp_path / "in")
+    tensor = tensor_in(tmp_path / "in")
     assert tensor.marks.kind is None
     assert tensor.to_list() == [1, -1, 0]
     assert tensor.attributes["huggingface"]["names"] == ["neg", "pos"]

@@ -20,6 +20,7 @@ from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.index.checks import Array
 from tests.formats.cases.opening import content
+from tests.formats.cases.tables import written_by_pyarrow
 
 LEAVES = [
     *(pa.null(), pa.bool_(), pa.int16(), pa.float64(), pa.decimal128(9), pa.timestamp("us")),
@@ -76,14 +77,6 @@ def value_of(kind: Any, chance: random.Random) -> Any:
     return chance.randrange(100)
 
 
-def written(path: Path, table: pa.Table, rows: int = 25, **options: Any) -> Path:
-    """Write a table in record batches."""
-    making = pa.ipc.new_file if path.suffix == ".arrow" else pa.ipc.new_stream
-    with making(str(path), table.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
-        writer.write_table(table, max_chunksize=rows)
-    return path
-
-
 @pytest.mark.parametrize("suffix", [".arrow", ".arrows"])
 @pytest.mark.parametrize("seed", range(40))
 def test_records_are_those_of_pyarrow(seed: int, suffix: str, tmp_path: Path) -> None:
@@ -96,7 +89,9 @@ def test_records_are_those_of_pyarrow(seed: int, suffix: str, tmp_path: Path) ->
             for name, kind in kinds.items()
         }
     )
-    path = written(tmp_path / f"t{suffix}", table, compression=chance.choice([None] * 4 + ["lz4"]))
+    path = written_by_pyarrow(
+        tmp_path / f"t{suffix}", table, 25, compression=chance.choice([None] * 4 + ["lz4"])
+    )
     with Input(path) as source:
         file = IpcFile(source, stream=suffix == ".arrows")
         for _ in range(6):
@@ -115,7 +110,7 @@ def test_records_are_those_of_pyarrow(seed: int, suffix: str, tmp_path: Path) ->
 
 def test_without_values_numbers_alone_are_left_out(tmp_path: Path) -> None:
     table = pa.table({"x": [[1, None], [], None], "y": ["a", "bc", None], "z": [True, False, None]})
-    path = written(tmp_path / "t.arrow", table)
+    path = written_by_pyarrow(tmp_path / "t.arrow", table, 25)
     with Input(path) as source:
         ((_, found),) = IpcFile(source, stream=False).batches(
             Wanted(["x", "y", "z"], 1 << 20, values=False)
@@ -125,7 +120,7 @@ def test_without_values_numbers_alone_are_left_out(tmp_path: Path) -> None:
 
 def test_a_wrong_number_of_nulls_is_damage(tmp_path: Path) -> None:
     numbers = [None, *range(999)]
-    path = written(tmp_path / "t.arrow", pa.table({"x": pa.array([numbers] * 3)}), 3)
+    path = written_by_pyarrow(tmp_path / "t.arrow", pa.table({"x": pa.array([numbers] * 3)}), 3)
     data = bytearray(path.read_bytes())
     bits = data.index(b"\xfe" + b"\xff" * 100)
     data[bits + 50] ^= 1
@@ -138,7 +133,7 @@ def test_a_wrong_number_of_nulls_is_damage(tmp_path: Path) -> None:
 def test_files_of_metadata_version_4_are_read(suffix: str, tmp_path: Path) -> None:
     table = pa.table({"x": [[1, 2], [], [3]] * 20})
     version = pa.ipc.MetadataVersion.V4
-    path = written(tmp_path / f"t{suffix}", table, metadata_version=version)
+    path = written_by_pyarrow(tmp_path / f"t{suffix}", table, 25, metadata_version=version)
     assert content(path)["x"].values.tolist() == [1, 2, 3] * 20
 
 
@@ -146,7 +141,7 @@ def test_files_of_metadata_version_4_are_read(suffix: str, tmp_path: Path) -> No
 def test_a_slice_reads_its_own_records(
     suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = written(
+    path = written_by_pyarrow(
         tmp_path / f"t{suffix}", pa.table({"x": [[at] * 1000 for at in range(900)]}), 300
     )
     read, sizes = File.read, list[int]()
@@ -163,7 +158,7 @@ def test_a_slice_reads_its_own_records(
 
 def test_numbers_of_the_other_byte_order_are_swapped(tmp_path: Path) -> None:
     table = pa.table({"x": pa.array(np.array([1, 2, 3], np.int32).byteswap())})
-    data = written(tmp_path / "t.arrows", table).read_bytes()
+    data = written_by_pyarrow(tmp_path / "t.arrows", table, 25).read_bytes()
     header = 8 + int.from_bytes(data[4:8], "little")
     data = data[:4] + len(BIG_ENDIAN).to_bytes(4, "little") + BIG_ENDIAN + data[header:]
     (tmp_path / "t.arrows").write_bytes(data)

@@ -14,17 +14,10 @@ import lodcli
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.platform import pools
 from tests.formats.cases.opening import content, nested, pipe
+from tests.formats.cases.tables import written_by_pyarrow
 from tests.growth import lines_of
 
 SUFFIXES = pytest.mark.parametrize("suffix", [".arrow", ".arrows"])
-
-
-def written(path: Path, table: Any) -> Path:
-    """Write a table in record batches of one record."""
-    making = pa.ipc.new_file if path.suffix == ".arrow" else pa.ipc.new_stream
-    with making(str(path), table.schema) as writer:
-        writer.write_table(table, max_chunksize=1)
-    return path
 
 
 @SUFFIXES
@@ -34,7 +27,7 @@ def test_a_small_record_batch_takes_little_work(suffix: str, tmp_path: Path) -> 
             list(file.batches())
 
     table = pa.table({"a": [[1, 2], [3]] * 200, "b": ["x", "yz"] * 200, "c": [1, 2] * 200})
-    few, many = (written(tmp_path / f"{n}{suffix}", table[:n]) for n in (100, 400))
+    few, many = (written_by_pyarrow(tmp_path / f"{n}{suffix}", table[:n], 1) for n in (100, 400))
     read(few)
     assert lines_of(partial(read, many)) - lines_of(partial(read, few)) < 300 * 1000
 
@@ -42,7 +35,7 @@ def test_a_small_record_batch_takes_little_work(suffix: str, tmp_path: Path) -> 
 @SUFFIXES
 def test_their_records_are_those_of_the_table(suffix: str, tmp_path: Path) -> None:
     table = pa.table({"a": [[n] * (n % 3) for n in range(300)], "b": list(map(str, range(300)))})
-    path = written(tmp_path / f"t{suffix}", table)
+    path = written_by_pyarrow(tmp_path / f"t{suffix}", table, 1)
     found = content(path)
     assert nested(found["a"]) == table["a"].to_pylist()
     assert nested(found["b"]) == [list(text.encode()) for text in table["b"].to_pylist()]
@@ -62,7 +55,8 @@ def test_dictionaries_with_too_many_words_together_stay_apart(tmp_path: Path) ->
 
 def test_an_error_names_the_record(tmp_path: Path) -> None:
     rows = [*[[1, 2]] * 100, [3, None], *[[4, 5]] * 100]
-    path = written(tmp_path / "t.arrow", pa.table({"x": pa.array(rows, pa.list_(pa.int8(), 2))}))
+    table = pa.table({"x": pa.array(rows, pa.list_(pa.int8(), 2))})
+    path = written_by_pyarrow(tmp_path / "t.arrow", table, 1)
     with pytest.raises(InvalidDataError, match=r"column 'x', record 100: "):
         content(path)
 

@@ -18,6 +18,7 @@ from lodcli.formats.core.limits import Limits
 from lodcli.formats.core.options import ReadOptions, read_options
 from lodcli.formats.core.schema import Item
 from lodcli.kernels.errors import LodError
+from lodcli.kernels.platform.files import PathLike
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 
@@ -51,6 +52,13 @@ def refused(path: Path, error: type[LodError], message: str, **options: Any) -> 
     assert str(caught.value).startswith(f"{path}: ")
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def tensor_in(path: PathLike, name: str | None = None, **keywords: Any) -> LoDTensor:
+    """Return one tensor of a file, read with these keywords of `lodcli.read`."""
+    found = lodcli.read(path, name, **keywords)
+    assert isinstance(found, LoDTensor)
+    return found
 
 
 def tensors_of(items: dict[str, Item]) -> dict[str, LoDTensor]:

@@ -16,13 +16,13 @@ SUFFIXES = pytest.mark.parametrize("suffix", [".arrow", ".arrows", ".parquet"])
 NESTED = [[[1, 2], []], [], [[3]], [[4, 5, 6], [7]]]
 
 
-def written_by_pyarrow(path: Path, table: Any, records: int = 2) -> Path:
-    """Write a table as the name says, so many records a batch."""
+def written_by_pyarrow(path: Path, table: Any, records: int = 2, **options: Any) -> Path:
+    """Write a table as the name says, so many records a batch; `options` are of IpcWriteOptions."""
     if path.suffix == ".parquet":
         pq.write_table(table, path, row_group_size=records)
         return path
     making = pa.ipc.new_stream if path.suffix == ".arrows" else pa.ipc.new_file
-    with making(str(path), table.schema) as writer:
+    with making(str(path), table.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
         writer.write_table(table, max_chunksize=records)
     return path
 

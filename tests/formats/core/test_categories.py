@@ -26,6 +26,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import MOST_WORD_BYTES, MOST_WORDS, Categories, Marks
 from lodcli.kernels.tensor.nulls import Nulls
+from tests.formats.cases.opening import tensor_in
 from tests.sampling import many
 
 LABELS = LoDTensor(np.array([1, 0, 1], np.int8), [[2, 1]]).as_categories(["no", "yes"])
@@ -87,8 +88,7 @@ def test_files_keep_categories(tmp_path_factory: Any, tensor: LoDTensor, name: s
     if name in ("x.npz", "x.safetensors"):
         tensor = tensor.drop_nulls()
     io.write(path, tensor, strict=True)
-    found = io.read(path)
-    assert isinstance(found, LoDTensor)
+    found = tensor_in(path)
     assert found.identical(tensor)
 
 
@@ -204,8 +204,7 @@ def test_many_words_fit_and_more_are_refused_before_a_file_is_there(tmp_path: Pa
     many = LoDTensor([70_000]).as_categories([f"{n:0100}" for n in range(80_000)])
     for name in ("x.lod.h5", "x.lods", "x.npz"):
         io.write(tmp_path / name, many)
-        found = io.read(tmp_path / name)
-        assert isinstance(found, LoDTensor)
+        found = tensor_in(tmp_path / name)
         assert found.identical(many)
     more = {name: many for name in "abc"}
     for name in ("y.lods", "y.npz", "y.safetensors"):

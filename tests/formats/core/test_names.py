@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -21,6 +22,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell.references import Reference, parse_reference
 from tests.formats.cases.kinds import KINDS, require
+from tests.formats.cases.tables import written_by_pyarrow
 from tests.slow import slow_except
 
 NAMES = [
@@ -105,13 +107,7 @@ def _write_columns(path: Path, text: str) -> None:
     elif path.suffix == ".csv":
         path.write_text(f'x,"{text}"\n1,3\n2,4\n')
     else:
-        pa = pytest.importorskip("pyarrow")
-        columns: Any = pa.table([[1, 2], [3, 4]], names=["x", text])
-        if path.suffix == ".parquet":
-            pytest.importorskip("pyarrow.parquet").write_table(columns, path)
-        else:
-            with pa.ipc.new_file(path, columns.schema) as writer:
-                writer.write_table(columns)
+        written_by_pyarrow(path, pa.table([[1, 2], [3, 4]], names=["x", text]))
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("-")])

@@ -24,6 +24,8 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Nulls
 from tests.formats.cases.kinds import KINDS, require
+from tests.formats.cases.opening import tensor_in
+from tests.formats.cases.tables import written_by_pyarrow
 from tests.growth import lines_of
 
 HOLDS = sorted(name for name in KINDS if table.get(name).nulls and table.get(name).null_items)
@@ -47,14 +49,8 @@ MAPS = pa.array([[(1, 2)], None, [], [(3, None)]], pa.map_(pa.int8(), pa.int8())
 
 
 def write_arrow(path: Path, content: pa.Table) -> None:
-    if path.suffix == ".parquet":
-        pq.write_table(content, path, row_group_size=3)
-    elif path.suffix == ".arrows":
-        with pa.ipc.new_stream(path, content.schema) as writer:
-            writer.write_table(content, max_chunksize=3)
-    else:
-        kind = "zstd" if path.stem.endswith("packed") else "uncompressed"
-        pf.write_feather(content, path, compression=kind, chunksize=3)
+    codec = "zstd" if path.stem.endswith("packed") else None
+    written_by_pyarrow(path, content, 3, compression=codec)
 
 
 SOURCES = ("t.parquet", "t.arrow", "packed.arrow", "t.arrows")
@@ -75,8 +71,7 @@ def content() -> dict[str, LoDTensor]:
 @pytest.mark.parametrize("name", COLUMNS)
 def test_columns_of_arrow_are_read_as_they_are(source: str, name: str, tmp_path: Path) -> None:
     write_arrow(tmp_path / source, pa.table({"x": COLUMNS[name]}))
-    found = io.read(tmp_path / source)
-    assert isinstance(found, LoDTensor)
+    found = tensor_in(tmp_path / source)
     assert found.to_list() == COLUMNS[name].to_pylist()
 
 
@@ -125,16 +120,14 @@ def test_json_has_nulls_both_ways(values: Any, fields: int, tmp_path: Path) -> N
     io.write(path, dict([*content.items()][:fields]))
     lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     assert [line["x"] if fields > 1 else line for line in lines] == values
-    found = io.read(path, "x" if fields > 1 else None)
-    assert isinstance(found, LoDTensor)
+    found = tensor_in(path, "x" if fields > 1 else None)
     assert found.to_list() == values
 
 
 def test_rows_of_json_are_null_as_a_whole(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_text("[[1,2],null,[3,4]]\n[null]\nnull\n")
-    found = io.read(path, levels="a")
-    assert isinstance(found, LoDTensor)
+    found = tensor_in(path, levels="a")
     assert found.to_list() == [[[1, 2], None, [3, 4]], [None], None]
     assert found.row_shape == (2,)
     path.write_text("[[1,2],[3,null]]\n")
@@ -151,8 +144,7 @@ def test_a_null_behind_the_first_lines_needs_the_option(tmp_path: Path) -> None:
     with pytest.raises(InvalidDataError, match=r"line 200001: item <1>: .* nulls='keep' reads it"):
         io.read(path)
     for how, last in (("keep", [4, None]), ("zero", [4, 0]), ("drop", [4])):
-        found = io.read(path, nulls=how)
-        assert isinstance(found, LoDTensor)
+        found = tensor_in(path, nulls=how)
         assert found[-1:].to_list() == [last]
 
 
@@ -214,8 +206,7 @@ def test_formats_of_null_numbers_refuse_others_by_name(name: str, tmp_path: Path
     path = tmp_path / KINDS[name].path
     numbers = LoDTensor.from_lists([1, None, 3])
     io.write(path, {"n": numbers, "m": LoDTensor(np.arange(3))}, format_name=name)
-    found = io.read(path, "n", format_name=name)
-    assert isinstance(found, LoDTensor)
+    found = tensor_in(path, "n", format_name=name)
     assert found.identical(numbers)
     for values in (["a", None], [[1], None]):
         target = tmp_path / f"refused.{name}"
@@ -245,8 +236,7 @@ def test_a_first_null_may_come_late(
     schema, parts = late(batches)
     options = WriteOptions(compression=compression)
     io.write_batches(tmp_path / path, schema, parts, options=options)
-    found = io.read(tmp_path / path)
-    assert isinstance(found, LoDTensor)
+    found = tensor_in(tmp_path / path)
     assert found.to_list() == [[1, 2, 3], [], [4]] * batches + [[5, None], None]
 
 
@@ -293,11 +283,9 @@ def test_nulls_are_treated_alike_in_every_format(how: str, path: str, tmp_path: 
     content = {"n": LoDTensor.from_lists(numbers), "l": LoDTensor.from_lists(lists)}
     io.write(tmp_path / path, content)
     for name, expected in zip(content, TREATED[how], strict=True):
-        found = io.read(tmp_path / path, name, nulls=how)
-        assert isinstance(found, LoDTensor)
+        found = tensor_in(tmp_path / path, name, nulls=how)
         assert found.to_list() == expected
-    found = io.read(tmp_path / path, "n", nulls="nan")
-    assert isinstance(found, LoDTensor)
+    found = tensor_in(tmp_path / path, "n", nulls="nan")
     np.testing.assert_array_equal(found.data, [1.0, np.nan, 3.0])
     with pytest.raises(UnsupportedError, match="l: row <0,1> is null, and no row is empty"):
         io.read(tmp_path / path, "l", nulls="empty")
@@ -342,8 +330,7 @@ def test_sequences_that_others_share_are_not_cut(tmp_path: Path) -> None:
     )
     with pytest.raises(UnsupportedError, match=r"l\.a: row <0,1> is null, and l\.b has the same"):
         io.read_all(tmp_path / "t.parquet", nulls="drop")
-    found = io.read(tmp_path / "t.parquet", "l.a", nulls="drop")
-    assert isinstance(found, LoDTensor)
+    found = tensor_in(tmp_path / "t.parquet", "l.a", nulls="drop")
     assert found.to_list() == [[1], [], []]
 
 

@@ -18,6 +18,8 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import BYTES, TEXT
 from tests.formats.cases.kinds import KINDS, require
+from tests.formats.cases.opening import tensor_in
+from tests.formats.cases.tables import written_by_pyarrow
 
 KEEPS = {name for name in KINDS if "text" in table.get(name).kept_marks}
 KEEPS_BYTES = {name for name in KINDS if "bytes" in table.get(name).kept_marks}
@@ -119,10 +121,7 @@ def test_a_record_of_text_is_the_same_through_parquet(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
 def test_every_kind_of_arrow_text_is_text(kind: pa.DataType, tmp_path: Path) -> None:
     column = pa.array(["a", "größe", ""]).cast(kind)
-    with pa.ipc.new_file(tmp_path / "t.arrow", pa.schema([("t", kind)])) as writer:
-        writer.write_table(pa.table({"t": column}))
-    found = io.read(tmp_path / "t.arrow")
-    assert isinstance(found, LoDTensor)
+    found = tensor_in(written_by_pyarrow(tmp_path / "t.arrow", pa.table({"t": column})))
     assert found.to_list() == ["a", "größe", ""]
     raw = io.read_all(tmp_path / "t.arrow", format_name="arrow")["t"]
     assert isinstance(raw, LoDTensor)

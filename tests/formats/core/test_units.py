@@ -18,6 +18,7 @@ from lodcli.formats.core.marks import from_json, to_json
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import NO_MARKS, Decimals, Marks, Times
+from tests.formats.cases.opening import tensor_in
 
 UNITS = ("s", "ms", "us", "ns")
 COUNTS = [0, None, 1_600_000_000, -5]
@@ -43,17 +44,11 @@ LISTS = pa.array([[0, None], None, [], [5]], pa.large_list(pa.timestamp("us", "U
 every_column = pytest.mark.parametrize("name", COLUMNS)
 
 
-def read(path: Path) -> LoDTensor:
-    found = io.read(path)
-    assert isinstance(found, LoDTensor)
-    return found
-
-
 @every_column
 def test_arrow_types_come_back(name: str, tmp_path: Path) -> None:
     column = COLUMNS[name]
     pf.write_feather(pa.table({"x": column}), tmp_path / "t.arrow", compression="uncompressed")
-    tensor = read(tmp_path / "t.arrow")
+    tensor = tensor_in(tmp_path / "t.arrow")
     assert tensor.dtype == np.int64
     back = tensor.to_arrow()
     back.validate(full=True)
@@ -73,7 +68,7 @@ def test_times_and_decimals_are_kept(path: str, name: str, tmp_path: Path) -> No
                 io.write(tmp_path / path, tensor, strict=True)
         return
     io.write(tmp_path / path, tensor)
-    assert read(tmp_path / path).identical(tensor)
+    assert tensor_in(tmp_path / path).identical(tensor)
     if path == "o.parquet":
         assert pq.read_table(tmp_path / path)["data"].combine_chunks().equals(COLUMNS[name])
 
@@ -83,18 +78,18 @@ def test_times_and_decimals_are_kept(path: str, name: str, tmp_path: Path) -> No
 def test_flat_files_keep_them(path: str, name: str, tmp_path: Path) -> None:
     tensor = LoDTensor.from_arrow(COLUMNS[name]).fill_nulls(0)
     io.write(tmp_path / path, tensor)
-    assert read(tmp_path / path).identical(tensor)
+    assert tensor_in(tmp_path / path).identical(tensor)
 
 
 def test_lists_and_rows_of_several_times(tmp_path: Path) -> None:
     days = pa.array([[0, 1], None, [2, 3]], pa.list_(pa.date32(), 2))
     for column in (LISTS, days):
         pq.write_table(pa.table({"x": column}), tmp_path / "t.parquet")
-        tensor = read(tmp_path / "t.parquet")
+        tensor = tensor_in(tmp_path / "t.parquet")
         assert tensor.to_list() == column.to_pylist()
         assert tensor[1:].to_arrow().to_pylist() == column[1:].to_pylist()
         io.write(tmp_path / "t.lod.h5", tensor, overwrite=True)
-        assert read(tmp_path / "t.lod.h5").identical(tensor)
+        assert tensor_in(tmp_path / "t.lod.h5").identical(tensor)
 
 
 TEXTS = {

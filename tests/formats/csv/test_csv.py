@@ -26,7 +26,7 @@ from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, Un
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import TEXT
-from tests.formats.cases.opening import batches_of, content, content_of, nested, pipe
+from tests.formats.cases.opening import batches_of, content, content_of, nested, pipe, tensor_in
 from tests.sampling import many
 from tests.strategies import DTYPES, tensors
 
@@ -145,8 +145,7 @@ def test_quotes_marks_and_line_ends(data: bytes, keys: list[int], tmp_path: Path
 @pytest.mark.parametrize("values", [[np.nan], [np.inf, np.nan, -np.inf]])
 def test_values_none_of_which_is_finite_are_floats(values: list[float], tmp_path: Path) -> None:
     io.write(tmp_path / "v.csv", LoDTensor(np.array(values)))
-    found = io.read(tmp_path / "v.csv")
-    assert isinstance(found, LoDTensor)
+    found = tensor_in(tmp_path / "v.csv")
     assert found.data.dtype == np.float64
     np.testing.assert_array_equal(found.data, values)
 
@@ -415,8 +414,7 @@ def test_a_null_of_the_only_column_is_asked_for(tmp_path: Path) -> None:
     assert (tmp_path / "t.csv").read_text() == 'data\n1\n""\n'
     with pytest.raises(LodError, match="nulls='keep'"):
         io.read(tmp_path / "t.csv")
-    found = io.read(tmp_path / "t.csv", options=ReadOptions(nulls="keep"))
-    assert isinstance(found, LoDTensor)
+    found = tensor_in(tmp_path / "t.csv", options=ReadOptions(nulls="keep"))
     assert found.to_list() == [1, None]
 
 
@@ -449,8 +447,7 @@ def test_other_nulls_are_refused(tmp_path: Path, items: list[Any]) -> None:
 def test_pandas_finds_every_text_of_the_only_column(texts: list[str], tmp_path: Path) -> None:
     pd = pytest.importorskip("pandas")
     pd.DataFrame({"data": texts}).to_csv(tmp_path / "theirs.csv", index=False)
-    found = io.read(tmp_path / "theirs.csv")
-    assert isinstance(found, LoDTensor)
+    found = tensor_in(tmp_path / "theirs.csv")
     assert found.to_list() == texts
     io.write(tmp_path / "ours.csv", found)
     again = pd.read_csv(tmp_path / "ours.csv", keep_default_na=False)

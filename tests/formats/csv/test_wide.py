@@ -13,6 +13,7 @@ from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import TEXT
+from tests.formats.cases.opening import tensor_in
 
 LOD = LoD.from_lengths([[2, 1, 3]], ["user"])
 ROWS = np.random.default_rng(1).normal(size=(6, 4))
@@ -53,8 +54,7 @@ def test_what_pandas_wrote_is_read(tmp_path: Path) -> None:
     assert data.data.tolist() == [[1, 0.5, 3], [2, 1.5, 4]]
     assert data.dtype == np.float64
     frame[["a", "c"]].to_csv(path, index=False)
-    whole = io.read(path, wide=True)
-    assert isinstance(whole, LoDTensor)
+    whole = tensor_in(path, wide=True)
     assert (whole.dtype.name, whole.data.tolist()) == ("int64", [[1, 3], [2, 4]])
 
 
@@ -63,8 +63,7 @@ def test_whole_numbers_are_not_rounded_beside_fractions(tmp_path: Path) -> None:
     path.write_text("a,b\n1,0.5\n9007199254740993,1.5\n")
     with pytest.raises(InvalidDataError, match=r"a: .*1: 9007199254740993 is not exact in float64"):
         io.read_all(path, wide=True)
-    found = io.read(path, wide=True, dtype="float64", dtype_unsafe=True)
-    assert isinstance(found, LoDTensor)
+    found = tensor_in(path, wide=True, dtype="float64", dtype_unsafe=True)
     assert found.data.tolist() == [[1, 0.5], [9007199254740992, 1.5]]
 
 
@@ -112,6 +111,5 @@ def test_batches_come_whole_and_without_rows(tmp_path: Path) -> None:
     assert len(parts) > 100
     np.testing.assert_array_equal(np.concatenate(parts), rows)
     io.write(path, LoDTensor(rows[:0]), wide=True, overwrite=True)
-    none = io.read(path, wide=True)
-    assert isinstance(none, LoDTensor)
+    none = tensor_in(path, wide=True)
     assert none.data.shape == (0, 3)

@@ -18,7 +18,7 @@ from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.formats.cases.opening import batches_of, content
+from tests.formats.cases.opening import batches_of, content, tensor_in
 from tests.strategies import BFLOAT16, DTYPES
 
 HELD = tuple(dtype for dtype in DTYPES if dtype != BFLOAT16)
@@ -71,8 +71,7 @@ def test_a_header_of_another_writer_may_leave_out_the_byte_order(
     header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': (3,)}}\n".encode()
     content = np.arange(3, dtype=np.int32).tobytes()
     path.write_bytes(b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header + content)
-    found = io.read(path)
-    assert isinstance(found, LoDTensor)
+    found = tensor_in(path)
     np.testing.assert_array_equal(found.data, np.load(path), strict=True)
 
 

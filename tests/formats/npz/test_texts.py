@@ -14,7 +14,7 @@ from lodcli.formats.arrays import fixed_texts
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import TooLargeError
 from lodcli.formats.core.limits import Limits
-from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 
 WORDS = ["", "a", "déf", "日本", "😀", "a\0b", "ab\0", "zwölf Wörter", " "]
 
@@ -68,6 +68,16 @@ def test_what_is_no_text_is_named(array: Any, message: str, tmp_path: Path) -> N
         io.read_all(tmp_path / "x.npz")
     with pytest.raises(InvalidDataError, match=message):
         io.read_all(tmp_path / "x.npy")
+
+
+@pytest.mark.parametrize("dtype", [np.dtypes.StringDType(), object])
+def test_texts_that_numpy_pickles_have_a_remedy(dtype: Any, tmp_path: Path) -> None:
+    words = np.array(["a", "déf", ""], dtype)
+    np.save(tmp_path / "x.npy", words)
+    with pytest.raises(UnsupportedError, match=r"of texts, array.astype\('U'\)"):
+        io.read(tmp_path / "x.npy")
+    np.save(tmp_path / "x.npy", words.astype("U"))
+    assert io.read(tmp_path / "x.npy").to_list() == words.tolist()
 
 
 @pytest.mark.parametrize("save", [np.save, np.savez_compressed])

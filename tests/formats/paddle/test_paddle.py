@@ -20,7 +20,7 @@ from lodcli.formats.core.schema import LevelSpec, TensorSpec
 from lodcli.kernels.errors import InvalidLoDError, LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.formats.cases.opening import batches_of, content, pipe
+from tests.formats.cases.opening import batches_of, content, content_of, pipe
 from tests.golden_data import golden_dir
 from tests.strategies import BFLOAT16, tensors
 
@@ -59,12 +59,6 @@ def stream(
     )
 
 
-def read(folder: Path, data: bytes, **options: Any) -> dict[str, LoDTensor]:
-    path = folder / "given.lodt"
-    path.write_bytes(data)
-    return content(path, **options)
-
-
 # -- Paddle's own files --------------------------------------------------------------
 
 
@@ -101,7 +95,7 @@ def test_names_are_given_when_reading(tmp_path: Path) -> None:
 
 
 def test_tensors_of_equal_levels_share_them(tmp_path: Path) -> None:
-    found = read(tmp_path, stream() + stream(np.zeros(12, "<f4")))
+    found = content_of(tmp_path, ".lodt", stream() + stream(np.zeros(12, "<f4")))
     assert found["0"].lod is found["1"].lod
     (batch,) = batches_of(tmp_path / "given.lodt", 1 << 20)
     assert list(batch) == ["0", "1"]

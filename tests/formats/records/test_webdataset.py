@@ -29,7 +29,7 @@ from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.formats.cases.opening import batches_of, content, nested, pipe, source_of
+from tests.formats.cases.opening import batches_of, content, nested, pipe, source_of, tensor_in
 from tests.sampling import many
 from tests.strategies import DTYPES, tensors
 
@@ -433,8 +433,7 @@ def test_a_field_that_is_not_there_is_named() -> None:
 @pytest.mark.parametrize("value", [-(2**63), 2**63 - 1, -6696874842932477345])
 def test_a_whole_number_of_64_bits_comes_back(tmp_path: Path, value: int) -> None:
     io.write(tmp_path / "t.tar", LoDTensor(np.array([value])))
-    found = io.read(tmp_path / "t.tar")
-    assert isinstance(found, LoDTensor)
+    found = tensor_in(tmp_path / "t.tar")
     assert found.data.tolist() == [value]
 
 

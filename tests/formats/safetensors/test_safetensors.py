@@ -21,7 +21,7 @@ from lodcli.formats.core.schema import LevelSpec, TensorSpec
 from lodcli.kernels.errors import InvalidDataError, InvalidLoDError, LodError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.formats.cases.opening import batches_of, content, pipe
+from tests.formats.cases.opening import batches_of, content, content_of, pipe
 from tests.strategies import DTYPES, tensors
 
 HELD = tuple(dtype for dtype in DTYPES if dtype != np.complex128)
@@ -42,12 +42,6 @@ def entry(
     dtype: object = "F32", shape: object = (2,), offsets: object = (0, 8), **more: object
 ) -> dict[str, object]:
     return {"dtype": dtype, "shape": shape, "data_offsets": offsets, **more}
-
-
-def read(folder: Path, data: bytes, **options: Any) -> dict[str, LoDTensor]:
-    path = folder / "given.safetensors"
-    path.write_bytes(data)
-    return content(path, **options)
 
 
 # -- against the package -------------------------------------------------------------
@@ -135,13 +129,13 @@ def test_arrays_of_dtypes_no_tensor_has_are_named(tmp_path: Path) -> None:
     data = file_of({"w": entry("F8_E4M3", (8,)), "x": entry("F32", (2,), (8, 16))}, bytes(16))
     said = r"w: has dtype F8_E4M3, .* hold; save tensor.to\(torch.float32\) instead; choose another"
     with pytest.raises(UnsupportedError, match=f"{said} tensor with FILE::NAME, or the rest with"):
-        read(tmp_path, data)
+        content_of(tmp_path, ".safetensors", data)
     assert list(content(tmp_path / "given.safetensors", data="x")) == ["x"]
 
 
 def test_a_file_without_arrays_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidDataError, match=r"given\.safetensors: holds no array"):
-        read(tmp_path, file_of({}, b""))
+        content_of(tmp_path, ".safetensors", file_of({}, b""))
 
 
 def test_many_names_are_compared_in_linear_time(tmp_path: Path) -> None:
@@ -257,7 +251,7 @@ def test_a_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
     whole = (tmp_path / "x.safetensors").read_bytes()
     for size in range(len(whole)):
         with pytest.raises(LodError):
-            read(tmp_path, whole[:size])
+            content_of(tmp_path, ".safetensors", whole[:size])
 
 
 def test_flipped_bytes_of_the_header_are_refused_or_distinguished(tmp_path: Path) -> None:
@@ -270,7 +264,7 @@ def test_flipped_bytes_of_the_header_are_refused_or_distinguished(tmp_path: Path
         data = bytearray(whole)
         data[int(rng.integers(header))] = int(rng.integers(256))
         try:
-            read(tmp_path, bytes(data))
+            content_of(tmp_path, ".safetensors", bytes(data))
         except LodError:
             continue
         accepted += 1

@@ -28,6 +28,7 @@ from lodcli.kernels.errors import (
 from lodcli.kernels.platform import processes
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.kinds import KINDS, require
+from tests.formats.cases.opening import tensor_in
 from tests.launchers import limited
 from tests.slow import one_in
 
@@ -112,8 +113,7 @@ def test_columns_of_pandas_and_polars_in_partitions(tmp_path: Path) -> None:
 def test_an_array_without_levels_is_an_item_a_file(tmp_path: Path) -> None:
     for number in (10, 9):
         np.save(tmp_path / f"{number}.npy", np.full((number, 2), number))
-    found = io.read(tmp_path)
-    assert isinstance(found, LoDTensor)
+    found = tensor_in(tmp_path)
     assert found.lod.names == ("file",)
     assert found.recursive_sequence_lengths() == [[9, 10]]
     assert found[0].data.tolist() == [[9, 9]] * 9

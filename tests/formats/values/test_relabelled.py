@@ -18,7 +18,7 @@ from lodcli.formats.core.table import TABLE
 from lodcli.formats.values.relabelled import Relabelled, chosen_by_name
 from lodcli.kernels.errors import InvalidDataError, OptionError, SelectionError, UnsupportedError
 from tests.formats.cases.every_file import FILES, NEEDS, file_of
-from tests.formats.cases.opening import source_of
+from tests.formats.cases.opening import source_of, tensor_in
 
 LISTS = LoDTensor([1, 2, 3, 4, 5], [[2, 1, 1, 1]])
 OTHERS = LoDTensor([5, 6, 7, 8, 9], [[1, 2, 1, 1]])
@@ -39,8 +39,7 @@ def test_every_format_chooses_and_renames(name: str, tmp_path: Path) -> None:
     told: dict[str, Any] = {**options, "format_name": name}
     with lodcli.open(path, **told) as source:
         old = source.schema[-1].name
-    item = lodcli.read(path, old, **told)
-    assert isinstance(item, LoDTensor)
+    item = tensor_in(path, old, **told)
     # What was a field of records is a column of its new name.
     item = LoDTensor(item.values, item.lod, replace(item.marks, fields=()), item.nulls)
     chosen = {**told, "columns": old, "rename": {old: "new"}}
@@ -125,8 +124,7 @@ def test_text_is_numbers_in_every_format(name: str, tmp_path: Path) -> None:
     assert item.marks.kind is None
     again = tmp_path / "again.lod.h5"
     io.write(again, {"t": item})
-    text = lodcli.read(again, text_levels="text")
-    assert isinstance(text, LoDTensor)
+    text = tensor_in(again, text_levels="text")
     assert text.to_list() == TEXTS.to_list()
 
 
@@ -162,8 +160,7 @@ def test_a_renamed_container_is_still_mapped_and_stored_in_blocks(tmp_path: Path
         assert stored is not None
         assert (stored.rows, stored.lod.names) == (5, ("day",))
         assert source.partial
-    mapped = lodcli.read(path, rename={"data": "x"}, mmap=True)
-    assert isinstance(mapped, LoDTensor)
+    mapped = tensor_in(path, rename={"data": "x"}, mmap=True)
     assert not mapped.data.flags.writeable
 
 

@@ -23,7 +23,7 @@ from lodcli.formats.storage.outputs import TargetExistsError
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.formats.cases.opening import content
+from tests.formats.cases.opening import content, tensor_in
 
 zarr: Any = pytest.importorskip("zarr")
 
@@ -168,8 +168,7 @@ def test_codecs_and_shards_of_others(codec: str, tmp_path: Path) -> None:
     zarr.create_array(
         tmp_path / "x.zarr", data=rows, chunks=(10, 1), shards=(100, 2), compressors=codecs[codec]
     )
-    found = io.read(tmp_path / "x.zarr")
-    assert isinstance(found, LoDTensor)
+    found = tensor_in(tmp_path / "x.zarr")
     np.testing.assert_array_equal(found.data, rows)
 
 
