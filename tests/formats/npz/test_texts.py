@@ -70,9 +70,8 @@ def test_what_is_no_text_is_named(array: Any, message: str, tmp_path: Path) -> N
         io.read_all(tmp_path / "x.npy")
 
 
-@pytest.mark.parametrize("dtype", [np.dtypes.StringDType(), object])
-def test_texts_that_numpy_pickles_have_a_remedy(dtype: Any, tmp_path: Path) -> None:
-    words = np.array(["a", "déf", ""], dtype)
+def test_texts_that_numpy_pickles_have_a_remedy(tmp_path: Path) -> None:
+    words = np.array(["a", "déf", ""], object)  # StringDType is saved in the same way
     np.save(tmp_path / "x.npy", words)
     with pytest.raises(UnsupportedError, match=r"of texts, array.astype\('U'\)"):
         io.read(tmp_path / "x.npy")
