@@ -14,6 +14,7 @@ from lodcli.kernels.errors import (
     SelectionError,
     ShapeMismatchError,
     UnsupportedError,
+    counted,
 )
 from lodcli.kernels.index.checks import (
     Offsets,
@@ -355,7 +356,7 @@ class LoD(_Fields):
         if self is other or self.same_levels(other):  # usually the same object
             return None
         if self.n_levels != other.n_levels:
-            return f"{self.n_levels} levels against {other.n_levels}"
+            return f"{counted(self.n_levels, 'level')} against {other.n_levels}"
         for level, (a, b) in enumerate(zip(self.levels, other.levels, strict=True)):
             if a.size != b.size:
                 return f"level {level} has {a.size - 1} items against {b.size - 1}"

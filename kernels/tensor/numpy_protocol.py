@@ -73,6 +73,8 @@ _COMPARISONS = frozenset(
         *("array_equal", "array_equiv"),
     )
 )
+# Ops that take one row for each sequence as well, by the name of the function of rows:
+_WITH_POOLED = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "div"}
 # Names of functions of numbers that count the same:
 _SUMS = frozenset(
     (
@@ -540,13 +542,30 @@ def _refuse_objects(tensors: Sequence[Any], values: Sequence[Any], name: str) ->
             )
 
 
+def _by_sequence(left: Any, right: Any, name: str) -> str:
+    """Return what combines rows with one row per sequence, as "; .."; "" for other tensors."""
+    rows, pooled = (left, right) if left.lod.n_levels > right.lod.n_levels else (right, left)
+    levels = rows.lod.levels
+    above = levels[:-1]
+    fits = len(above) == pooled.lod.n_levels and levels[-1].size - 1 == pooled.data.shape[0]
+    if not fits or not all(map(np.array_equal, above, pooled.lod.levels)):
+        return ""
+    op = _WITH_POOLED.get(name) if rows is left else None
+    if op is not None:
+        return f"; lodcli.ops.{op}(x, y) takes one row for each sequence"
+    return "; lodcli.ops.expand_as(y, x, level=-1) repeats the row of each sequence for its rows"
+
+
 def _common_index(values: Sequence[Any], name: str) -> Any:
     tensors = [value for value in values if isinstance(value, NumpyProtocol)]
     _refuse_objects(tensors, values, name)
     for other in tensors[1:]:
         found = tensors[0].lod.difference(other.lod)
         if found is not None:
-            raise ShapeMismatchError(f"{name}: the tensors are segmented differently: {found}")
+            raise ShapeMismatchError(
+                f"{name}: the tensors are segmented differently: {found}"
+                f"{_by_sequence(tensors[0], other, name)}"
+            )
         if name in _COMPARISONS or name in _SUMS:
             tensors[0]._marks.require_alike(other._marks, name, kinds=name in _COMPARISONS)
         if other.data.shape[0] != tensors[0].data.shape[0]:

@@ -127,5 +127,7 @@ def test_an_upstream_gradient_under_another_index_is_refused(name: str) -> None:
     setting = Setting(LODS["some"], case.levels[0], "numpy")
     arguments = case.arguments(setting, arrays_of(name, setting))
     wrong = [elsewhere(one) for one in case.results(arguments)]
-    with pytest.raises(ShapeMismatchError, match=r"not segmented as the result: .* levels against"):
+    with pytest.raises(
+        ShapeMismatchError, match=r"not segmented as the result: .* levels? against"
+    ):
         case.gradients(wrong if len(wrong) > 1 else wrong[0], arguments)

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lodcli
 from lodcli.kernels.errors import (
     InvalidDataError,
     InvalidLoDError,
@@ -158,7 +159,7 @@ def test_slicing_keeps_the_index_of_what_is_kept() -> None:
 def test_tensors_segmented_differently_do_not_add() -> None:
     with pytest.raises(ShapeMismatchError, match=r"add: .*item 0 has length 3 against 2"):
         words() + LoDTensor(np.arange(6.0), [[2, 2, 2]])
-    with pytest.raises(ShapeMismatchError, match="1 levels against 0"):
+    with pytest.raises(ShapeMismatchError, match="1 level against 0"):
         words() + LoDTensor(np.arange(6.0))
     with pytest.raises(ShapeMismatchError, match="6 rows against 1"):
         LoDTensor(np.zeros((6, 1))) + LoDTensor(np.zeros((1, 1)))
@@ -296,6 +297,22 @@ def test_in_place_and_out_write_where_they_should() -> None:
         np.negative(tensor, out=LoDTensor(np.zeros(6), [[6]]))  # type: ignore[call-overload]
     np.add.at(tensor, [0, 0], 10.0)
     assert tensor.data[0] == 21
+
+
+def test_one_row_for_each_sequence_is_combined_by_ops() -> None:
+    tensor = LoDTensor(np.arange(6.0), [[2, 1], [2, 0, 4]])
+    means = lodcli.ops.mean(tensor)
+    with pytest.raises(ShapeMismatchError, match=r"2 levels against 1; lodcli\.ops\.sub\(x, y\)"):
+        tensor - means
+    assert lodcli.ops.sub(tensor, means).data.tolist() == [-0.5, 0.5, -1.5, -0.5, 0.5, 1.5]
+    for combine in (lambda: means * tensor, lambda: np.maximum(tensor, means)):
+        with pytest.raises(ShapeMismatchError, match=r"; lodcli\.ops\.expand_as\(y, x, level=-1\)"):
+            combine()
+    rows = lodcli.ops.expand_as(means, tensor, level=-1)
+    assert np.maximum(tensor, rows).data.tolist() == [0.5, 1, 3.5, 3.5, 4, 5]
+    for other in (LoDTensor(np.ones(2)), LoDTensor(np.ones(3), [[1, 2]])):
+        with pytest.raises(ShapeMismatchError, match=r"against [0-9]+$"):
+            tensor + other
 
 
 def test_where_may_be_a_tensor_of_the_same_index() -> None:
