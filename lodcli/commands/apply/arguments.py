@@ -166,7 +166,7 @@ def _parameter(own: inspect.Parameter, hint: Any, text: str) -> Parameter:
 
 def _argument_texts(function: Callable[..., Any]) -> dict[str, str]:
     """Return the descriptions of the parameters in the Args of a docstring."""
-    block = re.search(r"^Args:\n((?:    .*\n|\n)+)", docstring(function), re.M)
+    block = re.search(r"^Args:\n((?:    .*\n|\n)+)", f"{docstring(function)}\n", re.M)
     if block is None:
         return {}
     parts = re.split(r"^(\w+): ", textwrap.dedent(block[1]), flags=re.M)[1:]

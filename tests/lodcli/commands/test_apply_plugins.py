@@ -102,6 +102,17 @@ def sequence_twice(tensor: LoDTensor, *, times: int = 2) -> LoDTensor:
     return tensor.with_data(tensor.data * times)
 
 
+def sequence_last_args(tensor: LoDTensor, *, by: float = 0.0, times: int = 2) -> LoDTensor:
+    """Return the rows, changed.
+
+    Args:
+        by: what is added.
+        times: the factor,
+            a whole number.
+    """
+    return tensor.with_data(tensor.data * times + by)
+
+
 TWICE = Op(sequence_twice, "the rows some times", "y = n x", itemwise=True, keeps="tensor")
 
 
@@ -136,6 +147,15 @@ def test_an_op_of_a_plugin_is_one_of_ours(install: Install, lod: Lod, folder: Pa
     assert entry.package == "twice-0 1.0"
     assert entry.load()(LoDTensor([1, 2])).data.tolist() == [2, 4]
     assert find_op("thrice") is None
+
+
+def test_arguments_at_the_end_of_the_docstring_are_the_help(install: Install) -> None:
+    install(("changed", of(sequence_last_args)))
+    entry = find_op("changed")
+    assert entry is not None
+    helps = {one.name: getattr(one, "help", None) for one in op_command(entry).params}
+    assert helps["by"] == "What is added."
+    assert helps["times"] == "The factor, a whole number."
 
 
 def sequence_of_two(a: LoDTensor, b: LoDTensor) -> LoDTensor:
