@@ -154,8 +154,8 @@ def test_arguments_at_the_end_of_the_docstring_are_the_help(install: Install) ->
     entry = find_op("changed")
     assert entry is not None
     helps = {one.name: getattr(one, "help", None) for one in op_command(entry).params}
-    assert helps["by"] == "What is added."
-    assert helps["times"] == "The factor, a whole number."
+    assert helps["by"] == "What is added. [default: 0.0]"
+    assert helps["times"] == "The factor, a whole number. [default: 2]"
 
 
 def sequence_of_two(a: LoDTensor, b: LoDTensor) -> LoDTensor:
