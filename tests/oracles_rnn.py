@@ -6,7 +6,6 @@ Also the cells and shapes that the RNN tests run over.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -221,20 +220,3 @@ def close(got: Any, wanted: Any, tolerance: float, what: str = "") -> None:
     assert got.shape == wanted.shape, f"{what}: shape {got.shape}, expected {wanted.shape}"
     error = np.max(np.abs(got - wanted) / (1 + np.abs(wanted)), initial=0)
     assert error <= tolerance, f"{what}: off by {error}"
-
-
-def train_with_torch(
-    module: Any, scores: Callable[[], Any], labels: Array, epochs: int, rate: float
-) -> float:
-    """Train a torch module, an epoch a step, with Adam and a cosine; return the last loss."""
-    import torch
-
-    optimizer = torch.optim.Adam(module.parameters(), lr=rate)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
-    for _ in range(epochs):
-        optimizer.zero_grad()
-        loss: Any = torch.nn.functional.cross_entropy(scores(), torch.from_numpy(labels))
-        loss.backward()
-        optimizer.step()
-        schedule.step()
-    return float(loss.item())

@@ -20,7 +20,14 @@ from lodcli.kernels.rnn.training.classifier import (
 from lodcli.kernels.rnn.training.loss import softmax_cross_entropy
 from lodcli.kernels.rnn.training.train import Labelled, Recipe, accuracy, evaluate, train
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.oracles_rnn import close, cut, offsets_of, train_with_torch
+from tests.kernels.rnn.training.classifier_torch import (
+    check_gradients,
+    check_training,
+    torch_loss,
+    torch_model,
+    torch_scores,
+)
+from tests.oracles_rnn import close, offsets_of
 
 LENGTHS = [3, 1, 5, 2, 5, 4]
 # float64, some dozen steps of some dozen products.
@@ -45,34 +52,6 @@ def model(pool: str = "last", seed: int = 1, dtype: Any = np.float64, **more: An
     return seeded_classifier(
         "lstm", 4, 3, 2, pool=pool, rng=np.random.default_rng(seed), dtype=dtype, **more
     )
-
-
-def torch_model(made: Classifier, torch: Any) -> Any:
-    """Return a torch module of the same weights; its names are the classifier's."""
-    rnn = made.rnn
-    module = torch.nn.Module()
-    module.rnn = torch.nn.LSTM(
-        rnn.input_size,
-        rnn.hidden_size,
-        num_layers=len(rnn.layers),
-        bidirectional=rnn.directions == 2,
-        dtype=torch.float64,
-    )
-    module.out = torch.nn.Linear(rnn.output_size, made.classes, dtype=torch.float64)
-    module.load_state_dict({name: torch.from_numpy(a) for name, a in made.arrays().items()})
-    return module
-
-
-def torch_scores(module: Any, given: Labelled, pool: str, torch: Any) -> Any:
-    """Return the scores, one sequence at a time."""
-    offsets = given.sequences.lod.levels[0].tolist()
-    vectors = []
-    for rows in cut(given.sequences.data, offsets):
-        outputs, (hidden, _) = module.rnn(torch.from_numpy(rows))
-        directions = 2 if module.rnn.bidirectional else 1
-        last = hidden[-directions:].reshape(-1)
-        vectors.append(outputs.mean(dim=0) if pool == "mean" else last)
-    return module.out(torch.stack(vectors))
 
 
 def test_the_loss_is_torchs(torch: Any) -> None:
@@ -174,19 +153,9 @@ def test_gradients_are_scaled_by_their_common_length() -> None:
 
 @pytest.mark.parametrize("pool", ["last", "mean"])
 @pytest.mark.parametrize("more", [{}, {"layers": 2, "bidirectional": True}], ids=["one", "deep"])
-def test_scores_and_gradients_are_torchs(torch: Any, pool: str, more: dict[str, Any]) -> None:
-    made, given = model(pool, **more), examples()
-    scored = classify(made, *given.rows(), keep=True)
-    loss = softmax_cross_entropy(scored.scores, given.labels)
-    found = classifier_gradients(made, scored, loss.grad)
-    module = torch_model(made, torch)
-    scores = torch_scores(module, given, pool, torch)
-    close(scored.scores, scores.detach().numpy(), TOLERANCE)
-    torch.nn.functional.cross_entropy(scores, torch.from_numpy(given.labels)).backward()
-    wanted = dict(module.named_parameters())
-    assert found.keys() == wanted.keys() == made.arrays().keys()
-    for name, gradient in found.items():
-        close(gradient, wanted[name].grad.numpy(), TOLERANCE, name)
+def test_scores_and_gradients_are_torchs(pool: str, more: dict[str, Any]) -> None:
+    given = examples()
+    check_gradients(model(pool, **more), given, given.rows()[0])
 
 
 def test_dropout_zeroes_a_share_and_scales_the_rest() -> None:
@@ -222,26 +191,16 @@ def test_the_gradient_of_a_run_with_dropout_is_that_of_its_own_zeros() -> None:
     assert gradients[name][place] == pytest.approx(slope, rel=1e-4)
 
 
-def test_a_whole_training_is_torchs(torch: Any) -> None:
-    # One batch an epoch, so that the order in it does not matter; clipping far away.
-    made, given = model(), examples()
-    recipe = Recipe(epochs=6, batch=100, rate=0.05, clip=1e9)
-    *_, last = train(made, given, recipe)
-    module = torch_model(made, torch)
-    loss = train_with_torch(
-        module, lambda: torch_scores(module, given, "last", torch), given.labels, 6, 0.05
-    )
-    close(last.loss, loss, 1e-8)
-    for name, parameter in module.named_parameters():
-        close(last.model.arrays()[name], parameter.detach().numpy(), 1e-7, name)
+def test_a_whole_training_is_torchs() -> None:
+    check_training(model(), examples())
 
 
 def test_an_evaluation_has_torchs_loss_for_batches_of_any_size(
-    torch: Any, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made, given = model("mean"), examples(copies=3)
-    scores = torch_scores(torch_model(made, torch), given, "mean", torch)
-    wanted = torch.nn.functional.cross_entropy(scores, torch.from_numpy(given.labels)).item()
+    scores = torch_scores(torch_model(made), given, "mean")
+    wanted = torch_loss(scores, given).item()
     share = float((scores.detach().numpy().argmax(axis=1) == given.labels).mean())
     for rows in (1, 8, 10**6):
         monkeypatch.setattr("lodcli.kernels.rnn.training.train.SCORED_ROWS", rows)

@@ -22,7 +22,8 @@ from lodcli.kernels.rnn.training.classifier import (
 from lodcli.kernels.rnn.training.loss import softmax_cross_entropy
 from lodcli.kernels.rnn.training.train import Labelled, Recipe, accuracy, train
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.oracles_rnn import close, cut, offsets_of, train_with_torch
+from tests.kernels.rnn.training.classifier_torch import check_gradients, check_training
+from tests.oracles_rnn import offsets_of
 
 LENGTHS = [3, 1, 5, 2, 5, 4]
 NAME = "embedding.weight"
@@ -46,48 +47,12 @@ def data_of(given: Labelled) -> tuple[Any, Any]:
     return given.sequences.data, given.sequences.lod.levels[0]
 
 
-def torch_model(made: Classifier, torch: Any) -> Any:
-    """Return a torch module of the same weights."""
-    rnn = made.rnn
-    kinds = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU, "elman": torch.nn.RNN}
-    module = torch.nn.Module()
-    module.embedding = torch.nn.Embedding(VOCABULARY, 4, dtype=torch.float64)
-    shape = {"num_layers": len(rnn.layers), "bidirectional": rnn.directions == 2}
-    module.rnn = kinds[rnn.cell](4, 3, dtype=torch.float64, **shape)
-    module.out = torch.nn.Linear(rnn.output_size, made.classes, dtype=torch.float64)
-    module.load_state_dict({name: torch.from_numpy(a) for name, a in made.arrays().items()})
-    return module
-
-
-def torch_scores(module: Any, given: Labelled, pool: str, torch: Any) -> Any:
-    vectors = []
-    for ids in cut(given.sequences.data, given.sequences.lod.levels[0].tolist()):
-        outputs, states = module.rnn(module.embedding(torch.from_numpy(ids.astype(np.int64))))
-        hidden = states[0] if isinstance(states, tuple) else states
-        last = hidden[-2 if module.rnn.bidirectional else -1 :].reshape(-1)
-        vectors.append(outputs.mean(dim=0) if pool == "mean" else last)
-    return module.out(torch.stack(vectors))
-
-
 @pytest.mark.parametrize("cell", ["lstm", "gru", "elman"])
 @pytest.mark.parametrize("pool", ["last", "mean"])
 @pytest.mark.parametrize("more", [{}, {"layers": 2, "bidirectional": True}], ids=["one", "deep"])
 def test_loss_and_gradients_are_torchs(cell: str, pool: str, more: dict[str, Any]) -> None:
-    torch = pytest.importorskip("torch")
-    made, given = model(cell, pool=pool, **more), examples(dtype=np.uint8)
-    scored = classify(made, *data_of(given), keep=True)
-    loss = softmax_cross_entropy(scored.scores, given.labels)
-    found = classifier_gradients(made, scored, loss.grad)
-    module = torch_model(made, torch)
-    scores = torch_scores(module, given, pool, torch)
-    wanted = torch.nn.functional.cross_entropy(scores, torch.from_numpy(given.labels.astype(int)))
-    wanted.backward()
-    # float64, some dozen products.
-    close(loss.value, wanted.item(), 1e-12)
-    parameters = dict(module.named_parameters())
-    assert found.keys() == parameters.keys()
-    for name, gradient in found.items():
-        close(gradient, parameters[name].grad.numpy(), 1e-12, name)
+    given = examples(dtype=np.uint8)
+    found = check_gradients(model(cell, pool=pool, **more), given, given.sequences.data)
     assert not found[NAME][VOCABULARY - 1].any()
 
 
@@ -135,17 +100,7 @@ def test_the_gradient_of_the_table_is_that_of_finite_differences(cell: str) -> N
 
 @pytest.mark.parametrize("cell", ["lstm", "gru", "elman"])
 def test_a_whole_training_is_torchs(cell: str) -> None:
-    torch = pytest.importorskip("torch")
-    # One batch an epoch, so that the order in it does not matter; clipping far away.
-    made, given = model(cell), examples()
-    *_, last = train(made, given, Recipe(epochs=6, batch=100, rate=0.05, clip=1e9))
-    module = torch_model(made, torch)
-    loss = train_with_torch(
-        module, lambda: torch_scores(module, given, "last", torch), given.labels, 6, 0.05
-    )
-    close(last.loss, loss, 1e-8)
-    for name, parameter in module.named_parameters():
-        close(last.model.arrays()[name], parameter.detach().numpy(), 1e-7, name)
+    check_training(model(cell), examples())
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
