@@ -1,16 +1,15 @@
-"""The entry point: signals and standard streams first, then the command line."""
+"""The entry point: signals and standard streams first, then the command line.
+
+What the first lines of `main` do not need is imported later: until then an interrupt would print a
+traceback.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
+import signal
 import sys
-
-from lodcli.formats.storage import interrupts
-from lodcli.kernels.runtime.threads import let_blas_sleep, limit_libraries
-from lodcli.shell import watchdog
-from lodcli.shell.standard_streams import asks_for_help, finish, prepare_streams
 
 # What imports make stays, some 50,000 objects. To look for garbage in it once takes a tenth of a
 # small command, and Python does so at every 700 new objects.
@@ -19,20 +18,32 @@ _OBJECTS = 100_000
 
 def main() -> int:
     """Run `lod` with the process's arguments and return its exit code."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not of nohup
+        signal.signal(signal.SIGINT, lambda signum, _: os._exit(128 + signum))
     gc.set_threshold(_OBJECTS)
     try:
+        from lodcli.shell import watchdog
+        from lodcli.shell.standard_streams import finish
+
         code = finish(_run(), _report)
         watchdog.stop()
         gc.freeze()  # what is left goes with the process
         return code
     except MemoryError:  # outside of what reports errors
+        import contextlib
+
         with contextlib.suppress(OSError):
             os.write(2, b"lod: not enough memory\n")
         return 3
 
 
 def _run() -> int:
-    # Before anything slow is imported, so that an early Ctrl-C ends quietly as well.
+    from lodcli.formats.storage import interrupts
+    from lodcli.kernels.runtime.threads import let_blas_sleep, limit_libraries
+    from lodcli.shell import watchdog
+    from lodcli.shell.standard_streams import asks_for_help, prepare_streams
+
+    # Before anything slow is imported.
     try:
         interrupts.install()
         prepare_streams()

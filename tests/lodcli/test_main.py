@@ -543,8 +543,9 @@ def test_too_little_memory_to_start_is_one_line(
     def fail() -> None:
         raise MemoryError
 
-    monkeypatch.setattr("lodcli.main.prepare_streams", fail)
-    monkeypatch.setattr("lodcli.main.interrupts.install", lambda: None)
+    monkeypatch.setattr("lodcli.shell.standard_streams.prepare_streams", fail)
+    monkeypatch.setattr("lodcli.formats.storage.interrupts.install", lambda: None)
+    monkeypatch.setattr("lodcli.main.signal.signal", lambda *_: None)
     assert main() == 3
     assert capfd.readouterr().err == "lod: not enough memory\n"
 

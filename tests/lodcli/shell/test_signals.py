@@ -215,6 +215,31 @@ CODES = pytest.mark.parametrize(
 )
 
 
+# Sends SIGINT when the first module is imported that `main` needs.
+EARLY = """
+import os, signal, sys
+FIRST = {"lodcli.main", "lodcli.kernels", "lodcli.kernels.lazy_names"}
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name.startswith("lodcli.") and name not in FIRST:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+from lodcli.main import main
+sys.exit(main())
+"""
+
+
+def test_an_interrupt_of_the_first_import_prints_no_traceback() -> None:
+    done = subprocess.run(
+        [*handling([signal.SIGINT]), sys.executable, "-c", EARLY, "inspect", "none.lod.h5"],
+        env=environment(),
+        capture_output=True,
+        timeout=HANG_SECONDS,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (130, b"")
+
+
 def started(line: str, folder: Path) -> subprocess.Popen[bytes]:
     """Start the installed `lod` with a pipe on standard input."""
     return subprocess.Popen(
