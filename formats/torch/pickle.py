@@ -198,6 +198,7 @@ _INSTEAD = {
     "torch._utils _rebuild_meta_tensor_no_storage": "a tensor on the device meta has no values",
     "torch.nn.modules": "save module.state_dict()",
     "torch_geometric": "save data.to_dict()",
+    "tensordict": "save td.to_dict()",
 }
 
 

@@ -463,13 +463,17 @@ def test_objects_of_other_classes_can_be_left_out(tmp_path: Path) -> None:
         io.read_all(saved(tmp_path, {"config": bad["config"]}))
 
 
-def test_a_graph_of_pytorch_geometric_says_what_to_save(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("package", "remedy"),
+    [("torch_geometric", r"save data\.to_dict\(\)"), ("tensordict", r"save td\.to_dict\(\)")],
+)
+def test_objects_of_other_packages_say_what_to_save(
+    package: str, remedy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = ModuleType("torch_geometric")
-    graph = type("Data", (), {"__module__": "torch_geometric"})
-    monkeypatch.setattr(module, "Data", graph, raising=False)
-    monkeypatch.setitem(sys.modules, "torch_geometric", module)
-    torch.save(graph(), tmp_path / "graph.pt")
-    with pytest.raises(UnsupportedError, match=r"_geometric\.Data; .*; save data\.to_dict\(\)$"):
-        lodcli.read_all(tmp_path / "graph.pt")
+    module = ModuleType(package)
+    kind = type("Data", (), {"__module__": package})
+    monkeypatch.setattr(module, "Data", kind, raising=False)
+    monkeypatch.setitem(sys.modules, package, module)
+    torch.save(kind(), tmp_path / "x.pt")
+    with pytest.raises(UnsupportedError, match=rf"{package}\.Data; .*; {remedy}$"):
+        lodcli.read_all(tmp_path / "x.pt")
