@@ -62,39 +62,23 @@ def find_columns(values: list[Any], options: ReadOptions) -> Columns:
         values: of the first lines.
         options: levels, field, dtype, skip_unsupported.
     """
-    objects = any(type(value) is dict for value in values[:1])
-    if not objects:
-        if options.field is not None and options.field != (DEFAULT_NAME,):
-            if values:
-                raise SelectionError(
-                    f"line 1: has no fields to choose {', '.join(options.field)} from: "
-                    f"expected an object, found {kind_of(values[0])}"
-                )
-            raise SelectionError(f"no lines to choose {', '.join(options.field)} from")
+    if not values or type(values[0]) is not dict:
+        _refuse_fields(values, options)
         return Columns((_column(Leaf(DEFAULT_NAME, values), None, options),))
     left_out: LeftOut = {}
     lacking = options.nulls not in (None, "error")
     first = _first_fields(values if lacking else values[:1])
     fields, known = _fields(values, first, options, left_out)
     check_fields(values, fields, known, 1, lacking=lacking)
-    columns = []
-    inside: dict[str, None] = {}
-    nulls = None
-    if options.nulls in (None, "keep"):
-        nulls = NullObjects(both=options.nulls == "keep")
+    columns, names = list[Column](), list[str]()
+    nulls = NullObjects(both=options.nulls == "keep") if options.nulls in (None, "keep") else None
     for one in fields:
         with leaving_out(left_out, name_of(one)):
-            part = field_values(values, one, 1, lacking=lacking)
-            for inner in leaves(part, one, nulls):
-                inside[inner.name] = None
-                if not _is_chosen(inner.name, one, options):
-                    continue
-                with leaving_out(left_out, inner.name):
-                    column = _column(inner, one, options)
-                    if options.skip_unsupported:
-                        column.tensor(inner.values, 1)
-                    columns.append(column)
-    _refuse_unknown((*map(name_of, first), *inside, *left_out), options)
+            for inner in leaves(field_values(values, one, 1, lacking=lacking), one, nulls):
+                names.append(inner.name)
+                if _is_chosen(inner.name, one, options):
+                    columns += _held(inner, one, options, left_out)
+    _refuse_unknown((*map(name_of, first), *names, *left_out), options)
     if not columns:
         raise next(iter(left_out.values()))
     deepest = max(len(column.spec.levels) for column in columns)
@@ -106,6 +90,29 @@ def find_columns(values: list[Any], options: ReadOptions) -> Columns:
         nulls.settle(column.inside for column in columns)
     notes = (_OF_PANDAS,) if len(values) == 1 and _is_table_of_pandas(values[0]) else ()
     return Columns(_distinct(columns), known, left_out, nulls, lacking, notes)
+
+
+def _refuse_fields(values: list[Any], options: ReadOptions) -> None:
+    """Raise SelectionError if fields are chosen of lines that are no objects."""
+    if options.field is None or options.field == (DEFAULT_NAME,):
+        return
+    chosen = ", ".join(options.field)
+    if not values:
+        raise SelectionError(f"no lines to choose {chosen} from")
+    raise SelectionError(
+        f"line 1: has no fields to choose {chosen} from: expected an object, found "
+        f"{kind_of(values[0])}"
+    )
+
+
+def _held(leaf: Leaf, field: str, options: ReadOptions, left_out: LeftOut) -> list[Column]:
+    """Return the column of a leaf; none if no tensor can hold it, with the error in `left_out`."""
+    with leaving_out(left_out, leaf.name):
+        column = _column(leaf, field, options)
+        if options.skip_unsupported:
+            column.tensor(leaf.values, 1)
+        return [column]
+    return []
 
 
 def _is_table_of_pandas(value: dict[str, Any]) -> bool:
