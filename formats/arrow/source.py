@@ -33,7 +33,7 @@ from lodcli.formats.choosing.choice import Choice
 from lodcli.formats.choosing.part_runs import pays_to_look, runs
 from lodcli.formats.core.batching import cut_items
 from lodcli.formats.core.errors import DamagedFileError, TooLargeError
-from lodcli.formats.core.format import BATCH_BYTES, Source
+from lodcli.formats.core.format import BATCH_BYTES, LeftOut, Source
 from lodcli.formats.core.names import name_of, undotted
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import Batch, LevelSpec, TensorSpec, find
@@ -103,42 +103,17 @@ class RecordSource(Source):
         chosen = None if options.field is None else tuple(map(name_of, options.field))
         check_chosen(schema, chosen)
         features = features_of(schema)
-        left_out, inside = doubled(schema), names_in_structs(schema)
+        left_out = doubled(schema)
         left_out |= {name_of(column): error for column, error in self._records.refused.items()}
-        nodes: dict[str, Node] = {}
-        worded: dict[str, Callable[[Words], Node | None]] = {}
+        nodes = self._nodes(chosen, left_out)
         for field in schema:
-            name = name_of(field.name)
-            called = undotted(name) if name in inside else name
-            node = None if name in left_out else node_of(field, chosen, left_out, called)
-            if node is not None:
-                nodes[field.name] = node
-                if self.rereadable and has_dictionary(field.type):
-                    worded[field.name] = partial(node_of, field, chosen, {}, called)
-        nodes |= self._with_words(worded)
-        # The names of levels by their keys.
-        called_levels: dict[tuple[str, ...], tuple[str | None, ...]] = {}
-        for field in schema:
-            name, node = name_of(field.name), nodes.get(field.name)
-            if node is None:
+            if field.name not in nodes:
                 continue
-            for place in places(node):
-                one = place.leaf.name
-                if one in self._places:
-                    left_out[one] = InvalidDataError(f"two columns are named {shown(one)}")
-                self._owners[one] = field.name
-                depth = len(place.keys)
-                if place.leaf.marks.tells_records:
-                    self._names[one] = called_levels.get(place.keys, (None,) * depth)
-                    self._places[one] = place
-                    continue
-                self._places[one] = self._attributed(place, field, features.get(field.name))
-                names = level_names(field, place.leaf.marks.fields, depth)
-                self._names[one] = names
-                for level in range(1, depth + 1):
-                    called_levels.setdefault(place.keys[:level], names[:level])
+            node = nodes[field.name]
+            for name in self._add_places(field, node, features.get(field.name)):
+                left_out[name] = InvalidDataError(f"two columns are named {shown(name)}")
             self._columns[field.name] = ColumnReader(
-                name,
+                name_of(field.name),
                 node,
                 self._names,
                 bounds=self._records.bounds,
@@ -154,6 +129,39 @@ class RecordSource(Source):
             raise next(iter(self.left_out.values()))
         if features and self.rereadable:
             self._name_classes(nodes, features)
+
+    def _nodes(self, chosen: tuple[str, ...] | None, left_out: LeftOut) -> dict[str, Node]:
+        """Return the layouts of the columns; see `node_of`."""
+        nodes: dict[str, Node] = {}
+        worded: dict[str, Callable[[Words], Node | None]] = {}
+        inside = names_in_structs(self._records.schema)
+        for field in self._records.schema:
+            name = name_of(field.name)
+            called = undotted(name) if name in inside else name
+            node = None if name in left_out else node_of(field, chosen, left_out, called)
+            if node is not None:
+                nodes[field.name] = node
+                if self.rereadable and has_dictionary(field.type):
+                    worded[field.name] = partial(node_of, field, chosen, {}, called)
+        return nodes | self._with_words(worded)
+
+    def _add_places(self, field: Any, node: Node, feature: Any) -> Iterator[str]:
+        """Add the tensors of a column, and yield the names that others have already."""
+        # The names of levels by their keys, which are of one column.
+        called_levels: dict[tuple[str, ...], tuple[str | None, ...]] = {}
+        for place in places(node):
+            name, depth = place.leaf.name, len(place.keys)
+            if name in self._places:
+                yield name
+            self._owners[name] = field.name
+            if place.leaf.marks.tells_records:
+                self._names[name] = called_levels.get(place.keys, (None,) * depth)
+                self._places[name] = place
+                continue
+            self._places[name] = self._attributed(place, field, feature)
+            self._names[name] = names = level_names(field, place.leaf.marks.fields, depth)
+            for level in range(1, depth + 1):
+                called_levels.setdefault(place.keys[:level], names[:level])
 
     def _with_words(self, columns: Mapping[str, Callable[[Words], Node | None]]) -> dict[str, Node]:
         """Return the layouts of columns whose dictionaries of text are categories."""
