@@ -202,6 +202,15 @@ class Source(ABC):
         """
         yield self.read_index(name)
 
+    def index_parts_of(self, names: Iterable[str]) -> Iterator[tuple[str, LoD]]:
+        """Yield the parts of the index of several tensors, each with the name of the tensor.
+
+        Those of one tensor are as in `index_parts`; those of others may be between them.
+        """
+        for name in names:
+            for part in self.index_parts(name):
+                yield name, part
+
     def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
         """Return a slice of one tensor; see `lodcli.kernels.index.selection.select`.
 

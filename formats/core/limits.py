@@ -196,6 +196,15 @@ class Limited(Wrapped):
         self._bounds.check(_index_bytes(find(self.schema, name)), "declares an index of")
         yield from self._inner.index_parts(name)
 
+    def index_parts_of(self, names: Iterable[str]) -> Iterator[tuple[str, LoD]]:
+        wanted = list(names)
+        if not self.partial:
+            yield from super().index_parts_of(wanted)
+            return
+        for spec in find_all(self.schema, wanted):
+            self._bounds.check(_index_bytes(spec), "declares an index of")
+        yield from self._inner.index_parts_of(wanted)
+
     def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
         if name in self._small:
             return self._inner.slice(name, branch, level)

@@ -7,15 +7,20 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
 
 from lodcli.formats.container import header
-from lodcli.formats.container.reader import ContainerSource, header_checksum
+from lodcli.formats.container.reader import (
+    WHOLE_INDEX_BYTES,
+    ContainerSource,
+    header_checksum,
+)
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.format import BATCH_BYTES
-from lodcli.formats.core.indexed import IndexedSource, Loaded
+from lodcli.formats.core.indexed import OFFSET_BYTES, IndexedSource, Loaded
 from lodcli.formats.core.schema import Batch, TensorSpec, find, outline
 from lodcli.formats.dataset import manifest as manifests
 from lodcli.formats.dataset.manifest import SHARDS, Manifest, count_columns, counts_of, uncounted
@@ -28,8 +33,10 @@ from lodcli.kernels.platform.processes import OpenFileLock
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Mask
 
-# Maximum number of open shards: each takes memory for its index, and a descriptor.
-MOST_OPEN = 8
+# Maximum number of open shards, whatever their indexes take; and as long as these take no more than
+# those of the former at most. Each also takes a descriptor, and one behind a URL what was fetched.
+MOST_OPEN, MOST_SMALL = 8, 64
+_MOST_BYTES = MOST_OPEN * WHOLE_INDEX_BYTES
 
 T = TypeVar("T")
 
@@ -70,12 +77,18 @@ class DatasetSource(IndexedSource):
 
     def shard_rows(self, number: int) -> int:
         """Return the number of rows of a shard; rows of tensors with shared levels count once."""
-        columns = {
-            place
-            for (name, level), place in count_columns(self.schema).items()
-            if level == len(find(self.schema, name).levels)
-        }
-        return int(self._counts[number, sorted(columns)].sum())
+        return int(self._counts[number, self._row_columns].sum())
+
+    @cached_property
+    def _row_columns(self) -> list[int]:
+        """The columns of numbers of rows; see `count_columns`."""
+        return sorted(
+            {
+                place
+                for (name, level), place in count_columns(self.schema).items()
+                if level == len(find(self.schema, name).levels)
+            }
+        )
 
     # -- shards --------------------------------------------------------------------
 
@@ -160,8 +173,7 @@ class DatasetSource(IndexedSource):
             with self._lock, self._counted():
                 if number not in self._open:
                     self._open[number] = self._opened(number)
-                    if len(self._open) > MOST_OPEN:
-                        self._open.popitem(last=False)[1][0].close()
+                    self._close_oldest()
                 self._open.move_to_end(number)
                 shard = self._open[number][1]
                 with naming(manifests.shard_name(number, self._manifest.count)):
@@ -169,6 +181,19 @@ class DatasetSource(IndexedSource):
         finally:
             if self._closed:
                 self._close_shards()
+
+    def _close_oldest(self) -> None:
+        """Close the shards that were used the longest time ago, if there are too many."""
+        most = MOST_OPEN if self._folder.remote else MOST_SMALL
+        while len(self._open) > MOST_OPEN and (
+            len(self._open) > most or sum(map(self._index_bytes, self._open)) > _MOST_BYTES
+        ):
+            self._open.popitem(last=False)[1][0].close()
+
+    def _index_bytes(self, number: int) -> int:
+        """Return the bytes of the index that an open shard holds, at most."""
+        items = int(self._counts[number].sum()) - self.shard_rows(number)
+        return min(OFFSET_BYTES * items, WHOLE_INDEX_BYTES)
 
     @contextmanager
     def _apart(self, number: int) -> Iterator[ContainerSource]:
@@ -302,10 +327,15 @@ class DatasetSource(IndexedSource):
         return LoDTensor.concatenate(self._pieces(name, first, low, high, read))
 
     def index_parts(self, name: str) -> Iterator[LoD]:
+        return (part for _, part in self.index_parts_of([name]))
+
+    def index_parts_of(self, names: Iterable[str]) -> Iterator[tuple[str, LoD]]:
+        wanted = list(names)
         self.check()
+        # Not one tensor after another: each shard would be opened for each of them.
         for number in range(self._manifest.count):
             with self._shard(number) as shard:
-                yield from shard.index_parts(name)
+                yield from shard.index_parts_of(wanted)
 
     def _index(self, spec: TensorSpec) -> LoD:
         """Return the index of a tensor; the first call reads those of all tensors and shards."""

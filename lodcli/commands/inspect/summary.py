@@ -158,12 +158,14 @@ def _summaries(opened: Opened, whole: bool) -> list[TensorSummary]:
 def _from_index(source: Source, schema: Schema, whole: bool = False) -> list[TensorSummary]:
     """Read the index of each tensor; of tensors that share it only once."""
     known: dict[tuple[LevelSpec, ...], _Collected] = {}
-    found = []
+    leads: dict[str, _Collected] = {}
     for spec in schema:
         if spec.levels not in known:
-            known[spec.levels] = _Collected(spec, whole=whole)
-            for part in source.index_parts(spec.name):
-                known[spec.levels].add(part)
+            known[spec.levels] = leads[spec.name] = _Collected(spec, whole=whole)
+    for name, part in source.index_parts_of(leads):
+        leads[name].add(part)
+    found = []
+    for spec in schema:
         collected = known[spec.levels]
         rows = collected.rows if spec.rows is None else spec.rows
         found.append(collected.summary(spec, rows, _first_text(source, spec, collected.first)))

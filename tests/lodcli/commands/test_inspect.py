@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from lodcli.commands.inspect import summary
 from lodcli.commands.inspect.examined import Wanted
 from lodcli.formats.container.reader import ContainerSource
 from lodcli.formats.core import io
+from lodcli.formats.dataset import source
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell.opened import opened
@@ -255,6 +257,24 @@ def test_an_index_that_tensors_share_is_read_once(
     assert read == ["x"]
     assert [one["bytes"] for one in shown] == [0, 24, 48]
     assert [one["padding"]["saved_bytes"] for one in shown] == [0, 24, 48]
+
+
+def test_each_shard_of_a_dataset_is_opened_once(
+    lod: Lod, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "MOST_SMALL", source.MOST_OPEN)
+    content = {name: LoDTensor(np.zeros(12 * n), [[n] * 12]) for n, name in enumerate("abc", 1)}
+    lodcli.write(tmp_path / "ds", content, format_name="lod.dataset", shards=12)
+    numbers, inner = [], source.DatasetSource._opened
+
+    def counted(dataset: source.DatasetSource, number: int) -> Any:
+        numbers.append(number)
+        return inner(dataset, number)
+
+    monkeypatch.setattr(source.DatasetSource, "_opened", counted)
+    shown = json.loads(lod("inspect", str(tmp_path / "ds"), "--json").stdout)["tensors"]
+    assert numbers == list(range(12))
+    assert [one["levels"][0]["max"] for one in shown] == [1, 2, 3]
 
 
 def test_numbers_stand_to_the_right_and_names_to_the_left() -> None:
