@@ -53,10 +53,13 @@ class LazyGroup(click.Group):
         if wrong and not ctx.resilient_parsing:  # completion shows no errors
             from lodcli.kernels.ops.registry import OPS
             from lodcli.kernels.suggestions import did_you_mean
+            from lodcli.shell.remedies import ELSEWHERE
 
             hint = did_you_mean(args[0], TABLE, 1) or f"there are: {', '.join(TABLE)}"
             if args[0] in ("help", "version"):
                 hint = f"did you mean --{args[0]}?"
+            if args[0] in ELSEWHERE:
+                hint = ELSEWHERE[args[0]]
             if args[0] in OPS:
                 hint = f"did you mean lod apply {args[0]}?"
             ctx.fail(f"no command {args[0]!r}; {hint}")

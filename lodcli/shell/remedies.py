@@ -1,4 +1,4 @@
-"""Hints: for missing files, folders and resources, and for options of another command."""
+"""Hints: for missing files, folders and resources, and for commands and options of others."""
 
 from __future__ import annotations
 
@@ -20,6 +20,35 @@ MOST_NAMES = 2000
 LIKE = 0.75
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 _COMMAND = re.compile(r"\blod ([a-z][a-z-]*)")
+# Commands of the shell, SQL and data frames, and what does their work.
+ELSEWHERE = {
+    "cat": "lod head FILE --to jsonl prints items, lod concat joins files",
+    **dict.fromkeys(
+        ("count", "wc", "ls", "info", "show", "describe", "summary", "stats"),
+        "lod inspect FILE counts items and rows, --stats summarizes values",
+    ),
+    **dict.fromkeys(
+        ("uniq", "dedup", "distinct", "drop-duplicates"),
+        "lod group FILE --by KEY --keep first keeps one item of each key",
+    ),
+    **dict.fromkeys(
+        ("where", "query", "grep", "search"), "lod filter FILE EXPRESSION chooses items"
+    ),
+    **dict.fromkeys(
+        ("map", "mutate", "compute", "with-columns"),
+        "lod apply EXPRESSION FILE --into NAME computes a column",
+    ),
+    **dict.fromkeys(
+        ("groupby", "group-by", "agg", "aggregate"),
+        "lod group FILE --by KEY | lod apply 'mean(x)' - computes one value for each key",
+    ),
+    **dict.fromkeys(
+        ("import", "export", "to", "copy", "cp"), "lod convert FILE OUT writes any format"
+    ),
+    **dict.fromkeys(("flatten", "unnest", "unroll"), "lod explode FILE makes a row of each value"),
+    **dict.fromkeys(("predict", "infer"), "lod run-rnn FILE --weights MODEL --emit class predicts"),
+    **dict.fromkeys(("batch", "batches", "bucket"), "lod plan FILE --tokens 8192 makes batches"),
+}
 # Names and values of files in messages.
 _QUOTED = re.compile(r"""(?<!\w)(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?!\w)""")
 

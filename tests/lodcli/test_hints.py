@@ -13,12 +13,15 @@ import numpy as np
 import pytest
 
 import lodcli
+from lodcli.commands import TABLE
 from lodcli.formats.core import io
 from lodcli.kernels.errors import LodError, SelectionError
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.registry import OPS
 from lodcli.kernels.rnn.cells.registry import weights_class
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell.failures import explained
+from lodcli.shell.remedies import ELSEWHERE
 from tests.lodcli.conftest import Lod
 
 FILES = {
@@ -285,6 +288,8 @@ HINTS = [
     ("trial one.jsonl", 2, "no command 'trial'; did you mean tail?"),
     ("qqq one.jsonl", 2, "no command 'qqq'; there are: inspect, view, plot, "),
     ("SLICE one.jsonl", 2, "no command 'SLICE'; did you mean slice?"),
+    ("cat one.jsonl", 2, "no command 'cat'; lod head FILE --to jsonl prints items, lod concat"),
+    ("uniq one.jsonl", 2, "no command 'uniq'; lod group FILE --by KEY --keep first keeps"),
     ("help slice", 2, "no command 'help'; did you mean --help?"),
     ("sum one.jsonl", 2, "no command 'sum'; did you mean lod apply sum?"),
     ("version", 2, "no command 'version'; did you mean --version?"),
@@ -525,3 +530,10 @@ def test_python_suggests_names_too(tmp_path: Path) -> None:
     for near, call in calls.items():
         with pytest.raises((LodError, TypeError), match=re.escape(near)):
             call()
+
+
+def test_commands_of_other_programs_are_none_of_lod() -> None:
+    assert not ELSEWHERE.keys() & {*TABLE, *OPS}
+    for hint in ELSEWHERE.values():
+        for name in re.findall(r"\blod ([a-z-]+)", hint):
+            assert name in TABLE, hint
