@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -106,3 +108,20 @@ def tensor(path: Path | str, name: str | None = None) -> LoDTensor:
     item = io.read(path, name)
     assert isinstance(item, LoDTensor)
     return item
+
+
+def applied(lod: Lod, text: str) -> list[Any]:
+    """Return the values of an expression of t.lod.h5, computed without a note."""
+    done = lod("apply", text, "t.lod.h5", "-fo", "out.lods")
+    assert (done.code, done.stderr) == (0, "")
+    return tensor("out.lods").to_list()
+
+
+def write_jsonl(path: str, rows: Iterable[Any]) -> None:
+    """Write one line of JSON for each row."""
+    Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def read_jsonl(path: str) -> list[Any]:
+    """Return what each line of JSON holds."""
+    return [json.loads(line) for line in Path(path).read_text().splitlines()]

@@ -27,26 +27,22 @@ from tests.lodcli.conftest import Lod, articles, tensor
 ROOT = Path(__file__).parents[3]
 
 
-def ragged(rows: Any, *lengths: list[int]) -> LoDTensor:
-    return LoDTensor(np.array(rows), LoD.from_lengths(lengths))
-
-
 INPUTS = {
-    "x": ragged([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], [2, 1]),
-    "zeros": ragged([[0.0], [0.0], [0.0]], [2, 1]),
-    "ids": ragged([2, 7, 2, 5], [2, 1, 1]),
-    "refs": ragged([7, 2, 5, 5], [1, 1, 2]),
-    "path": ragged([1, 1, 0, 2, 0], [4, 1]),
-    "three": ragged([10, 20, 30]),
-    "images": ragged([[[[1.0, 2.0], [3.0, 4.0]]]]),
-    "column": ragged([[1.0], [1.0]]),
-    "double": ragged([[2.0, 3.0]]),
-    "box": ragged([[0.0, 0.0], [0.0, 0.0]]),
-    "places": ragged([1, 0, 1], [2, 1]),
-    "updates": ragged([5.0, 6.0, 7.0], [2, 1]),
-    "values": ragged([[1.0], [5.0], [3.0]], [3]),
-    "one": ragged([[0.0]], [1]),
-    "padded": ragged([[1, 2], [3, 0]]),
+    "x": LoDTensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], [[2, 1]]),
+    "zeros": LoDTensor([[0.0], [0.0], [0.0]], [[2, 1]]),
+    "ids": LoDTensor([2, 7, 2, 5], [[2, 1, 1]]),
+    "refs": LoDTensor([7, 2, 5, 5], [[1, 1, 2]]),
+    "path": LoDTensor([1, 1, 0, 2, 0], [[4, 1]]),
+    "three": LoDTensor([10, 20, 30]),
+    "images": LoDTensor([[[[1.0, 2.0], [3.0, 4.0]]]]),
+    "column": LoDTensor([[1.0], [1.0]]),
+    "double": LoDTensor([[2.0, 3.0]]),
+    "box": LoDTensor([[0.0, 0.0], [0.0, 0.0]]),
+    "places": LoDTensor([1, 0, 1], [[2, 1]]),
+    "updates": LoDTensor([5.0, 6.0, 7.0], [[2, 1]]),
+    "values": LoDTensor([[1.0], [5.0], [3.0]], [[3]]),
+    "one": LoDTensor([[0.0]], [[1]]),
+    "padded": LoDTensor([[1, 2], [3, 0]]),
 }
 
 # What is typed, the lengths and the rows of what comes out, all worked by hand.
@@ -96,7 +92,7 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder, made current, with a file for each of INPUTS."""
     for name, content in INPUTS.items():
         io.write(tmp_path / f"{name}.lod.h5", content)
-    io.write(tmp_path / "ranks.lod.h5", ragged([[1, 3], [0, 2], [2, 2]]))
+    io.write(tmp_path / "ranks.lod.h5", LoDTensor([[1, 3], [0, 2], [2, 2]]))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

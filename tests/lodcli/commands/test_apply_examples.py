@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
-import numpy as np
 import pytest
 
 from lodcli.commands.apply.arguments import described, example
 from lodcli.commands.apply.command import command as apply_command
 from lodcli.commands.apply.op_page import page
 from lodcli.formats.core import io
-from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.registry import OPS
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.lodcli.conftest import Lod
 
 ROOT = Path(__file__).parents[3]
-
-
-def ragged(rows: Any, *lengths: list[int]) -> LoDTensor:
-    return LoDTensor(np.array(rows), LoD.from_lengths(lengths))
 
 
 @pytest.mark.parametrize("name", OPS)
@@ -59,12 +52,12 @@ def test_the_help_of_an_op_explains_the_letters_of_its_equation(lod: Lod) -> Non
     assert "y[s] = x[lo] x are the rows, y is the result, s a sequence, lo to hi-1 its" in told
 
 
-FLOATS = ragged([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], [2, 1])
-COLUMN = ragged([1, 2, 1], [2, 1])
+FLOATS = LoDTensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], [[2, 1]])
+COLUMN = LoDTensor([1, 2, 1], [[2, 1]])
 # What the files of an example hold: by the op and the name, else by the name.
 EXAMPLES: dict[str, LoDTensor] = {
     **dict.fromkeys(("tensor", "other", "a", "b", "q", "k", "v", "one", "two", "y", "lod"), FLOATS),
-    **dict.fromkeys(("true", "false"), ragged([[1.0], [2.0]], [2])),
+    **dict.fromkeys(("true", "false"), LoDTensor([[1.0], [2.0]], [[2]])),
     **dict.fromkeys(("hyps", "refs", "ids", "values"), COLUMN),
     **{
         f"{op} tensor": COLUMN
@@ -72,19 +65,19 @@ EXAMPLES: dict[str, LoDTensor] = {
                    "unique_counts")
     },
     "deinterleave tensor": COLUMN,
-    "topk_avg_pooling tensor": ragged([1.0, 5.0, 3.0], [2, 1]),
-    "lod_append tensor": ragged([1.0, 5.0, 3.0], [3]),
-    "row": ragged([0.0, 0.0], [1, 1]),
-    "column": ragged([0.0, 0.0, 0.0], [2, 1]),
-    "conv weight": ragged([[1.0]] * 6),
-    "row_conv weight": ragged([[1.0, 1.0], [1.0, 1.0]]),
-    "updates": ragged([1.0, 2.0, 3.0], [2, 1]),
-    "x": ragged([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]),
-    "table": ragged([[0, 2], [1, 1]]),
-    "array": ragged([[1.0], [2.0], [3.0]], [2, 1]),
-    "images": ragged([[[[1.0, 2.0], [3.0, 4.0]]]]),
-    "padded": ragged([[1, 2], [3, 0]]),
-    "lengths": ragged([2, 1]),
+    "topk_avg_pooling tensor": LoDTensor([1.0, 5.0, 3.0], [[2, 1]]),
+    "lod_append tensor": LoDTensor([1.0, 5.0, 3.0], [[3]]),
+    "row": LoDTensor([0.0, 0.0], [[1, 1]]),
+    "column": LoDTensor([0.0, 0.0, 0.0], [[2, 1]]),
+    "conv weight": LoDTensor([[1.0]] * 6),
+    "row_conv weight": LoDTensor([[1.0, 1.0], [1.0, 1.0]]),
+    "updates": LoDTensor([1.0, 2.0, 3.0], [[2, 1]]),
+    "x": LoDTensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]),
+    "table": LoDTensor([[0, 2], [1, 1]]),
+    "array": LoDTensor([[1.0], [2.0], [3.0]], [[2, 1]]),
+    "images": LoDTensor([[[[1.0, 2.0], [3.0, 4.0]]]]),
+    "padded": LoDTensor([[1, 2], [3, 0]]),
+    "lengths": LoDTensor([2, 1]),
 }  # fmt: skip
 
 

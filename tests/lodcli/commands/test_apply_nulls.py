@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -20,7 +19,7 @@ from lodcli.formats.arrow.source import RecordSource
 from lodcli.formats.core import io
 from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.lodcli.conftest import Lod, tensor
+from tests.lodcli.conftest import Lod, tensor, write_jsonl
 
 DAY = datetime(2024, 5, 1)
 ROWS: list[dict[str, Any]] = [
@@ -279,7 +278,7 @@ def test_the_error_of_a_null_says_what_replaces_it(
         {"l": [1, None], "o": [5, 6], "m": [1], "n": 1, "s": "a"},
         {"l": None, "o": [], "m": [1, 2], "n": None, "s": None},
     ]
-    Path("l.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_jsonl("l.jsonl", rows)
     done = lod(*line, *([] if line[0] == "convert" else ["-o", "out.lod.h5"]))
     assert done.code != 0
     assert said in done.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import time
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import pytest
 
 from lodcli.formats.core import io
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.lodcli.conftest import Lod
+from tests.lodcli.conftest import Lod, write_jsonl
 
 LENGTHS = [3, 0, 4, 2]
 RNG = np.random.default_rng(4)
@@ -105,7 +104,7 @@ def test_rows_of_several_values_are_joined(lod: Lod, folder: Path) -> None:
 
 def test_a_row_with_a_null_is_null(lod: Lod, folder: Path) -> None:
     records = [{"a": [1, None, 5], "b": [2, 3, None]}, {"a": None, "b": None}, {"a": [7], "b": [8]}]
-    Path("a.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
+    write_jsonl("a.jsonl", records)
     done = lod("apply", "stack(a, b)", "a.jsonl", "-q", "-o", "o.jsonl")
     assert (done.code, done.stderr) == (0, "")
     assert Path("o.jsonl").read_text().split() == ["[[1,2],null,null]", "null", "[[7,8]]"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from lodcli.formats.core import io
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Marks, Times
-from tests.lodcli.conftest import Lod, tensor
+from tests.lodcli.conftest import Lod, applied, tensor
 
 MOMENTS = [
     *(datetime(2024, 2, 29, 23, 59, 59, 999_999), datetime(1969, 12, 31, 0, 0, 1)),
@@ -41,12 +40,6 @@ def times(folder: Path) -> None:
         "name": LoDTensor.from_lists(["a"] * len(MOMENTS)),
     }
     io.write("t.lod.h5", content)
-
-
-def applied(lod: Lod, text: str) -> list[Any]:
-    done = lod("apply", text, "t.lod.h5", "-fo", "out.lods")
-    assert (done.code, done.stderr) == (0, "")
-    return tensor("out.lods").to_list()
 
 
 @pytest.mark.usefixtures("times")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -18,7 +17,7 @@ from lodcli.formats.core import io
 from lodcli.formats.core.format import Source
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Categories
-from tests.lodcli.conftest import Lod, tensor
+from tests.lodcli.conftest import Lod, tensor, write_jsonl
 
 WORDS = ["yes", None, "", "é", "no", "yes", "😀", None, "no"]
 
@@ -33,7 +32,7 @@ def test_categories_of_texts_are_those_of_pandas_and_come_back(
     rows = [
         {"w": w, "l": some, "n": n} for n, (w, some) in enumerate(zip(WORDS, lists, strict=True))
     ]
-    Path("a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_jsonl("a.jsonl", rows)
     if kind != "jsonl":
         assert lod("convert", "-q", "a.jsonl", f"a.{kind}").code == 0
     done = lod("cast", "-q", f"a.{kind}", "w=category", "l=category", "int8", "-o", "b.lod.h5")

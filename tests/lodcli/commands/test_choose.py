@@ -13,7 +13,7 @@ from lodcli.formats.core import io
 from lodcli.formats.items.items import Items
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.lodcli.conftest import Lod, tensor
+from tests.lodcli.conftest import Lod, read_jsonl, tensor
 
 
 @pytest.fixture
@@ -162,7 +162,7 @@ def test_texts_are_sorted_by_their_bytes(
     wanted = sorted(numbered, key=lambda one: str(one["t"]).encode(), reverse=len(options) > 2)
     if options[1] == "-t":
         wanted = sorted(numbered, key=lambda one: str(one["t"]).encode(), reverse=True)
-    assert [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()] == wanted
+    assert read_jsonl("out.jsonl") == wanted
 
 
 @pytest.mark.parametrize(

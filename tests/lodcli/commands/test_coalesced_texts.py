@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lodcli.commands.apply import results
-from tests.lodcli.conftest import Lod, tensor
+from tests.lodcli.conftest import Lod, tensor, write_jsonl
 
 ROWS: list[dict[str, Any]] = [
     {"a": "x", "b": None, "c": "q", "n": 0},
@@ -22,7 +21,7 @@ ROWS: list[dict[str, Any]] = [
 
 @pytest.fixture
 def rows(folder: Path) -> None:
-    Path("t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    write_jsonl("t.jsonl", ROWS)
 
 
 # By expression, the same in SQL.
@@ -82,7 +81,7 @@ def test_texts_in_lists(lod: Lod, folder: Path) -> None:
     tags = [["a", None], [], None, [None, "b", None]]
     more = [["c", "d"], [], None, ["e", None, None]]
     rows = [{"tags": t, "more": m} for t, m in zip(tags, more, strict=True)]
-    Path("t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_jsonl("t.jsonl", rows)
     for text, wanted in {
         "coalesce(tags, '?')": [["a", "?"], [], None, ["?", "b", "?"]],
         "coalesce(tags, more)": [["a", "d"], [], None, ["e", "b", None]],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from lodcli.commands.apply import results
 from lodcli.formats.core import io
 from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.lodcli.conftest import Lod, tensor
+from tests.lodcli.conftest import Lod, tensor, write_jsonl
 
 ROWS: list[dict[str, Any]] = [
     {"x": 1.5, "n": 3, "a": "x", "b": None, "i": 0},
@@ -52,7 +51,7 @@ CASES = {
 
 @pytest.fixture
 def rows(folder: Path) -> None:
-    Path("t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    write_jsonl("t.jsonl", ROWS)
 
 
 @pytest.mark.usefixtures("rows")

@@ -11,7 +11,7 @@ import pytest
 
 from lodcli.formats.core import io
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.lodcli.conftest import Lod, tensor
+from tests.lodcli.conftest import Lod, tensor, write_jsonl
 
 LISTS: list[Any] = [[3, 1], [], None, [None], [5, None, 2]]
 # By expression, the same in Polars.
@@ -27,7 +27,7 @@ FUNCTIONS = {
 @pytest.fixture
 def lists(folder: Path) -> None:
     rows = [{"l": one, "i": n} for n, one in enumerate(LISTS)]
-    Path("l.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_jsonl("l.jsonl", rows)
 
 
 @pytest.mark.usefixtures("lists")
@@ -153,7 +153,7 @@ def test_files_take_nulls_of_one_list_beside_rows_of_another(lod: Lod, text: str
         {"x": [], "y": [2], "z": [], "n": [], "d": [[5]], "s": "b", "l": ["b", "c"]},
         {"x": [4], "y": [2], "z": [0], "n": [2, 3], "d": [], "s": "c", "l": ["a"]},
     ]
-    Path("a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_jsonl("a.jsonl", rows)
     done = lod("apply", text, "a.jsonl", "-q", "-o", "o.jsonl")
     assert (done.code, done.stderr) == (0, "")
     shown = Path("o.jsonl").read_text()
@@ -219,7 +219,7 @@ def test_the_text_picked_from_a_list_is_that_of_polars(lod: Lod) -> None:
         {"tags": one, "name": name, "i": n}
         for n, (one, name) in enumerate(zip(tags, "abcdefg", strict=True))
     ]
-    Path("t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_jsonl("t.jsonl", rows)
     lists = polars.Series(tags, dtype=polars.List(polars.String)).list
     for function in ("first", "last", "max", "min"):
         wanted = getattr(lists, function)().to_list()

@@ -12,7 +12,7 @@ import pytest
 from lodcli.commands.keys import exploding
 from lodcli.formats.core import io
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.lodcli.conftest import Lod, tensor
+from tests.lodcli.conftest import Lod, tensor, write_jsonl
 
 ROWS: list[dict[str, Any]] = [
     {"user": "ann", "n": 1, "day": [3, 1], "page": ["a", "bc"], "tags": ["x"]},
@@ -34,7 +34,7 @@ RECORDS: list[dict[str, Any]] = [
 
 @pytest.fixture
 def rows(folder: Path) -> None:
-    Path("t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    write_jsonl("t.jsonl", ROWS)
 
 
 @pytest.mark.usefixtures("rows")
@@ -93,7 +93,7 @@ def test_lists_of_records_become_records(
     polars = pytest.importorskip("polars")
     # Null records beside records of nulls: another tensor stores which are null.
     nulls = [{"id": 5, "r": [{"q": None, "t": None, "p": {"a": None}}, None]}] if both else []
-    Path("t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in RECORDS + nulls))
+    write_jsonl("t.jsonl", RECORDS + nulls)
     if source != "t.jsonl":
         assert lod("convert", "-q", "t.jsonl", source).code == 0
     frame = polars.DataFrame(RECORDS + nulls).filter(polars.col("r").list.len() > 0)

@@ -11,7 +11,7 @@ import pytest
 
 from lodcli.formats.arrays import budget
 from lodcli.formats.items import external_sort, grouping
-from tests.lodcli.conftest import Lod, tensor
+from tests.lodcli.conftest import Lod, read_jsonl, tensor, write_jsonl
 
 NAMES = ["ann", "bob", "zoë", "", "li, jr", 'o"hara', "x" * 90]
 
@@ -39,7 +39,7 @@ def events(folder: Path) -> list[tuple[str, int, float]]:
 def groups(lod: Lod, source: str, *args: str) -> list[dict[str, Any]]:
     done = lod("group", source, *args, "-q", "-fo", "out.jsonl")
     assert (done.code, done.stderr) == (0, "")
-    return [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
+    return read_jsonl("out.jsonl")
 
 
 @pytest.mark.parametrize("source", ["events.csv", "e.lod.h5", "e.lods", "e.jsonl", "e.parquet"])
@@ -190,7 +190,7 @@ def test_a_key_whose_name_cannot_name_a_level(lod: Lod, folder: Path, key: str) 
     first, _, last = key.partition(".")
     values = [("b", 1), ("a", 2), ("b", 3)]
     lines = [{first: {last: word} if last else word, "n": n} for word, n in values]
-    Path("a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_jsonl("a.jsonl", lines)
     found = groups(lod, "a.jsonl", "--by", key)
     keys = [one[first][last] if last else one[first] for one in found]
     assert keys == ["a", "b"]

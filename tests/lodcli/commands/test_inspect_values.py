@@ -28,12 +28,8 @@ def inspected(lod: Lod, *args: str) -> dict[str, Any]:
     return found
 
 
-def ragged(data: Any, *levels: list[int]) -> LoDTensor:
-    return LoDTensor(np.asarray(data), LoD.from_lengths(list(levels)))
-
-
 def test_statistics_by_hand(lod: Lod, folder: Path) -> None:
-    io.write("x.lod.h5", ragged([1.0, 0.0, -3.0, math.nan, 4.0, 0.0], [2, 4]))
+    io.write("x.lod.h5", LoDTensor([1.0, 0.0, -3.0, math.nan, 4.0, 0.0], [[2, 4]]))
     found = inspected(lod, "x.lod.h5", "--stats")["values"]
     # Of 1, 0, -3, 4, 0: the mean is 0.4, the squares about it sum to 26 - 5 * 0.16.
     assert found.pop("mean") == pytest.approx(0.4, rel=1e-15)
@@ -69,7 +65,7 @@ def test_statistics_of_pieces_agree_with_those_of_all_values(
     values = rng.normal(size=60) * 10.0 ** rng.integers(-3, 4, 60)
     values[5:9], values[20], values[30], values[41:45] = math.nan, math.inf, -math.inf, 0
     values[50] = 1e150  # too large to square in float64
-    io.write("x.lod.h5", ragged(values, [60]))
+    io.write("x.lod.h5", LoDTensor(values, [[60]]))
     monkeypatch.setattr(streaming, "_PIECE", piece)
     found = inspected(lod, "x.lod.h5", "--stats")["values"]
     finite = values[np.isfinite(values)].astype(np.longdouble)
@@ -80,19 +76,19 @@ def test_statistics_of_pieces_agree_with_those_of_all_values(
 
 
 def test_statistics_of_infinities_complex_numbers_and_nothing(lod: Lod, folder: Path) -> None:
-    io.write("inf.lod.h5", ragged([1.0, -math.inf, math.inf, 3.0], [4]))
+    io.write("inf.lod.h5", LoDTensor([1.0, -math.inf, math.inf, 3.0], [[4]]))
     found = inspected(lod, "inf.lod.h5", "--stats")["values"]
     assert (found["min"], found["mean"], found["max"], found["infinite"]) == ("-inf", 2, "inf", 2)
-    io.write("complex.lod.h5", ragged([1j, 0, complex(math.nan, 1)], [3]))
+    io.write("complex.lod.h5", LoDTensor([1j, 0, complex(math.nan, 1)], [[3]]))
     found = inspected(lod, "complex.lod.h5", "--stats")["values"]
     assert (found["zeros"], found["nan"], found["min"], found["mean"]) == (1, 1, None, None)
-    io.write("none.lod.h5", ragged(np.zeros(0), [0, 0]))
+    io.write("none.lod.h5", LoDTensor(np.zeros(0), [[0, 0]]))
     found = inspected(lod, "none.lod.h5", "--stats")["values"]
     assert (found["count"], found["min"], found["std"]) == (0, None, None)
 
 
 def test_statistics_of_values_near_the_limit_do_not_overflow(lod: Lod, folder: Path) -> None:
-    io.write("large.lod.h5", ragged([1e308, 1e308, -1e308], [3]))
+    io.write("large.lod.h5", LoDTensor([1e308, 1e308, -1e308], [[3]]))
     found = inspected(lod, "large.lod.h5", "--stats")["values"]
     assert found["mean"] == pytest.approx(1e308 / 3)
     assert found["std"] == pytest.approx(1e308 / 3 * 8**0.5)  # by hand
@@ -142,7 +138,7 @@ def test_the_first_values(lod: Lod, folder: Path) -> None:
     text = LoDTensor(np.frombuffer(b"onetwo!", np.uint8), LoD.from_lengths([[1, 1], [3, 4]]))
     io.write("text.lod.h5", text.as_text())
     assert inspected(lod, "text.lod.h5", "--head", "1", "--values")["head"][0]["values"] == ["one"]
-    io.write("odd.lod.h5", ragged([math.nan, 1.0], [2]))
+    io.write("odd.lod.h5", LoDTensor([math.nan, 1.0], [[2]]))
     assert inspected(lod, "odd.lod.h5", "--head", "1", "--values")["head"][0]["values"] == [
         "nan",
         1,
@@ -182,7 +178,7 @@ def test_hashes_with_one_equal_half_are_no_duplicates() -> None:
 
 
 def test_sequences_of_equal_rows_and_other_levels_are_no_duplicates(lod: Lod, folder: Path) -> None:
-    io.write("x.lod.h5", ragged([1, 2, 3] * 3, [2, 2, 2], [1, 2, 2, 1, 1, 2]))
+    io.write("x.lod.h5", LoDTensor([1, 2, 3] * 3, [[2, 2, 2], [1, 2, 2, 1, 1, 2]]))
     found = inspected(lod, "x.lod.h5", "--duplicates")["duplicates"]
     assert found["duplicates"] == 1
     assert found["groups"] == [{"count": 2, "items": [0, 2]}]
@@ -248,7 +244,7 @@ def test_everything_keeps_to_the_width_of_the_terminal(
     lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
     lod("unpack", "words.lod.h5", "-o", "steps.lod.h5")
-    io.write("ones.lod.h5", ragged(np.arange(500) % 7, [1] * 50, [10, 0, 20] * 16 + [10, 10]))
+    io.write("ones.lod.h5", LoDTensor(np.arange(500) % 7, [[1] * 50, [10, 0, 20] * 16 + [10, 10]]))
     more = ["--stats", "--duplicates", "--top", "3", "--head", "2", "--values"]
     monkeypatch.setenv("COLUMNS", str(columns))
     for args in (["steps.lod.h5"], ["many.lod.h5", "--stats"], ["ones.lod.h5", *more]):

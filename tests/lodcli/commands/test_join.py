@@ -20,7 +20,7 @@ from lodcli.formats.items import keys as keys_of_items
 from lodcli.formats.items.keys import Column, ranks
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.lodcli.conftest import Lod
+from tests.lodcli.conftest import Lod, read_jsonl
 from tests.slow import slow
 
 USERS = ["ann", "bob", "zoë", "", "li, jr", "x" * 70, "eve"]
@@ -32,7 +32,7 @@ def write(path: str, records: list[dict[str, Any]]) -> None:
 
 
 def read(path: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in Path(path).read_text().splitlines()]
+    return read_jsonl(path)
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,15 +12,9 @@ import pytest
 from lodcli.expressions.functions import rounded_to
 from lodcli.formats.core import io
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.lodcli.conftest import Lod, tensor
+from tests.lodcli.conftest import Lod, applied, tensor
 
 NUMBERS = [0.125, 0.375, -0.125, 1.005, 2.675, 1e15 + 0.3, 1e300, -1e308, 5e-324, 123.456, 0.0]
-
-
-def applied(lod: Lod, text: str) -> list[Any]:
-    done = lod("apply", text, "t.lod.h5", "-fo", "out.lods")
-    assert (done.code, done.stderr) == (0, "")
-    return tensor("out.lods").to_list()
 
 
 @pytest.mark.parametrize("digits", [0, 1, 2, 5, 18])

@@ -14,7 +14,7 @@ from lodcli.formats.core import format as base
 from lodcli.formats.core import io
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell import opened
-from tests.lodcli.conftest import Lod, tensor
+from tests.lodcli.conftest import Lod, read_jsonl, tensor, write_jsonl
 
 # float32, a dozen steps, against another library.
 TOLERANCE = 1e-5
@@ -70,7 +70,7 @@ def test_scores_and_classes_are_those_of_a_torch_module(
 
 def test_classes_of_text_can_be_joined_with_it(lod: Lod, folder: Path) -> None:
     texts = [{"text": text, "label": text[0] == "a"} for text in ("ab", "ba", "aab", "bb")]
-    Path("texts.jsonl").write_text("".join(json.dumps(one) + "\n" for one in texts))
+    write_jsonl("texts.jsonl", texts)
     args = ("--embedding", "4", "--epochs", "60", "--cell", "gru", "--pool", "mean", "-q")
     assert lod("train", "texts.jsonl::text", "-o", "m", *args).code == 0
     done = lod(
@@ -79,7 +79,7 @@ def test_classes_of_text_can_be_joined_with_it(lod: Lod, folder: Path) -> None:
     assert (done.code, done.stderr) == (0, "")
     done = lod("merge", "texts.jsonl", "class.lod.h5", "-q", "-o", "merged.jsonl")
     assert done.code == 0, done.stderr
-    found = [json.loads(line) for line in Path("merged.jsonl").read_text().splitlines()]
+    found = read_jsonl("merged.jsonl")
     assert [one["text"] for one in found] == ["ab", "ba", "aab", "bb"]
     assert [bool(one["predicted"]) for one in found] == [one["label"] for one in found]
 

@@ -14,7 +14,7 @@ from lodcli.formats.core import format as base
 from lodcli.formats.core import io
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell import opened
-from tests.lodcli.conftest import Lod, tensor
+from tests.lodcli.conftest import Lod, applied, tensor
 
 WORDS = ["", "Ab", "ab", " aB\t", "a.b", "É", "é a", "\n", "a\0b", "😀", "Za" * 40, "\u00a0x "]
 
@@ -33,12 +33,6 @@ def table(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]
     monkeypatch.setattr(base, "BATCH_BYTES", 300)
     monkeypatch.setattr(opened, "BATCH_BYTES", 300)
     return found
-
-
-def applied(lod: Lod, text: str) -> list[Any]:
-    done = lod("apply", text, "t.lod.h5", "-fo", "out.lods")
-    assert (done.code, done.stderr) == (0, "")
-    return tensor("out.lods").to_list()
 
 
 # By expression of x, a function of one text.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from lodcli.formats.core import format as base
 from lodcli.formats.core import io
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell import opened
-from tests.lodcli.conftest import Lod
+from tests.lodcli.conftest import Lod, read_jsonl, write_jsonl
 
 WORDS = ["", "a", "aa", "b", "é", "\n", "a\0", "😀", "z" * 40]
 OPS = ("==", "!=", "<", "<=", ">", ">=")
@@ -80,10 +79,10 @@ LINES: list[dict[str, Any]] = [
     ],
 )
 def test_nulls_and_lists_of_texts(expression: str, kept: str, lod: Lod, folder: Path) -> None:
-    Path("l.jsonl").write_text("".join(json.dumps(line) + "\n" for line in LINES))
+    write_jsonl("l.jsonl", LINES)
     done = lod("filter", "l.jsonl", expression, "-o", "o.jsonl", "-q")
     assert done.code == 0, done.stderr
-    found = [json.loads(line) for line in Path("o.jsonl").read_text().splitlines()]
+    found = read_jsonl("o.jsonl")
     assert found == [line for line in LINES if (line["a"] or "N") in kept]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from lodcli.formats.core import io
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.lodcli.conftest import Lod, tensor
+from tests.lodcli.conftest import Lod, tensor, write_jsonl
 
 MOST = 2**64 - 1
 TENSORS = {
@@ -163,7 +163,7 @@ def test_maximum_and_minimum_round_no_whole_number(lod: Lod, folder: Path) -> No
 def test_the_greater_of_a_whole_number_and_a_float_is_not_rounded(lod: Lod, other: str) -> None:
     wide = 2**53 + 1
     lines = [{"i": wide, "float32": 0.5, "f": 0.5}, {"i": wide - 1, "float32": 0.5, "f": 0.5}]
-    Path("m.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_jsonl("m.jsonl", lines)
     assert lod("cast", "-q", "m.jsonl", "float32=float32", "-fo", "m.lod.h5").code == 0
     for text in (f"maximum(i, {other}) == {wide}", f"-minimum(-i, {other}) == {wide}"):
         assert lod("filter", "-q", "m.lod.h5", text, "-fo", "o.lod.h5").code == 0
