@@ -43,8 +43,9 @@ def sequence_attention(
 
     Args:
         q: data (N, heads, D), or (N, D) for one head; floating point.
-        k: (M, heads, D) or (M, D), as many sequences as `q`.
-        v: (M, heads, E) or (M, E), segmented like `k`.
+        k: (M, heads, D) or (M, D), as many sequences as `q`. It may have fewer heads than `q`
+            (grouped queries): of 8 heads of `q`, the first 4 read the first of 2 heads of `k`.
+        v: (M, heads, E) or (M, E), segmented like `k`, with as many heads.
         causal: a query sees the keys up to its own only.
         align: which key is a query's own where a sequence has n queries and m keys. "last":
             the last query's is the last key, query i sees keys 0 to i + m - n, as where the
@@ -55,7 +56,7 @@ def sequence_attention(
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
-        Data (N, heads, E) or (N, E), the dtype of `q`, under the index of `q`. A query
+        Data (N, heads, E) or (N, E), heads of `q`, its dtype, under the index of `q`. A query
         that sees no key gives zeros. Memory beside the result: blocks of scores, of some queries
         against all keys of their sequence; of all threads together at most 64 MiB or as much as
         the keys and values take, unless one block takes more.
@@ -65,7 +66,8 @@ def sequence_attention(
         InvalidDataError, ShapeMismatchError: dtypes, shapes or indexes that do not fit.
 
     References:
-        Vaswani et al. (2017), "Attention Is All You Need", equation 1. For `align`:
+        Vaswani et al. (2017), "Attention Is All You Need", equation 1. Ainslie et al. (2023),
+        "GQA", also enable_gqa of torch's scaled_dot_product_attention. For `align`:
         flash-attention 2.1 and torch.nn.attention.bias, causal_lower_right and causal_upper_left.
 
     >>> rows = LoDTensor(np.array([[1.0], [1.0], [5.0]]), [[2, 1]])
@@ -161,9 +163,12 @@ def _checked(
             f"{k.data.shape} and {v.data.shape}"
         )
     shapes = [one.shape[1:] for one in rows]
-    if shapes[0] != shapes[1] or shapes[1][:-1] != shapes[2][:-1]:
+    heads = [shape[0] if len(shape) == 2 else 1 for shape in shapes]
+    shared = heads[0] == heads[1] or (heads[1] and heads[0] % heads[1] == 0)
+    if shapes[0][-1] != shapes[1][-1] or heads[1] != heads[2] or not shared:
+        several = "" if shared else "; the heads of q are a multiple of those of k and v"
         raise ShapeMismatchError(
-            f"{op}: rows of q {shapes[0]}, k {shapes[1]} and v {shapes[2]} do not fit"
+            f"{op}: rows of q {shapes[0]}, k {shapes[1]} and v {shapes[2]} do not fit{several}"
         )
     if not alike and not rows[0].dtype == rows[1].dtype == rows[2].dtype:
         dtype = np.result_type(*(one.dtype for one in rows))
@@ -202,19 +207,21 @@ def segment_attention(
 
     Args:
         q: (N, heads, D).
-        k: (M, heads, D).
-        v: (M, heads, E).
+        k: (M, key heads, D); each is read by as many heads of `q`, one after another.
+        v: (M, key heads, E).
         q_offsets: (S+1,), of the queries.
         k_offsets: (S+1,), of the keys.
     """
     # The rounding of BLAS depends on the strides.
     q, k, v = (np.ascontiguousarray(one) for one in (q, k, v))
-    out = np.zeros((len(q), v.shape[1], v.shape[2]), q.dtype)
+    out = np.zeros((*q.shape[:2], v.shape[2]), q.dtype)
+    groups = grouped(q, k)
     for queries, keys, hidden in _blocks(
         q_offsets, k_offsets, q.shape[1] * q.itemsize, causal, align
     ):
-        weights = _weights(q[queries], k[keys], hidden, scale)
-        out[queries] = _product(weights, v[keys].transpose(1, 0, 2), hidden).transpose(1, 0, 2)
+        each_k, each_v = repeated(k[keys], v[keys], groups)
+        weights = _weights(q[queries], each_k, hidden, scale)
+        out[queries] = _product(weights, each_v.transpose(1, 0, 2), hidden).transpose(1, 0, 2)
     return out
 
 
@@ -241,25 +248,46 @@ def segment_attention_grad(
     """
     q, k, v, grad = (np.ascontiguousarray(one) for one in (q, k, v, grad))
     grad_q, grad_k, grad_v = (np.zeros(one.shape, one.dtype) for one in (q, k, v))
+    groups = grouped(q, k)
     for queries, keys, hidden in _blocks(
         q_offsets, k_offsets, q.shape[1] * q.itemsize, causal, align
     ):
-        weights = _weights(q[queries], k[keys], hidden, scale)
+        each_k, each_v = repeated(k[keys], v[keys], groups)
+        weights = _weights(q[queries], each_k, hidden, scale)
         unseen = None if hidden is None else hidden.T
         upstream, by_key = grad[queries].transpose(1, 0, 2), weights.transpose(0, 2, 1)
-        grad_v[keys] += _product(by_key, upstream, unseen).transpose(1, 0, 2)
-        grad_weights = upstream @ v[keys].transpose(1, 2, 0)
+        grad_v[keys] += _summed(_product(by_key, upstream, unseen), groups)
+        grad_weights = upstream @ each_v.transpose(1, 2, 0)
         if hidden is not None:
             np.copyto(grad_weights, 0, where=hidden)
         mean = (weights * grad_weights).sum(axis=2, keepdims=True)
         grad_scores = weights * (grad_weights - mean) * q.dtype.type(scale)
         if hidden is not None:
             np.copyto(grad_scores, 0, where=hidden)
-        of_q = _product(grad_scores, k[keys].transpose(1, 0, 2), hidden)
+        of_q = _product(grad_scores, each_k.transpose(1, 0, 2), hidden)
         grad_q[queries] = of_q.transpose(1, 0, 2)
         by_key = grad_scores.transpose(0, 2, 1)
-        grad_k[keys] += _product(by_key, q[queries].transpose(1, 0, 2), unseen).transpose(1, 0, 2)
+        of_k = _product(by_key, q[queries].transpose(1, 0, 2), unseen)
+        grad_k[keys] += _summed(of_k, groups)
     return grad_q, grad_k, grad_v
+
+
+def grouped(q: Array, k: Array) -> int:
+    """Return how many heads of `q` read each head of `k`."""
+    heads, read = int(q.shape[1]), int(k.shape[1])
+    return max(1, heads // max(1, read))
+
+
+def repeated(k: Array, v: Array, groups: int) -> tuple[Array, Array]:
+    """Return keys and values with each head repeated for the heads of queries that read it."""
+    return (k, v) if groups == 1 else (k.repeat(groups, axis=1), v.repeat(groups, axis=1))
+
+
+def _summed(rows: Array, groups: int) -> Array:
+    """Return the sums over the heads that read a head of keys: (heads, M, E) to (M, heads, E)."""
+    if groups > 1:
+        rows = rows.reshape(len(rows) // groups, groups, *rows.shape[1:]).sum(axis=1)
+    return rows.transpose(1, 0, 2)
 
 
 def _weights(q: Array, k: Array, hidden: Array | None, scale: float) -> Array:

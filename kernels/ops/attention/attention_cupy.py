@@ -12,7 +12,7 @@ from lodcli.kernels.cuda.tensor_cores import TENSOR_CORES, precision_of
 from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
-from lodcli.kernels.ops.attention.attention import Align
+from lodcli.kernels.ops.attention.attention import Align, grouped, repeated
 from lodcli.kernels.ops.dtypes import is_half, working_dtype
 from lodcli.kernels.options import to_main_memory
 
@@ -97,7 +97,11 @@ def segment_attention(
     align: Align = "last",
     scale: float,
 ) -> Array:
-    """See attention.py. Two-byte rows are multiplied on tensor cores without conversion."""
+    """See attention.py. Two-byte rows are multiplied on tensor cores without conversion.
+
+    A head of keys that several heads of queries read is copied for each of them.
+    """
+    k, v = repeated(k, v, grouped(q, k))
     return _forward(_task(q, k, v, q_offsets, k_offsets, causal, align, scale))[0]
 
 
@@ -113,7 +117,9 @@ def segment_attention_grad(
     align: Align = "last",
     scale: float,
 ) -> tuple[Array, Array, Array]:
-    """See attention.py. Two-byte rows are multiplied on tensor cores without conversion."""
+    """See attention.py. Keys are copied as by `segment_attention`, and their gradients summed."""
+    groups = grouped(q, k)
+    k, v = repeated(k, v, groups)
     task = _task(q, k, v, q_offsets, k_offsets, causal, align, scale)
     flow = cupy.ascontiguousarray(grad.astype(task.q.dtype, copy=False))
     result, logs = _forward(task)
@@ -121,6 +127,13 @@ def segment_attention_grad(
     queries, keys = (task.q, flow), (task.k, task.v)
     grad_q, _ = _gradients("QUERY", task, queries, keys, result, logs, deltas)
     grad_k, grad_v = _gradients("KEY", task, keys, queries, result, logs, deltas)
+    if groups > 1:
+        grad_k, grad_v = (
+            one.reshape(len(one), one.shape[1] // groups, groups, one.shape[2])
+            .sum(axis=2, dtype=task.sums)
+            .astype(task.result, copy=False)
+            for one in (grad_k, grad_v)
+        )
     return grad_q, grad_k, grad_v
 
 

@@ -10,7 +10,7 @@ from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.native import load
 from lodcli.kernels.native.calls import Kernel
 from lodcli.kernels.native.pool import run
-from lodcli.kernels.ops.attention.attention import Align
+from lodcli.kernels.ops.attention.attention import Align, grouped
 from lodcli.kernels.runtime import buffers
 from lodcli.kernels.runtime.threads import thread_count
 
@@ -43,7 +43,7 @@ def segment_attention(
     scale: float,
 ) -> Array:
     """See attention.py."""
-    out = buffers.empty((q.shape[0], v.shape[1], v.shape[2]), q.dtype)
+    out = buffers.empty((*q.shape[:2], v.shape[2]), q.dtype)
     if out.size:
         rows = q, k, v, q_offsets, k_offsets
         queries = _queries(*rows, causal=causal, align=align, scale=scale)
@@ -112,7 +112,7 @@ def _queries(
     return (
         (
             np.ascontiguousarray(q), np.ascontiguousarray(k), np.ascontiguousarray(v),
-            heads, depth, width,
+            heads, grouped(q, k), depth, width,
             np.ascontiguousarray(q_offsets), np.ascontiguousarray(k_offsets), segments,
             causal, align == "last", scale, most,
             buffers.empty((workers, elements), q.dtype), elements,

@@ -29,9 +29,10 @@ KEYS = 128
 
 
 class Queries(NamedTuple, Generic[T]):
-    """Queries, keys and values: (N, heads, D), (M, heads, D) and (M, heads, E).
+    """Queries, keys and values: (N, heads, D), (M, key heads, D) and (M, key heads, E).
 
     Attributes:
+        groups: number of heads of queries that read a head of keys.
         q_offsets, k_offsets: (segments + 1,).
         last: whether the last query is aligned with the last key.
         most: at least the number of keys of the longest segment.
@@ -42,6 +43,7 @@ class Queries(NamedTuple, Generic[T]):
     k: Pointer[T]
     v: Pointer[T]
     heads: int
+    groups: int
     depth: int
     width: int
     q_offsets: Pointer[np.int64]
@@ -302,9 +304,10 @@ def _weigh(of: Any, own: Any, s: int, head: int, start: int, count: int) -> Any:
         own.sees[i] = _seen(of, start + i, s, size) - common if i < count else 0
     apart = of.heads * of.depth
     _transposed(of.q + start * apart + head * of.depth, apart, count, of.depth, own.queries)
+    apart = of.heads // of.groups * of.depth
     _products(
-        of.k + first * apart + head * of.depth, apart, 1, keys, own.queries, of.depth, False,
-        own.weights, block, block,
+        of.k + first * apart + head // of.groups * of.depth, apart, 1, keys, own.queries, of.depth,
+        False, own.weights, block, block,
     )  # fmt: skip
     _softmax(own.weights, keys, common, own.sees, of.scale, own.totals)
     return keys, common
@@ -329,6 +332,7 @@ def forward(
     Workers `first` to `last` of `workers` process their share of one of several turns.
     """
     block, apart = 2 * lanes_in(of.q), of.heads * of.width
+    v_apart = of.heads // of.groups * of.width
     for worker in range(first, last):
         own, number = _block_of(of, worker), 0
         for s in range(of.segments):
@@ -340,13 +344,13 @@ def forward(
                         continue
                     count = min(block, end - start)
                     keys, common = _weigh(of, own, s, head, start, count)
-                    place = head * of.width
+                    values = of.v + of.k_offsets[s] * v_apart + head // of.groups * of.width
                     _combined(
-                        of.v + of.k_offsets[s] * apart + place, apart, of.width, own.weights,
-                        keys, common, own.sees, own.sums,
-                    )  # fmt: skip
+                        values, v_apart, of.width, own.weights, keys, common, own.sees, own.sums
+                    )
                     _divided(own.sums, of.width, own.totals)
-                    _written(own.sums, of.width, count, out + start * apart + place, apart)
+                    place = out + start * apart + head * of.width
+                    _written(own.sums, of.width, count, place, apart)
     return 0
 
 
@@ -410,45 +414,49 @@ def backward(
 ) -> int:  # fmt: skip
     """Write the gradient of queries, and add to the gradients of keys and values.
 
-    One worker processes all of a segment's head, block by block, for a fixed summation order.
+    One worker processes all queries of a segment's head of keys, for a fixed summation order.
 
     Args:
         grad: (N, heads, E).
     """
-    block, q_apart, v_apart = 2 * lanes_in(of.q), of.heads * of.depth, of.heads * of.width
+    block, q_apart, up_apart = 2 * lanes_in(of.q), of.heads * of.depth, of.heads * of.width
+    key_heads = of.heads // of.groups
+    k_apart, v_apart = key_heads * of.depth, key_heads * of.width
     for worker in range(first, last):
         own = _block_of(of, worker)
-        for number in range(of.segments * of.heads):
+        for number in range(of.segments * key_heads):
             if not _is_due(number, worker, workers, turn, turns):
                 continue
-            s, head = number // of.heads, number % of.heads
-            at_k = of.k_offsets[s] * q_apart + head * of.depth
-            at_v = of.k_offsets[s] * v_apart + head * of.width
+            s, key_head = number // key_heads, number % key_heads
+            at_k = of.k_offsets[s] * k_apart + key_head * of.depth
+            at_v = of.k_offsets[s] * v_apart + key_head * of.width
             end = of.q_offsets[s + 1]
-            for start in range(of.q_offsets[s], end, block):
-                count = min(block, end - start)
-                keys, common = _weigh(of, own, s, head, start, count)
-                _divided(own.weights, keys, own.totals)
-                at_q, at_up = start * q_apart + head * of.depth, start * v_apart + head * of.width
-                _panels(grad + at_up, v_apart, count, of.width, own.panels)
-                _spread(
-                    own.weights, keys, common, own.sees, count, own.panels, of.width,
-                    grad_v + at_v, v_apart,
-                )  # fmt: skip
-                _transposed(grad + at_up, v_apart, count, of.width, own.upstream)
-                _products(
-                    of.v + at_v, v_apart, 1, keys, own.upstream, of.width, False,
-                    own.slopes, block, block,
-                )  # fmt: skip
-                _slopes(own, keys, common, of.scale)
-                _combined(
-                    of.k + at_k, q_apart, of.depth, own.slopes, keys, common, own.sees,
-                    own.sums,
-                )  # fmt: skip
-                _written(own.sums, of.depth, count, grad_q + at_q, q_apart)
-                _panels(of.q + at_q, q_apart, count, of.depth, own.panels)
-                _spread(
-                    own.slopes, keys, common, own.sees, count, own.panels, of.depth,
-                    grad_k + at_k, q_apart,
-                )  # fmt: skip
+            for head in range(key_head * of.groups, (key_head + 1) * of.groups):
+                for start in range(of.q_offsets[s], end, block):
+                    count = min(block, end - start)
+                    keys, common = _weigh(of, own, s, head, start, count)
+                    _divided(own.weights, keys, own.totals)
+                    at_q = start * q_apart + head * of.depth
+                    at_up = start * up_apart + head * of.width
+                    _panels(grad + at_up, up_apart, count, of.width, own.panels)
+                    _spread(
+                        own.weights, keys, common, own.sees, count, own.panels, of.width,
+                        grad_v + at_v, v_apart,
+                    )  # fmt: skip
+                    _transposed(grad + at_up, up_apart, count, of.width, own.upstream)
+                    _products(
+                        of.v + at_v, v_apart, 1, keys, own.upstream, of.width, False,
+                        own.slopes, block, block,
+                    )  # fmt: skip
+                    _slopes(own, keys, common, of.scale)
+                    _combined(
+                        of.k + at_k, k_apart, of.depth, own.slopes, keys, common, own.sees,
+                        own.sums,
+                    )  # fmt: skip
+                    _written(own.sums, of.depth, count, grad_q + at_q, q_apart)
+                    _panels(of.q + at_q, q_apart, count, of.depth, own.panels)
+                    _spread(
+                        own.slopes, keys, common, own.sees, count, own.panels, of.depth,
+                        grad_k + at_k, k_apart,
+                    )  # fmt: skip
     return 0

@@ -252,6 +252,12 @@ def test_what_does_not_fit_is_refused() -> None:
         sequence_attention(rows, rows, other)
     with pytest.raises(ShapeMismatchError, match=r"rows of q \(2,\), k \(3,\)"):
         sequence_attention(rows, rows.with_data(np.zeros((3, 3))), rows)
+    heads = [rows.with_data(np.zeros((3, number, 2))) for number in (4, 3, 0)]
+    for few in heads[1:]:
+        with pytest.raises(ShapeMismatchError, match="the heads of q are a multiple of those of k"):
+            sequence_attention(heads[0], few, few)
+    with pytest.raises(ShapeMismatchError, match=r"k \(3, 2\) and v \(4, 2\) do not fit$"):
+        sequence_attention(heads[1], heads[1], heads[0])
     with pytest.raises(ShapeMismatchError, match=r"\(N, D\) or \(N, heads, D\) alike"):
         sequence_attention(rows, rows, rows.with_data(np.zeros((3, 1, 2))))
     with pytest.raises(InvalidDataError, match="floating-point numbers, found int64"):
