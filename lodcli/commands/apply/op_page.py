@@ -49,8 +49,11 @@ to hi-1 its rows, and n its number of rows. Below each equation:
   In Python, ops compute with the numbers.
 - *nulls kept*: those of the first tensor; other ops refuse nulls.
 
+An op without an example takes one tensor: `lod apply OP tensor.lod.h5 -o out.lod.h5`.
 This page is generated: `python -m lodcli.commands.apply.op_page > docs/ops.md`.
 """
+
+_EXAMPLE = "lod apply {} tensor.lod.h5 -o out.lod.h5"
 
 
 def page() -> str:
@@ -101,7 +104,10 @@ def _section(name: str) -> str:
     ]
     if rows:
         lines += ["", "| option | |", "|---|---|", *rows]
-    return "\n".join([*lines, f"\n```sh\n{example(entry, own)}\n```"])
+    line = example(entry, own)
+    if line != _EXAMPLE.format(name):
+        lines.append(f"\n```sh\n{line}\n```")
+    return "\n".join(lines)
 
 
 def _level(own: Described) -> str:
