@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -76,25 +77,23 @@ class PlacedSource(ArraySource[PlacedArray]):
 
     Args:
         fd: of the file; the caller keeps and closes it.
-        schema: its tensors, their counts known.
+        schema: its tensors, their counts known, unless `describe` is to set them.
         arrays: the rows of each tensor.
         lods: the index of each tensor; one object where it is shared.
-        masks: of each tensor, by level.
     """
 
     def __init__(
         self,
         fd: int,
-        schema: Schema,
-        arrays: Mapping[str, PlacedArray],
-        lods: Mapping[str, LoD],
-        masks: Mapping[str, Mapping[int, PlacedArray]] | None = None,
+        schema: Schema = (),
+        arrays: Mapping[str, PlacedArray] = MappingProxyType({}),
+        lods: Mapping[str, LoD] = MappingProxyType({}),
     ) -> None:
         self._fd = fd
         self.schema = schema
         self.arrays = arrays
         self.lods = lods
-        self.masks = masks or {name: {} for name in arrays}
+        self.masks = {name: {} for name in arrays}
 
     def read_array(self, array: PlacedArray, start: int, stop: int) -> Array:
         return read_rows(self._fd, array, start, stop)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Generic, TypeVar
+from collections.abc import Callable, Collection, Mapping
+from typing import Generic, TypeVar, cast
 
 from lodcli.formats.arrays.dates import as_numbers, times_of
-from lodcli.formats.arrays.fixed_texts import FixedTexts
-from lodcli.formats.arrays.flat_arrays import ArrayType
+from lodcli.formats.arrays.fixed_texts import KINDS, STRINGS, FixedTexts
+from lodcli.formats.arrays.flat_arrays import ArrayInfo, ArrayType, described, held, tensors_in
+from lodcli.formats.core.errors import naming
 from lodcli.formats.core.indexed import IndexedSource
+from lodcli.formats.core.marks import Kept
+from lodcli.formats.core.options import ReadOptions
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.tensor.nulls import Mask
 
 A = TypeVar("A", bound=ArrayType)
+Info = TypeVar("Info", bound=ArrayInfo)
 
 
 class ArraySource(IndexedSource, Generic[A]):
@@ -26,6 +30,10 @@ class ArraySource(IndexedSource, Generic[A]):
 
     arrays: Mapping[str, A | FixedTexts]
     masks: Mapping[str, Mapping[int, A]]
+
+    def read_whole(self, array: A) -> Array:
+        """Return all rows of an array, see `read_array`."""
+        return self.read_array(array, 0, array.shape[0])
 
     @abstractmethod
     def read_array(self, array: A, start: int, stop: int) -> Array:
@@ -51,3 +59,45 @@ class ArraySource(IndexedSource, Generic[A]):
         if isinstance(rows, FixedTexts):
             return rows.data[start:stop], None
         return as_numbers(self.read_array(rows, start, stop), start)
+
+
+def describe(
+    source: ArraySource[Info],
+    names: Collection[str],
+    look: Callable[[str], Info],
+    kept: Mapping[str, Kept],
+    options: ReadOptions,
+) -> None:
+    """Set the schema, indexes, arrays and masks of a source of flat arrays with these names.
+
+    Args:
+        source: its `read_array` can be called.
+        names: of all arrays.
+        look: returns the metadata of an array; called once for each.
+        kept: by tensor, its stored marks, of which only the masks are set.
+        options: which arrays are rows, and which are the index.
+    """
+    arrays: dict[str, Info | FixedTexts] = {}
+
+    def looked(name: str) -> Info | FixedTexts:
+        if name not in arrays:
+            found = look(name)
+            is_text = found.dtype.kind in KINDS + STRINGS
+            arrays[name] = _texts(source, found) if is_text else found
+        return arrays[name]
+
+    tensors = held(tensors_in(names, options, kept), looked, source.left_out)
+    source.arrays = {name: arrays[parts.data] for name, parts in tensors.items()}
+    others = cast(Mapping[str, Info], arrays)  # neither masks nor offsets are texts
+    source.masks = {
+        name: {level: others[array] for level, array in parts.masks.items()}
+        for name, parts in tensors.items()
+    }
+    source.schema, source.lods = described(
+        tensors, arrays, lambda name: source.read_whole(others[name]), options
+    )
+
+
+def _texts(source: ArraySource[Info], array: Info) -> FixedTexts:
+    with naming(array.label):
+        return FixedTexts.of(array.label, source.read_whole(array))

@@ -10,21 +10,18 @@ from typing import IO, Any, cast
 
 import numpy as np
 
-from lodcli.formats.arrays.array_source import ArraySource
+from lodcli.formats.arrays.array_source import ArraySource, describe
 from lodcli.formats.arrays.array_writer import ArraySpec, ArrayWriter, keyed_by_array
 from lodcli.formats.arrays.dates import as_numbers
-from lodcli.formats.arrays.fixed_texts import KINDS, FixedTexts
+from lodcli.formats.arrays.fixed_texts import FixedTexts
 from lodcli.formats.arrays.flat_arrays import (
     FLAT_OPTIONS,
     FLAT_WRITE_OPTIONS,
     MARKS,
     array_names,
-    described,
-    held,
     index_dtype,
     marked,
     mask_array_name,
-    tensors_in,
 )
 from lodcli.formats.arrays.masks import MaskWriter
 from lodcli.formats.arrays.spool import Spool, SpooledArray
@@ -200,30 +197,12 @@ class _NpzSource(ArraySource[Member]):
                 else "format: is that of a sparse matrix of scipy in another form than CSR; save "
                 "matrix.tocsr()"
             )
-        arrays: dict[str, Member | FixedTexts] = {}
-
-        def look(name: str) -> Member | FixedTexts:
-            if name not in arrays:
-                member = read_member(self._archive, infos[name])
-                is_text = member.dtype.kind in KINDS
-                arrays[name] = self._texts(member) if is_text else member
-            return arrays[name]
-
-        found = self._kept(infos, look)
+        found = self._kept(infos)
         kept = found.tensors if found is not None else {}
         if found is not None:
             self.attributes = found.attributes
-            infos = {name: info for name, info in infos.items() if name != MARKS}
-        tensors = held(tensors_in(infos, options, kept), look, self.left_out)
-        self.arrays = {name: arrays[parts.data] for name, parts in tensors.items()}
-        # They are neither masks nor offsets if they are texts.
-        self.schema, self.lods = described(
-            tensors, arrays, lambda name: self._whole(cast(Member, arrays[name])), options
-        )
-        self.masks = {
-            name: {level: cast(Member, arrays[array]) for level, array in parts.masks.items()}
-            for name, parts in tensors.items()
-        }
+            del infos[MARKS]
+        describe(self, infos, lambda name: read_member(self._archive, infos[name]), kept, options)
         self.schema = marked(self.schema, kept)
 
     def _holds_matrix(self, infos: Mapping[str, zipfile.ZipInfo]) -> bool:
@@ -236,25 +215,19 @@ class _NpzSource(ArraySource[Member]):
             return True
         return False
 
-    def _kept(
-        self, infos: dict[str, zipfile.ZipInfo], look: Callable[[str], Member | FixedTexts]
-    ) -> FlatMarks | None:
+    def _kept(self, infos: Mapping[str, zipfile.ZipInfo]) -> FlatMarks | None:
         """Return the content of the member of marks; None if there is none, or it is a tensor."""
         if MARKS not in infos or infos[MARKS].file_size > MOST_BYTES:
             return None
-        member = look(MARKS)
-        if not isinstance(member, Member) or member.dtype != np.uint8 or len(member.shape) != 1:
+        member = read_member(self._archive, infos[MARKS])
+        if member.dtype != np.uint8 or len(member.shape) != 1:
             return None
-        return from_flat_json(self._whole(member).tobytes())
+        return from_flat_json(self.read_whole(member).tobytes())
 
-    def _whole(self, member: Member) -> Array:
-        self._bounds.check_block(member.info.file_size, f"{member.label}: decompresses to")
-        with Rows(self._archive, member) as rows:
-            return rows.take(member.shape[0])
-
-    def _texts(self, member: Member) -> FixedTexts:
-        with naming(member.label):
-            return FixedTexts.of(member.label, self._whole(member))
+    def read_whole(self, array: Member) -> Array:
+        self._bounds.check_block(array.info.file_size, f"{array.label}: decompresses to")
+        with Rows(self._archive, array) as rows:
+            return rows.take(array.shape[0])
 
     def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
         if not self.reads_in_place([find(self.schema, name).name]):

@@ -16,20 +16,17 @@ from lodcli.formats.arrays.array_file import (
     PlacedArray,
     PlacedSource,
     Plan,
-    read_rows,
     write_placed,
 )
+from lodcli.formats.arrays.array_source import describe
 from lodcli.formats.arrays.flat_arrays import (
     FLAT_OPTIONS,
     FLAT_WRITE_OPTIONS,
     MARKS,
     array_names,
-    described,
-    held,
     index_dtype,
     marked,
     mask_array_name,
-    tensors_in,
 )
 from lodcli.formats.core.format import Format, LeftOut, Source
 from lodcli.formats.core.marks import flat_json, from_flat_json
@@ -76,7 +73,8 @@ class Safetensors(Format):
         file = source.make_seekable()
         fd = file.fileno()
         header = read_header(fd, file.seek(0, 2))
-        arrays, left_out = header.placed(), LeftOut()
+        arrays, found = header.placed(), PlacedSource(fd)
+        found.left_out = LeftOut()
 
         def look(name: str) -> PlacedArray:
             require_tensor_dtype(name, header)
@@ -85,21 +83,10 @@ class Safetensors(Format):
         said = from_flat_json(header.metadata.get(MARKS, ""))
         kept = said.tensors if said is not None else {}
         texts = {k: v for k, v in header.metadata.items() if said is None or k != MARKS}
-        attributes, notes = fitting(texts | dict(said.attributes if said is not None else {}))
-        tensors = held(tensors_in(header.arrays, options, kept), look, left_out)
-        schema, lods = described(
-            tensors,
-            arrays,
-            lambda name: read_rows(fd, arrays[name], 0, arrays[name].shape[0]),
-            options,
-        )
-        rows = {name: arrays[parts.data] for name, parts in tensors.items()}
-        masks = {
-            name: {level: arrays[array] for level, array in parts.masks.items()}
-            for name, parts in tensors.items()
-        }
-        found = PlacedSource(fd, marked(schema, kept), rows, lods, masks)
-        found.left_out, found.attributes, found.notes = left_out, attributes, notes
+        content = texts | dict(said.attributes if said is not None else {})
+        found.attributes, found.notes = fitting(content)
+        describe(found, header.arrays, look, kept, options)
+        found.schema = marked(found.schema, kept)
         return found
 
     def write(

@@ -6,15 +6,14 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import zarr
 
-from lodcli.formats.arrays.array_source import ArraySource
+from lodcli.formats.arrays.array_source import ArraySource, describe
 from lodcli.formats.arrays.dates import times_of
-from lodcli.formats.arrays.fixed_texts import KINDS, STRINGS, FixedTexts, require_texts
-from lodcli.formats.arrays.flat_arrays import described, held, tensors_in
+from lodcli.formats.arrays.fixed_texts import KINDS, STRINGS, require_texts
 from lodcli.formats.core.bounds import Bounds
 from lodcli.formats.core.errors import DamagedFileError, TooLargeError, naming
 from lodcli.formats.core.format import LeftOut
@@ -67,14 +66,13 @@ class ZarrSource(ArraySource[ZarrArray]):
     def __init__(self, store: ReadStore, options: ReadOptions, bounds: Bounds) -> None:
         self._store, self._bounds = store, bounds
         self.left_out = LeftOut()
-        arrays: dict[str, ZarrArray | FixedTexts] = {}
+        index = options.offsets or options.lengths or ()
 
-        def look(name: str) -> ZarrArray | FixedTexts:
-            if name not in arrays:
-                found = self._look(name, names[name])
-                is_text = found.dtype.kind in KINDS + STRINGS
-                arrays[name] = self._texts(found) if is_text else found
-            return arrays[name]
+        def look(name: str) -> ZarrArray:
+            found = self._look(name, names[name])
+            if name in index and INSTANCES in found.array.attrs:
+                raise no_lengths(name)
+            return found
 
         root = self._attributes()
         kept = root.get(KEY)
@@ -89,25 +87,9 @@ class ZarrSource(ArraySource[ZarrArray]):
         self.checksums = None if kept is not None else ""
         marks = {} if kept is None else kept_marks(kept)
         self.attributes, self.notes = fitting(of_file(root, kept))
-        tensors = held(tensors_in(names, options, marks), look, self.left_out)
-        self.arrays = {name: arrays[parts.data] for name, parts in tensors.items()}
+        describe(self, names, look, marks, options)
         if kept is None:
             self.notes = [*self.notes, *self._as_stored()]
-        # Neither masks nor offsets are texts.
-        self.masks = {
-            name: {level: cast(ZarrArray, arrays[array]) for level, array in parts.masks.items()}
-            for name, parts in tensors.items()
-        }
-        for name in options.offsets or options.lengths or ():
-            index = arrays.get(name)
-            if isinstance(index, ZarrArray) and INSTANCES in index.array.attrs:
-                raise no_lengths(name)
-        self.schema, self.lods = described(
-            tensors,
-            arrays,
-            lambda name: self.read_array(cast(ZarrArray, arrays[name]), 0, arrays[name].shape[0]),
-            options,
-        )
         if kept is not None and not (options.data or options.offsets or options.lengths):
             self._mark(with_marks(kept, marks, self.schema))
 
@@ -160,10 +142,6 @@ class ZarrSource(ArraySource[ZarrArray]):
             raise UnsupportedError(f"{name}: holds {dtype}, which tensors cannot hold; {remedy}")
         self._bounds.check_block(chunk * dtype.itemsize, f"{name}: has chunks of")
         return ZarrArray(name, found, dtype, shape)
-
-    def _texts(self, array: ZarrArray) -> FixedTexts:
-        with naming(array.label):
-            return FixedTexts.of(array.label, self.read_array(array, 0, array.shape[0]))
 
     def read_array(self, array: ZarrArray, start: int, stop: int) -> Array:
         size = (stop - start) * math.prod(array.shape[1:]) * array.dtype.itemsize
