@@ -48,12 +48,11 @@ def gather(
             if streamed:
                 later = min(i + LONG_AHEAD, ranges - 1)
                 fetch_far(at + starts[later] * width, (offsets[later + 1] - offsets[later]) * width)
-            elif scattered:
-                later = min(i + AHEAD, ranges - 1)
-                fetch(at + starts[later] * width, (offsets[later + 1] - offsets[later]) * width)
-            if streamed:
                 line, held, full = append(line, held, full, stop, source, at, end, n)
             else:
+                if scattered:
+                    later = min(i + AHEAD, ranges - 1)
+                    fetch(at + starts[later] * width, (offsets[later + 1] - offsets[later]) * width)
                 copy(to + row * width, stop, source, end, n)
             row, skipped = after, 0
             i += 1
@@ -116,11 +115,9 @@ def gather_first(
                 fetch_far(
                     at + later * stride * width, (offsets[later + 1] - offsets[later]) * width
                 )
-            else:
-                fetch(at + (i + AHEAD) * stride * width, n)
-            if streamed:
                 line, held, full = append(line, held, full, stop, source, at, end, n)
             else:
+                fetch(at + (i + AHEAD) * stride * width, n)
                 copy(to + row * width, stop, source, end, n)
             row = after
             i += 1
