@@ -93,6 +93,16 @@ def _distribute(
 
 
 @function()
+def _distribute_in_place(
+    keys: Any, order: Any, other_keys: Any, other_order: Any, counts: Any,
+    begin: int, end: int, shift: int, mask: int,
+) -> None:  # fmt: skip
+    _distribute(keys, order, other_keys, other_order, counts, begin, end, shift, mask)
+    for k in range(begin, end):
+        keys[k], order[k] = other_keys[k], other_order[k]
+
+
+@function()
 def _insert(keys: Any, order: Any, begin: int, end: int) -> None:
     for k in range(begin + 1, end):
         key, place = keys[k], order[k]
@@ -141,9 +151,7 @@ def _sort(
             differ <<= 1
             bits -= 1
         bits = max(bits - _BUCKET_BITS, 0)
-        _distribute(keys, order, other_keys, other_order, counts, begin, end, bits, mask)
-        for k in range(begin, end):
-            keys[k], order[k] = other_keys[k], other_order[k]
+        _distribute_in_place(keys, order, other_keys, other_order, counts, begin, end, bits, mask)
     first = begin
     while first < end:
         last = end
@@ -153,6 +161,45 @@ def _sort(
                 last += 1
         _sort_bucket(keys, order, other_keys, other_order, counts, first, last, bits)
         first = last
+
+
+@function()
+def _common(
+    data: Any, starts: Any, lengths: Any, order: Any, begin: int, end: int, done: int, size: int
+) -> int:
+    """Return how many bytes after the first `done` are equal in all texts of a run."""
+    first = order[begin]
+    same: int = lengths[first] - done
+    for k in range(begin + 1, end):
+        if same == 0:
+            break
+        text = order[k]
+        most = min(same, lengths[text] - done)
+        same = _alike(data, starts[first] + done, starts[text] + done, most, size)
+    return same
+
+
+@function()
+def _sort_by_length(
+    lengths: Any, order: Any, again: Any, keys: Any, other_keys: Any, other_order: Any,
+    counts: Any, first: int, last: int, done: int,
+) -> None:  # fmt: skip
+    """Sort texts with equal keys by their lengths: zeros after a text are in its key as well."""
+    for k in range(first, last):
+        keys[k] = min(lengths[order[k]] - done, _WORD)
+    _distribute_in_place(
+        keys, order, other_keys, other_order, counts, first, last, 0, 2 * _WORD - 1
+    )
+    for k in range(first + 1, last):
+        if keys[k] != keys[k - 1]:
+            again[k] = 0
+            if keys[k] == _WORD:
+                keys[k] = done + _WORD
+                break
+        elif keys[k] < _WORD:
+            again[k] = 1
+    if keys[first] == _WORD:
+        keys[first] = done + _WORD
 
 
 @kernel()
@@ -187,16 +234,8 @@ def in_order(
         if end == begin + 1:
             begin = end
             continue
-        first = order[begin]
         done = keys[begin]
-        same = lengths[first] - done
-        for k in range(begin + 1, end):
-            if same == 0:
-                break
-            text = order[k]
-            most = min(same, lengths[text] - done)
-            same = _alike(data, starts[first] + done, starts[text] + done, most, size)
-        done += same
+        done += _common(data, starts, lengths, order, begin, end, done, size)
         shortest, longest = _WORD, 0
         for k in range(begin, end):
             text = order[k]
@@ -215,25 +254,10 @@ def in_order(
             while last < end and keys[last] == key:
                 last += 1
             again[first] = 0
-            # Zeros after a text are in its key as well, and the shorter one is before.
             if shortest < _WORD and last > first + 1:
-                for k in range(first, last):
-                    keys[k] = min(lengths[order[k]] - done, _WORD)
-                _distribute(
-                    keys, order, other_keys, other_order, counts, first, last, 0, 2 * _WORD - 1
+                _sort_by_length(
+                    lengths, order, again, keys, other_keys, other_order, counts, first, last, done
                 )
-                for k in range(first, last):
-                    keys[k], order[k] = other_keys[k], other_order[k]
-                for k in range(first + 1, last):
-                    if keys[k] != keys[k - 1]:
-                        again[k] = 0
-                        if keys[k] == _WORD:
-                            keys[k] = done + _WORD
-                            break
-                    elif keys[k] < _WORD:
-                        again[k] = 1
-                if keys[first] == _WORD:
-                    keys[first] = done + _WORD
             else:
                 keys[first] = done + _WORD
             first = last
