@@ -11,7 +11,7 @@ Integers are compared as signed; `flip` converts them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple
 
 import numpy as np
@@ -78,16 +78,17 @@ def _divide(to: int, width: int, length: int, divided: int, total: Any) -> None:
     _divide_row(to, width, by, total(0))
 
 
-def _declare(name: str, tools: Sequence[Any], types: Sequence[Any]) -> None:
-    """Declare the two kernels of a reduction.
+@function()
+def _next_piece(begin: int, row: int, piece_rows: int) -> int:
+    """Return the start of the first piece at or after `row` of a segment that begins at
+    `begin`."""
+    return begin + -(-(row - begin) // piece_rows) * piece_rows
 
-    Args:
-        tools: its functions for a quarter and half of a vector of columns, one to three vectors, 4,
-            8, 16 and 24, rows, partial results, values, single values.
-    """
+
+def _pieces(tools: Sequence[Any]) -> Callable[..., None]:
+    """Return the function that reduces a piece of a segment; `tools` as in `_declare`."""
     quarter, half, vector, two, three, four, eight, sixteen, twenty_four = tools[:9]
-    whole, joined, values, single = tools[9:]
-    indexed = name == "index"
+    whole, values = tools[9], tools[11]
     # How many vectors of columns are processed at once: of up to 3, and of more.
     masked = 1 if three is vector else 3
     most = 4 if eight is four else 8 if sixteen is eight else 24
@@ -155,6 +156,12 @@ def _declare(name: str, tools: Sequence[Any], types: Sequence[Any]) -> None:
             rows -= n
             at += n * row_bytes
 
+    return part  # type: ignore[no-any-return]
+
+
+def _short_segments(single: Callable[..., None], indexed: bool) -> Callable[..., int]:
+    """Return the function that reduces short segments of single values."""
+
     @function()
     def shorts(r: Any, s: int, stop: int, end: int, value: Any, total: Any) -> int:
         """Reduce short segments of single values from `s` on; return the first that is longer, or
@@ -186,11 +193,14 @@ def _declare(name: str, tools: Sequence[Any], types: Sequence[Any]) -> None:
             s += 1
         return s
 
-    @function()
-    def next_piece(begin: int, row: int, piece_rows: int) -> int:
-        """Return the start of the first piece at or after `row` of a segment that begins at
-        `begin`."""
-        return begin + -(-(row - begin) // piece_rows) * piece_rows
+    return shorts  # type: ignore[no-any-return]
+
+
+def _chunks(tools: Sequence[Any], indexed: bool) -> tuple[Callable[..., None], ...]:
+    """Return the functions that reduce a chunk of rows, and that join a pending piece to its
+    segment; `tools` as in `_declare`."""
+    part, shorts = _pieces(tools), _short_segments(tools[12], indexed)
+    joined = tools[10]
 
     @function()
     def wait(r: Any, lo: int, hi: int, value: Any, total: Any) -> int:
@@ -226,7 +236,7 @@ def _declare(name: str, tools: Sequence[Any], types: Sequence[Any]) -> None:
         while first > 0 and offsets[first - 1] == start:
             first -= 1
         if offsets[first] < start:
-            lo, hi = next_piece(offsets[first], start, r.piece_rows), offsets[first + 1]
+            lo, hi = _next_piece(offsets[first], start, r.piece_rows), offsets[first + 1]
             while lo < min(hi, stop):
                 lo += wait(r, lo, hi, value, total)
             first += 1
@@ -258,6 +268,18 @@ def _declare(name: str, tools: Sequence[Any], types: Sequence[Any]) -> None:
             if r.divided and lo == hi:
                 _divide(here, width, hi - offsets[s], r.divided, total)
 
+    return chunk, join_piece
+
+
+def _declare(name: str, tools: Sequence[Any], types: Sequence[Any]) -> None:
+    """Declare the two kernels of a reduction.
+
+    Args:
+        tools: its functions for a quarter and half of a vector of columns, one to three vectors, 4,
+            8, 16 and 24, rows, partial results, values, single values.
+    """
+    chunk, join_piece = _chunks(tools, indexed=name == "index")
+
     @kernel(name=name, types=types)
     def reduce(
         r: Rows[T, U], value: type[T], total: type[U], pieces: int, chunks: int,
@@ -280,7 +302,7 @@ def _declare(name: str, tools: Sequence[Any], types: Sequence[Any]) -> None:
             stop = min(pieces * (number + 1) // chunks * r.piece_rows, r.rows)
             s = segment_at(r.offsets, r.segments, start)
             begin, hi = r.offsets[s], r.offsets[s + 1]
-            lo = next_piece(begin, start, r.piece_rows) if begin < start else hi
+            lo = _next_piece(begin, start, r.piece_rows) if begin < start else hi
             if lo >= min(hi, stop):
                 continue
             while lo < min(hi, stop):
