@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from lodcli.formats.arrays.budget import Kept, batch_bytes, keeping
 from lodcli.formats.arrays.held import HeldBatches
@@ -22,6 +23,8 @@ from lodcli.formats.core.schema import Batch, Schema, find_all, rekeyed
 from lodcli.formats.core.wrapped import Wrapped
 from lodcli.formats.values.relabelled import Relabelled
 from lodcli.formats.values.relabelled_in_place import RelabelledInPlace
+
+S = TypeVar("S", bound=Source)
 
 
 def in_place(source: Source, names: Sequence[str]) -> IndexedSource | None:
@@ -55,7 +58,7 @@ def options_in_order(source: Source) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Labelled:
+class Labelled(Generic[S]):
     """Some tensors of one file.
 
     Attributes:
@@ -65,7 +68,7 @@ class Labelled:
     """
 
     label: str
-    source: IndexedSource
+    source: S
     schema: Schema
 
 

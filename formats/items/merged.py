@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from lodcli.formats.core.errors import naming_file
+from lodcli.formats.core.batching import interleaved, only
+from lodcli.formats.core.errors import naming_file, naming_os
+from lodcli.formats.core.format import Source
 from lodcli.formats.core.indexed import IndexedSource
-from lodcli.formats.core.schema import EqualOffsets, LevelKeys, LevelSpec, TensorSpec
+from lodcli.formats.core.schema import (
+    Batch,
+    EqualOffsets,
+    LevelKeys,
+    LevelSpec,
+    Schema,
+    TensorSpec,
+)
 from lodcli.formats.items.indexed_copy import Labelled
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
@@ -30,8 +39,8 @@ class MergedSource(IndexedSource):
         ShapeMismatchError: a tensor does not fit; names the position.
     """
 
-    def __init__(self, parts: Sequence[Labelled]) -> None:
-        self._part_of: dict[str, Labelled] = {}
+    def __init__(self, parts: Sequence[Labelled[IndexedSource]]) -> None:
+        self._part_of: dict[str, Labelled[IndexedSource]] = {}
         for part in parts:
             for spec in part.schema:
                 with naming_file(part.label):
@@ -46,7 +55,7 @@ class MergedSource(IndexedSource):
         _require_fit(parts, chains)
         self._unify(tensors, chains)
 
-    def _refuse(self, part: Labelled, spec: TensorSpec) -> None:
+    def _refuse(self, part: Labelled[IndexedSource], spec: TensorSpec) -> None:
         if spec.array:
             raise SelectionError(f"{spec.name} is a TensorArray; `lod pack` it first")
         other = self._part_of.get(spec.name)
@@ -57,7 +66,9 @@ class MergedSource(IndexedSource):
             )
 
     def _unify(
-        self, tensors: Sequence[tuple[Labelled, TensorSpec]], chains: Mapping[str, Chain]
+        self,
+        tensors: Sequence[tuple[Labelled[IndexedSource], TensorSpec]],
+        chains: Mapping[str, Chain],
     ) -> None:
         """Give equal levels one key, one array and one name."""
         names: dict[str, tuple[str, str]] = {}
@@ -101,7 +112,37 @@ class MergedSource(IndexedSource):
             return part.source.read_masked(name, start, stop)
 
 
-def _require_fit(parts: Sequence[Labelled], chains: Mapping[str, Chain]) -> None:
+def merged_records(
+    parts: Sequence[Labelled[Source]],
+) -> tuple[Schema, Iterator[Batch]] | None:
+    """Return the schema and the batches of files of records, read at the same time.
+
+    None if only `MergedSource` can merge them: if lists of two files have to be compared, or the
+    files differ in their numbers of records or in names, or do not say them.
+    """
+    names = [spec.name for part in parts for spec in part.schema]
+    counts = {spec.items for part in parts for spec in part.schema}
+    with_lists = sum(any(spec.depth for spec in part.schema) for part in parts)
+    records = all(part.source.records for part in parts)
+    if not records or with_lists > 1 or None in counts or len(counts) > 1:
+        return None
+    if len(set(names)) < len(names):
+        return None
+    schema = tuple(
+        replace(spec, levels=tuple(replace(one, key=f"{n}/{one.key}") for one in spec.levels))
+        for n, part in enumerate(parts)
+        for spec in part.schema
+    )
+    return schema, interleaved(map(_batches, parts))
+
+
+def _batches(part: Labelled[Source]) -> Iterator[Batch]:
+    names = [spec.name for spec in part.schema]
+    with naming_os(part.label), naming_file(part.label):
+        yield from only(part.source.batches_of(names), names)
+
+
+def _require_fit(parts: Sequence[Labelled[IndexedSource]], chains: Mapping[str, Chain]) -> None:
     """Raise ShapeMismatchError for a tensor that does not fit the first file."""
 
     def keys(spec: TensorSpec) -> tuple[str, ...]:
@@ -122,7 +163,9 @@ def _require_fit(parts: Sequence[Labelled], chains: Mapping[str, Chain]) -> None
                     raise _misfit(spec, part, first)
 
 
-def _misfit(spec: TensorSpec, part: Labelled, first: Labelled) -> ShapeMismatchError:
+def _misfit(
+    spec: TensorSpec, part: Labelled[IndexedSource], first: Labelled[IndexedSource]
+) -> ShapeMismatchError:
     other = next((one for one in first.schema if one.depth), first.schema[0])
     depth = min(spec.depth, other.depth)
     lod, other_lod = part.source.lods[spec.name], first.source.lods[other.name]

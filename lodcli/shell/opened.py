@@ -18,6 +18,7 @@ from lodcli.formats.arrays.budget import WHOLE_COPIES, fits, require_fits
 from lodcli.formats.core.batching import only
 from lodcli.formats.core.errors import naming_file, naming_os
 from lodcli.formats.core.format import BATCH_BYTES, Source, Stored, joined
+from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.io import one_tensor, open_file
 from lodcli.formats.core.limits import declared_bytes
 from lodcli.formats.core.marks import marked
@@ -319,14 +320,20 @@ def _naming_choices(reference: Reference) -> Iterator[None]:
 
 
 @contextmanager
-def all_indexed(references: Sequence[Reference]) -> Iterator[list[Labelled]]:
-    """Open files so that the rows of all their tensors can be read in any order."""
+def all_opened(references: Sequence[Reference]) -> Iterator[list[Labelled[Source]]]:
+    """Open several files."""
+    with ExitStack() as stack:
+        files = [stack.enter_context(opened(reference)) for reference in references]
+        yield [Labelled(file.reference.label, file.source, file.schema) for file in files]
+
+
+@contextmanager
+def all_indexed(files: Sequence[Labelled[Source]]) -> Iterator[list[Labelled[IndexedSource]]]:
+    """Yield open files so that the rows of all their tensors can be read in any order."""
     with ExitStack() as stack:
         found = []
-        for reference in references:
-            file = stack.enter_context(opened(reference))
+        for file in files:
             names = [spec.name for spec in file.schema]
             source = stack.enter_context(indexed(file.source, names))
-            schema = find_all(source.schema, names)
-            found.append(Labelled(reference.label, source, schema))
+            found.append(Labelled(file.label, source, find_all(source.schema, names)))
         yield found

@@ -51,9 +51,9 @@ def command(
     """
     from lodcli.commands.diff.comparing import compared
     from lodcli.commands.diff.showing import as_object, as_text
-    from lodcli.shell.opened import all_indexed
+    from lodcli.shell.opened import all_indexed, all_opened
 
-    with all_indexed(sources) as (one, two):
+    with all_opened(sources) as files, all_indexed(files) as (one, two):
         result = compared(one, two, rtol=rtol, atol=atol, first=0 if stat else first)
     if as_json:
         output.as_json(as_object(result, [source.file for source in sources]))

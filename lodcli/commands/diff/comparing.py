@@ -12,6 +12,7 @@ import numpy as np
 from lodcli.expressions.units import MOMENTS, joint_unit
 from lodcli.formats.core.errors import naming_file
 from lodcli.formats.core.format import BATCH_BYTES
+from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.items.indexed_copy import Labelled
 from lodcli.formats.storage.interrupts import checked
@@ -76,7 +77,9 @@ class Comparison:
         return not self.attributes and all(tensor.equal for tensor in self.tensors)
 
 
-def compared(a: Labelled, b: Labelled, *, rtol: float, atol: float, first: int) -> Comparison:
+def compared(
+    a: Labelled[IndexedSource], b: Labelled[IndexedSource], *, rtol: float, atol: float, first: int
+) -> Comparison:
     """Return the differences between two files.
 
     Args:
@@ -145,7 +148,7 @@ def _alike(result: TensorComparison, one: TensorSpec, two: TensorSpec) -> bool:
 class _Side(NamedTuple):
     """A tensor in one of the files."""
 
-    file: Labelled
+    file: Labelled[IndexedSource]
     spec: TensorSpec
 
     @property

@@ -25,9 +25,13 @@ def command(sources: list[Reference], target: Target) -> None:
     """
     if len(sources) < 2:
         raise click.UsageError("give two files or more")
-    from lodcli.formats.items.merged import MergedSource
-    from lodcli.shell.opened import all_indexed
+    from lodcli.formats.items.merged import MergedSource, merged_records
+    from lodcli.shell.opened import all_indexed, all_opened
 
-    with all_indexed(sources) as files:
-        merged = MergedSource(files)
-        target.write(merged.schema, merged.batches())
+    with all_opened(sources) as files:
+        if (records := merged_records(files)) is not None:
+            target.write(*records)
+            return
+        with all_indexed(files) as indexed:
+            merged = MergedSource(indexed)
+            target.write(merged.schema, merged.batches())

@@ -17,6 +17,7 @@ from lodcli.formats.items import indexed_copy
 from tests.lodcli.conftest import Lod
 
 ROWS = 1000
+COPIED = indexed_copy.copied
 
 
 @pytest.fixture
@@ -133,3 +134,36 @@ def test_only_the_span_of_the_chosen_items_is_read(
     monkeypatch.setattr(SeekableRecordSource, "_read_range", seen)
     lod("slice", "events.parquet", "700:800:5,850:990", "-o", "out.parquet")
     assert read == [(700, 990)]
+
+
+@pytest.mark.parametrize("out", ["out.parquet", "out.arrow", "out.lod.h5"])
+def test_columns_of_two_files_are_merged_as_they_are_read(lod: Lod, table: Any, out: str) -> None:
+    words = [None if n % 5 == 0 else f"w{n % 3}" for n in range(ROWS)]
+    beside = pa.table(
+        {
+            "kind": pa.array(words).dictionary_encode(),
+            "name": pa.array([None if n % 13 == 0 else "é" * (n % 9) for n in range(ROWS)]),
+            "time": pa.array(range(ROWS), pa.timestamp("us")),
+        }
+    )
+    pq.write_table(beside, "beside.parquet", row_group_size=610)
+    done = lod("merge", "beside.parquet", "events.parquet", "-o", out)
+    assert done.code == 0, done.stderr
+    lod("convert", out, "read.parquet", "-f")
+    parts = zip(rows_of("beside.parquet"), table.to_pylist(), strict=True)
+    expected = [one | two for one, two in parts]
+    assert rows_of("read.parquet") == expected
+
+
+def test_lists_and_numbers_of_records_of_two_files_are_still_compared(
+    lod: Lod, table: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexed_copy, "copied", COPIED)
+    names = {name: f"{name}_b" for name in table.column_names}
+    for number, other in enumerate((table, table.slice(1), table.select(["id"]).slice(1))):
+        other = other.rename_columns([names[name] for name in other.column_names])
+        pq.write_table(other, f"{number}.parquet")
+    found = [lod("merge", "events.parquet", f"{n}.parquet", "-o", f"out{n}.lod.h5") for n in "012"]
+    assert [done.code for done in found] == [0, 1, 1]
+    assert "does not have the index of" in found[1].stderr
+    assert "items" in found[2].stderr
