@@ -117,17 +117,22 @@ class WithoutNulls(Wrapped):
             return item
         with naming(name):
             if self._how != "empty":
+                if self._how == "zero" and item.marks.categories is not None:
+                    _refuse_rows(item, before, "categories have no zero", "keep", "drop", "fill=X")
                 # A number is a word of categories, and no code.
                 word = item.marks.categories is not None and self._how.startswith("fill=")
                 value = self._how.removeprefix("fill=") if word else fill_value(self._how)
                 return item.fill_nulls(value)
-            if item.nulls.rows is not None:
-                only = Nulls((*(None for _ in item.lod.levels), item.nulls.rows))
-                raise NullError(
-                    f"{only.first(item.lod, before)}, and no row is empty; use "
-                    f"{option('nulls', 'zero', 'nan', 'drop', 'fill=X')}"
-                )
+            _refuse_rows(item, before, "no row is empty", "zero", "nan", "drop", "fill=X")
             return LoDTensor(item.values, item.lod, item.marks)
+
+
+def _refuse_rows(item: LoDTensor, before: int, why: str, *others: str) -> None:
+    """Raise NullError, with other values of the option, if a row is null."""
+    if item.nulls.rows is not None:
+        only = Nulls((*(None for _ in item.lod.levels), item.nulls.rows))
+        where = only.first(item.lod, before)
+        raise NullError(f"{where}, and {why}; use {option('nulls', *others)}")
 
 
 def _dropped(schema: Schema, batch: Batch, before: Mapping[str, int], records: bool) -> Batch:
@@ -145,7 +150,7 @@ def _dropped(schema: Schema, batch: Batch, before: Mapping[str, int], records: b
     apart = [] if records else groups(schema)
     kept: Mask | None = None
     for name, tensor in tensors.items():
-        mask = tensor.nulls.masks[0] if tensor.nulls else None
+        mask = tensor.nulls.mask(0)
         if mask is None:
             continue
         if len(apart) > 1:

@@ -293,6 +293,19 @@ def test_nulls_are_treated_alike_in_every_format(how: str, path: str, tmp_path: 
         io.read(tmp_path / path, "n", nulls="error")
 
 
+def test_categories_have_no_zero(tmp_path: Path) -> None:
+    """No word stands for nothing, and the first of several files differ."""
+    words = LoDTensor.from_lists([0, 1, None, 1]).as_categories(["no", "yes"])
+    lists = LoDTensor.from_lists([[0], None, [], [1]]).as_categories(["no", "yes"])
+    path = tmp_path / "c.lod.h5"
+    io.write(path, {"c": words, "l": lists})
+    expected = "row <2> is null, and categories have no zero; use nulls='keep', 'drop' or 'fill=X'"
+    with pytest.raises(UnsupportedError, match=f"c: {expected}"):
+        io.read(path, "c", nulls="zero")
+    assert tensor_in(path, "c", nulls="fill=yes").to_list() == ["no", "yes", "yes", "yes"]
+    assert tensor_in(path, "l", nulls="zero").to_list() == [["no"], [], [], ["yes"]]
+
+
 def test_nulls_of_many_tensors_are_dropped_in_linear_work(tmp_path: Path) -> None:
     def read(count: int) -> int:
         path = tmp_path / f"{count}.lod.h5"
