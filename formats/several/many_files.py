@@ -271,7 +271,10 @@ class ManyFiles(Source):
                         f"{path}: is {file.kind.name}, and {files.paths[0]} is {self.kind.name}; "
                         "name files of one format, as with '*.EXTENSION'"
                     )
-                self._schemas.append(file.source.schema)
+                schema = file.source.schema
+                if self._schemas and schema == self._schemas[-1]:
+                    schema = self._schemas[-1]  # kept once: there may be many files of many columns
+                self._schemas.append(schema)
                 versions.append(file.input.version)
                 attributes = [alike([*attributes, file.source.attributes])]
         self.attributes, self.version = attributes[0], tuple(versions)

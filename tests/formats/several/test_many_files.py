@@ -29,6 +29,7 @@ from lodcli.kernels.platform import processes
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.kinds import KINDS, require
 from tests.formats.cases.opening import tensor_in
+from tests.growth import peak_bytes_of
 from tests.launchers import limited
 from tests.slow import one_in
 
@@ -396,3 +397,19 @@ def test_more_files_than_may_be_open_are_opened_one_at_a_time(tmp_path: Path) ->
     command = [*limited(resource.RLIMIT_NOFILE, 100), sys.executable, "-c", script, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("True\n", "")
+
+
+def test_a_file_with_the_tensors_of_the_one_before_takes_little_memory(tmp_path: Path) -> None:
+    header, values = (",".join(f"{one}{n}" for n in range(100)) for one in ("x", ""))
+    for number in range(40):
+        (tmp_path / f"{number:02}.csv").write_text(f"{header}\n{values}\n")
+
+    def opened_bytes(count: int) -> int:
+        def open_them() -> None:
+            with lodcli.open(tmp_path / f"[0-{count // 10 - 1}]*.csv") as file:
+                assert len(file) == 100
+
+        return peak_bytes_of(open_them)
+
+    # A description of each column takes more than 200 bytes.
+    assert (opened_bytes(40) - opened_bytes(10)) / 30 < 100 * 100
