@@ -16,7 +16,7 @@ from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.lod import LevelNames, LoD
 from lodcli.kernels.tensor.exchange.arrow_units import integers_of, marks_of, stored, type_of
-from lodcli.kernels.tensor.exchange.arrow_words import categories_of
+from lodcli.kernels.tensor.exchange.arrow_words import categories_of, texts_of
 from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Categories, Marks, check_codes
 from lodcli.kernels.tensor.nulls import NO_NULLS, Mask, Nulls, pack, zeros_at_nulls
 
@@ -133,7 +133,7 @@ def _nested(
 # Cached: all batches of a file have the same dictionary.
 @lru_cache(maxsize=4)
 def _dictionary(categories: Categories) -> pa.Array:
-    return pa.array(categories.words, pa.string())
+    return texts_of(categories.words)
 
 
 def _buffer(offsets: Offsets) -> pa.Buffer:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -25,6 +28,17 @@ def categories_of(array: Any) -> Categories | None:
         return None
 
 
+def texts_of(words: Sequence[str]) -> Any:
+    """Return words as Arrow text, of less than 2 GiB.
+
+    Not `pyarrow.array`, which imports pandas if it is installed, and that is slow.
+    """
+    encoded = [word.encode() for word in words]
+    ends = np.fromiter(accumulate(map(len, encoded), initial=0), np.int32, len(encoded) + 1)
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))]
+    return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
+
+
 def recoded(array: Any, categories: Categories, kind: Any) -> Any:
     """Return the codes of a dictionary array in other categories, as an Arrow integer type.
 
@@ -36,10 +50,11 @@ def recoded(array: Any, categories: Categories, kind: Any) -> Any:
     if words and tuple(words) != categories.words[: len(words)]:
         places = {word: place for place, word in enumerate(categories.words)}
         try:
-            mapping = pa.array([places[word] for word in words], kind)
+            own = np.array([places[word] for word in words], np.int64)
         except KeyError as error:
             raise InvalidDataError(
                 f"a word of a dictionary is not among the categories: {error}"
             ) from None
-        codes = pc.take(mapping, codes)
+        mapping = pa.Array.from_buffers(pa.int64(), own.size, [None, pa.py_buffer(own)])
+        codes = pc.take(mapping.cast(kind), codes)
     return codes if codes.type == kind else codes.cast(kind)

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lodcli.formats.core import io
@@ -268,3 +270,19 @@ def test_classes_of_ts_are_categories_and_come_back(lod: Lod) -> None:
     assert lod("concat", "a.ts", "b.ts", "-o", "c.ts").code == 0
     assert tensor("c.ts", "label").to_list() == ["sport", "rest", "work", "sport"]
     assert "@classLabel true rest sport work\n" in Path("c.ts").read_text()
+
+
+def test_words_are_read_and_written_without_importing_pandas(shell: Lod, folder: Path) -> None:
+    # pyarrow.array imports it if it is installed, which takes longer than to read a small file.
+    (folder / "pandas.py").write_text("open('imported', 'w').close()\n")
+    parts = [(["é", "b"], [0, 1, None]), (["b", "c"], [1, 0])]
+    arrays = [pa.DictionaryArray.from_arrays(pa.array(n, "int8"), words) for words, n in parts]
+    with pq.ParquetWriter(folder / "w.parquet", pa.table([arrays[0]], ["w"]).schema) as writer:
+        for array in arrays:
+            writer.write_table(pa.table([array], ["w"]))
+    done = shell("lod sort w.parquet --by w -o s.parquet && ls", PYTHONPATH=".")
+    assert done.code == 0, done.stderr
+    assert "imported" not in done.stdout
+    found = pq.read_table(folder / "s.parquet")["w"]
+    assert found.to_pylist() == ["é", "b", "b", "c", None]
+    assert found.type.value_type == pa.string()
