@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Literal
@@ -56,14 +56,38 @@ def joined_schema(left: Schema, right: Schema, names: Sequence[str], how: How) -
     known = {spec.name for spec in left}
     for spec in added:
         if spec.name in known:
-            raise InvalidDataError(
-                f"both files have a tensor {spec.name}; rename one first, as with lod rename FILE "
-                f"{spec.name}=OTHER"
-            )
+            raise _twice(spec.name)
     beside = (replace(spec, nullable=spec.nullable or how == "left") for spec in added)
     return (
         *(spec.uncounted("a {}") for spec in left),
         *(spec.uncounted("b {}") for spec in beside),
+    )
+
+
+def _twice(name: str) -> InvalidDataError:
+    return InvalidDataError(
+        f"both files have a tensor {name}; rename one first, as with lod rename FILE {name}=OTHER"
+    )
+
+
+def with_names(
+    right: tuple[Schema, Iterable[Tensors]], names: Mapping[str, str]
+) -> tuple[Schema, Iterable[Tensors]]:
+    """Return schema and batches of the second file, its keys under their names in the first.
+
+    Args:
+        right: as for `joined`.
+        names: of the keys in the first file, by those in the second.
+
+    Raises:
+        InvalidDataError: another tensor of the second file has the name of a key.
+    """
+    schema, batches = right
+    for spec in schema:
+        if spec.name in names.values() and spec.name not in names:
+            raise _twice(spec.name)
+    return tuple(replace(spec, name=names.get(spec.name, spec.name)) for spec in schema), (
+        {names.get(name, name): one for name, one in batch.items()} for batch in batches
     )
 
 

@@ -150,6 +150,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "visits.csv").write_text("user,visit,value\na,1,5\na,2,7\nb,1,8\n")
     (folder / "clicks.csv").write_text("user,day,value\nbob,2,1.5\nann,1,2\nbob,1,8\n")
     (folder / "users.csv").write_text("user,born\nann,1912\nbob,1936\ncid,1815\n")
+    (folder / "people.csv").write_text("id,born\nann,1912\nbob,1936\n")
     (folder / "events.csv").write_text(
         "user,time,day,price\nann,2024-05-01T12:00:00Z,2024-05-01,12.5\n"
     )

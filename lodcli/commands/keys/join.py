@@ -19,7 +19,8 @@ from lodcli.shell.targets import Target
     required=True,
     metavar="KEYS",
     shell_complete=options.complete_tensors,
-    help="The tensor of the keys in both files, one number or text for each item; several: a,b.",
+    help="The tensor of the keys in both files, one number or text for each item; several: a,b. "
+    "Where the names differ, that in A and that in B: user=id.",
 )
 @click.option(
     "--how",
@@ -45,6 +46,7 @@ def command(
       lod join clicks.csv users.csv --on user -o both.lod.h5
       lod join clicks.csv users.csv --on user --how left --to jsonl
       lod join clicks.csv users.csv --on user --how anti -o unknown.csv
+      lod join clicks.csv people.csv --on user=id -o both.lod.h5
 
     The result has the tensors of A, and those of B except its keys, sorted by the keys (texts by
     their bytes; nan is one key; nulls are last, and equal no key). It has all pairs of items with
@@ -54,20 +56,24 @@ def command(
     """
     from lodcli.commands.choose.choosing import items_or_stream
     from lodcli.formats.core.errors import naming_file
-    from lodcli.formats.items.joining import joined, joined_schema
+    from lodcli.formats.items.joining import joined, joined_schema, with_names
     from lodcli.formats.items.keys import check_keys
 
-    names = list(dict.fromkeys(on))
+    pairs = {key.partition("=")[0]: key.rpartition("=")[2] for key in on}
+    names, others = list(pairs), list(pairs.values())
+    if len({*others}) < len(others):
+        raise click.UsageError(f"--on {','.join(on)}: each key of B goes with one of A")
     one, two = sources
     with (
         items_or_stream(one, level, names) as (left, _, first),
         naming_file(two.label),
-        items_or_stream(two, level, names) as (right, _, second),
+        items_or_stream(two, level, others) as (right, _, second),
     ):
-        for source, shared in ((one, left), (two, right)):
+        for source, shared, keys in ((one, left, names), (two, right, others)):
             with naming_file(source.label):
-                check_keys(shared.schema, names)
+                check_keys(shared.schema, keys)
+        renamed = with_names((right.schema, second), dict(zip(others, names, strict=True)))
         target.write(
-            joined_schema(left.schema, right.schema, names, how),
-            joined((left.schema, first), (right.schema, second), names, how),
+            joined_schema(left.schema, renamed[0], names, how),
+            joined((left.schema, first), renamed, names, how),
         )

@@ -107,6 +107,31 @@ def test_a_join_is_that_of_pandas(
     assert read("out.jsonl") == sorted(wanted, key=place)
 
 
+@pytest.mark.parametrize("how", ["inner", "left", "semi", "anti"])
+def test_keys_of_other_names_are_those_of_the_first_file(
+    lod: Lod, files: tuple[list[dict[str, Any]], list[dict[str, Any]]], how: str
+) -> None:
+    write("c.jsonl", [{"name": one.pop("user"), **one} for one in files[1]])
+    same = lod("join", "a.jsonl", "b.jsonl", "--on", "user,day", "--how", how, "-qo", "same.jsonl")
+    done = lod(
+        "join", "a.jsonl", "c.jsonl", "--on", "user=name,day", "--how", how, "-qo", "o.jsonl"
+    )
+    assert (same.code, done.code) == (0, 0), done.stderr
+    assert read("o.jsonl") == read("same.jsonl") != []
+
+
+def test_keys_of_other_names_that_do_not_fit_are_errors(lod: Lod, folder: Path) -> None:
+    write("a.jsonl", [{"user": 1, "day": 2}])
+    write("b.jsonl", [{"id": 1, "user": 5}])
+    done = lod("join", "a.jsonl", "b.jsonl", "--on", "user=id", "-o", "o.jsonl")
+    assert (done.code, "both files have a tensor user; rename one" in done.stderr) == (1, True)
+    done = lod("join", "a.jsonl", "b.jsonl", "--on", "user=id,day=id", "-o", "o.jsonl")
+    assert (done.code, "each key of B goes with one of A" in done.stderr) == (2, True)
+    done = lod("join", "a.jsonl", "b.jsonl", "--on", "user=ids", "-o", "o.jsonl")
+    assert "b.jsonl: no tensor named 'ids'; there are: id, user" in done.stderr
+    assert not Path("o.jsonl").exists()
+
+
 @pytest.mark.parametrize("run_bytes", [1 << 8, 1 << 24])
 def test_null_keys_join_and_group_as_in_duckdb(
     lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch, run_bytes: int
