@@ -124,7 +124,7 @@ class HeldBatches:
                 tensor = tensor_of(batch[spec.name])
                 arrays = [*((Kind.OFFSETS, one.key) for one in spec.levels), (Kind.ROWS, spec.name)]
                 for level, array in enumerate(arrays):
-                    mask = tensor.nulls.masks[level] if tensor.nulls else None
+                    mask = tensor.nulls.mask(level)
                     added = self._splitter.counts[array] - before[array]
                     self._add_mask((spec.name, level), mask, before[array], added)
 

@@ -68,5 +68,5 @@ class HeldSource(IndexedSource):
 
     def read_mask(self, name: str, level: int, start: int, stop: int) -> Mask | None:
         nulls = self._tensors[name].nulls
-        mask = nulls.masks[level] if nulls else None
+        mask = nulls.mask(level)
         return None if mask is None else mask[start:stop].copy()

@@ -64,7 +64,7 @@ class MaskWriter(Generic[S]):
         sizes = [*(offsets.size - 1 for offsets in item.lod.levels), item.rows]
         before = self._counts.setdefault(spec.name, [0] * len(sizes))
         for level, size in enumerate(sizes):
-            mask = item.nulls.masks[level] if item.nulls else None
+            mask = item.nulls.mask(level)
             name = self._name(spec, level)
             if mask is not None and name not in self._masks:
                 sink = self._open_sink(self._array(name))

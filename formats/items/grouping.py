@@ -94,7 +94,7 @@ class Gap:
         first = 0
         for batch in batches:
             tensor = batch[self.name]
-            mask = tensor.nulls.masks[0] if tensor.nulls else None
+            mask = tensor.nulls.mask(0)
             if mask is not None and not mask.all():
                 where = f"row <{first + int(np.argmin(mask))}>"
                 raise InvalidDataError(

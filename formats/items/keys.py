@@ -70,7 +70,7 @@ def with_keys(batches: Iterable[Tensors], names: Sequence[str]) -> Iterator[Tens
 
 def _missing(tensor: LoDTensor) -> Array:
     """Return which items are null, (K,) bool."""
-    mask = tensor.nulls.masks[0] if tensor.nulls else None
+    mask = tensor.nulls.mask(0)
     return np.zeros(len(tensor), np.bool_) if mask is None else ~mask
 
 

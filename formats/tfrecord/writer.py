@@ -75,7 +75,7 @@ def _examples(schema: Schema, records: Any) -> Iterator[bytes]:
 
 def _entries(spec: TensorSpec, rows: Array, lod: LoD, nulls: Nulls) -> list[bytes]:
     """Return the entry of each record in the map of features; empty for a null."""
-    mask = nulls.masks[0] if nulls else None
+    mask = nulls.mask(0)
     if any(one is not None for one in nulls.masks[1:]):
         raise NullError(
             f"tfrecord holds no nulls but missing features; of {spec.name} {nulls.first(lod)}; "

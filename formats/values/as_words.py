@@ -19,7 +19,7 @@ from lodcli.kernels.tensor.exchange.units import texts
 from lodcli.kernels.tensor.exchange.words import dtype_of_codes
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import MOST_WORDS, Categories
-from lodcli.kernels.tensor.nulls import Mask, Nulls
+from lodcli.kernels.tensor.nulls import Nulls
 
 
 class AsText(Change):
@@ -84,7 +84,7 @@ class AsCategories(Change):
         words, numbers = encoded(tensor.values, tensor.lod.levels[-1])
         # 0 for the empty text of a null, if it is no word.
         codes = np.array([self._codes.get(word, 0) for word in words], made.dtype)[numbers]
-        valid = _valid(tensor)
+        valid = tensor.nulls.mask(-2)
         if valid is not None:
             codes[~valid] = 0
         lod = tensor.lod.without_finest()
@@ -121,15 +121,10 @@ def words_of(source: Source, names: Iterable[str]) -> dict[str, Categories]:
 
 def _words_in(tensor: LoDTensor) -> set[str]:
     words, numbers = encoded(tensor.values, tensor.lod.levels[-1])
-    valid = _valid(tensor)
+    valid = tensor.nulls.mask(-2)
     if valid is None:
         return set(words)
     return {words[number] for number in np.unique(numbers[valid]).tolist()}
-
-
-def _valid(tensor: LoDTensor) -> Mask | None:
-    """Return which texts of a tensor are not null; None if none is."""
-    return tensor.nulls.masks[-2] if tensor.nulls else None
 
 
 def _has_text(spec: TensorSpec) -> bool:

@@ -79,7 +79,18 @@ class Nulls:
     @property
     def rows(self) -> Mask | None:
         """The mask of the rows; None if no row is null."""
-        return self.masks[-1] if self.masks else None
+        return self.mask(-1)
+
+    def mask(self, level: int) -> Mask | None:
+        """Return the mask of a level, (items,) bool; None if no item is null.
+
+        Args:
+            level: with L levels, level L is the rows, as is -1.
+
+        >>> Nulls.of([None, [True, False]]).mask(-1)
+        array([ True, False])
+        """
+        return self.masks[level] if self.masks else None
 
     @property
     def count(self) -> int:
@@ -94,7 +105,7 @@ class Nulls:
 
     def is_null(self, level: int, item: int) -> bool:
         """Return whether an item of a level is null; with L levels, level L is the rows."""
-        mask = self.masks[level] if self.masks else None
+        mask = self.mask(level)
         return mask is not None and not mask[item]
 
     def first(self, lod: LoD, before: int = 0) -> str:
@@ -185,7 +196,7 @@ def joined(parts: Sequence[tuple[Nulls, LoD, int]]) -> Nulls:
     depth = parts[0][1].n_levels
     found: list[Mask | None] = []
     for level in range(depth + 1):
-        masks = [nulls.masks[level] if nulls else None for nulls, _, _ in parts]
+        masks = [nulls.mask(level) for nulls, _, _ in parts]
         if all(mask is None for mask in masks):
             found.append(None)
             continue

@@ -86,9 +86,9 @@ def _of_batch(node: Node, batch: Tensors) -> _Texts:
     texts = found.values
     first, *others = [batch[spec.name] for spec in node.specs]
     for level in reversed(range(node.level, node.inner)):
-        mask = first.nulls.masks[level] if first.nulls else None
+        mask = first.nulls.mask(level)
         for other in others:
-            mine = other.nulls.masks[level] if other.nulls else None
+            mine = other.nulls.mask(level)
             if mask is not mine and Nulls((mask,)) != Nulls((mine,)):
                 raise InvalidDataError(
                     f"the fields of {node.name} do not agree on which lists are null, in level "

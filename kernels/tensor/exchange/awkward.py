@@ -34,7 +34,7 @@ def to_awkward(data: Array, lod: LoD, marks: Marks, nulls: Nulls = NO_NULLS) -> 
     for level in reversed(range(lod.n_levels)):
         index = ak.index.Index64(lod.levels[level])
         layout = ak.contents.ListOffsetArray(index, layout, parameters=_behaviour(lists))
-        layout = _option(layout, nulls.masks[level] if nulls else None)
+        layout = _option(layout, nulls.mask(level))
         lists = None  # of the finest level only
     return ak.Array(layout)
 
