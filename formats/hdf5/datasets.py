@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -36,8 +35,7 @@ def asking_for_data(source: Input) -> SelectionError:
     from lodcli.formats.hdf5.strict import StrictFile
     from lodcli.formats.hdf5.tree import listed
 
-    fd = source.make_seekable().fileno()
-    there = listed(StrictFile(fd, os.fstat(fd).st_size))
+    there = listed(StrictFile(source.make_seekable().fileno()))
     return SelectionError(
         f"name the dataset of the rows with {option('data')}, and those of the index with "
         f"{option('offsets')} or {option('lengths')}; there are: {there or 'none'}"
@@ -56,8 +54,7 @@ class Datasets:
     def __init__(self, source: Input, *, chosen: bool) -> None:
         from lodcli.formats.hdf5.strict import StrictFile
 
-        fd = source.make_seekable().fileno()
-        self.strict: StrictFile = StrictFile(fd, os.fstat(fd).st_size)
+        self.strict: StrictFile = StrictFile(source.make_seekable().fileno())
         self._bounds = source.bounds
         self._chosen = chosen
 

@@ -9,6 +9,7 @@ metadata can crash or hang libhdf5 itself, it runs in a sandboxed child process 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -43,7 +44,7 @@ _NETCDF_MARKS, _NETCDF_FILE = (b"_Encoding", b"DIMENSION_LIST"), b"_NCProperties
 _COPY = "copy it with h5py, file[NEW] = file[NAME][()]"
 
 # SystemError: an error of lod's file object that HDF5 ignored.
-_RAISED = (RuntimeError, ValueError, LookupError, OSError, TypeError, SystemError)
+RAISED = (RuntimeError, ValueError, LookupError, OSError, TypeError, SystemError)
 
 
 class StrictFile:
@@ -51,12 +52,11 @@ class StrictFile:
 
     Args:
         fd: an open descriptor of the file; the caller keeps and closes it.
-        size: bytes of the file.
     """
 
-    def __init__(self, fd: int, size: int) -> None:
-        self._size = size
-        self._reading = GuardedFile(fd, find_superblock(fd, size))
+    def __init__(self, fd: int) -> None:
+        self._size = os.fstat(fd).st_size
+        self._reading = GuardedFile(fd, find_superblock(fd, self._size))
         require_memory()
         access = h5p.create(h5p.FILE_ACCESS)
         access.set_fclose_degree(h5f.CLOSE_STRONG)
@@ -81,14 +81,11 @@ class StrictFile:
         try:
             with shielded():
                 yield
-        except _RAISED as error:
+        except RAISED as error:
             self._reading.raise_error()
             if isinstance(error, LodError):
                 raise
-            # Of a KeyError, str() would be the repr.
-            lines = str(error.args[0]).splitlines() if error.args else []
-            words = lines[0][:200] if lines else type(error).__name__
-            raise DamagedFileError(f"{what}: HDF5 cannot read it ({words})") from None
+            raise unreadable(what, error) from None
         self._reading.raise_error()
 
     def dataset(self, path: str) -> h5d.DatasetID:
@@ -249,6 +246,14 @@ class StrictFile:
                 f"{path}: needs bytes {offset} to {offset + size}, the file ends at {self._size}; "
                 "it is truncated"
             )
+
+
+def unreadable(what: str, error: Exception) -> DamagedFileError:
+    """Return the error for what HDF5 or h5py cannot read."""
+    # Of a KeyError, str() would be the repr.
+    lines = str(error.args[0]).splitlines() if error.args else []
+    words = lines[0][:200] if lines else type(error).__name__
+    return DamagedFileError(f"{what}: HDF5 cannot read it ({words})")
 
 
 def _plain(stored: h5py.AttributeManager, name: str) -> Any:

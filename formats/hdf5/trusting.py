@@ -20,7 +20,7 @@ from lodcli.formats.container.owned import require_memory
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.hdf5.filters import check_filters
 from lodcli.formats.hdf5.guarded import GuardedFile, find_superblock
-from lodcli.formats.hdf5.strict import link_text
+from lodcli.formats.hdf5.strict import RAISED, link_text, unreadable
 from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 
@@ -32,11 +32,10 @@ def damage(path: str) -> Iterator[None]:
         yield
     except LodError:
         raise
-    except (RuntimeError, ValueError, LookupError, OSError, TypeError, SystemError) as error:
+    except RAISED as error:
         if getattr(error, "errno", None):  # of the operating system
             raise
-        words = str(error.args[0]).splitlines()[:1] if error.args else [type(error).__name__]
-        raise DamagedFileError(f"{path}: HDF5 cannot read it ({''.join(words)[:200]})") from None
+        raise unreadable(path, error) from None
 
 
 def opened(fd: int) -> h5py.File:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 import io
-import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -81,8 +80,7 @@ class _Variables(Format):
         from lodcli.formats.hdf5.strict import StrictFile
         from lodcli.formats.hdf5.tree import dataset_paths
 
-        fd = source.make_seekable().fileno()
-        strict = StrictFile(fd, os.fstat(fd).st_size)
+        strict = StrictFile(source.make_seekable().fileno())
         places = _recurrent(dataset_paths(strict))
         columns = {path: strict.column(path, bfloat16=True) for path in places}
         # Layers of the same names with convolutions instead of products.
