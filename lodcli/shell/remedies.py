@@ -49,6 +49,22 @@ ELSEWHERE = {
     **dict.fromkeys(("predict", "infer"), "lod run-rnn FILE --weights MODEL --emit class predicts"),
     **dict.fromkeys(("batch", "batches", "bucket"), "lod plan FILE --tokens 8192 makes batches"),
 }
+# Options of other programs, and those of lod; for commands that have these.
+OPTIONS_ELSEWHERE = {
+    **dict.fromkeys(("--desc", "--descending", "-r"), ("--reverse",)),
+    **dict.fromkeys(("--limit", "--nrows", "--lines"), ("--items",)),
+    **dict.fromkeys(("--sep", "--delimiter", "-d"), ("--separator",)),
+    "--format": ("--to", "--from"),
+    **dict.fromkeys(("--overwrite", "--replace"), ("--force",)),
+    **dict.fromkeys(("--key", "--keys"), ("--by", "--on")),
+    **dict.fromkeys(("--left-on", "--right-on"), ("--on",)),
+    **dict.fromkeys(("--by", "--on"), ("--by", "--on")),
+    **dict.fromkeys(("--learning-rate", "--rate"), ("--lr",)),
+    **dict.fromkeys(("--threads", "--workers", "--num-workers"), ("--jobs",)),
+    "--random-state": ("--seed",),
+    "--label": ("--labels",),
+    "--model": ("--weights", "--output"),
+}
 # Names and values of files in messages.
 _QUOTED = re.compile(r"""(?<!\w)(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?!\w)""")
 

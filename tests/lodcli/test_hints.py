@@ -21,8 +21,10 @@ from lodcli.kernels.ops.registry import OPS
 from lodcli.kernels.rnn.cells.registry import weights_class
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell.failures import explained
-from lodcli.shell.remedies import ELSEWHERE
+from lodcli.shell.group import group
+from lodcli.shell.remedies import ELSEWHERE, OPTIONS_ELSEWHERE
 from tests.lodcli.conftest import Lod
+from tests.lodcli.test_all_commands import leaves
 
 FILES = {
     "words.log": b"a b c\nsecond line\n",
@@ -158,6 +160,7 @@ HINTS = [
     ("inspect days.csv", 1, "has the extension of csv but begins like a pointer of Git LFS; git l"),
     ("inspect days.jsonl", 1, "has the extension of jsonl but begins like a pointer of Git LFS;"),
     ("inspect words.txt", 1, "has the extension of text but begins like a pointer of Git LFS; gi"),
+    ("inspect words.txt", 1, "git lfs pull fetches the file itself; --from text reads its lines"),
     ("inspect model.pt", 1, "has the extension of torch but begins like a pointer of Git LFS; git"),
     (
         "inspect tokens.bin",
@@ -288,6 +291,9 @@ HINTS = [
     ("trial one.jsonl", 2, "no command 'trial'; did you mean tail?"),
     ("qqq one.jsonl", 2, "no command 'qqq'; there are: inspect, view, plot, "),
     ("SLICE one.jsonl", 2, "no command 'SLICE'; did you mean slice?"),
+    ("sort one.jsonl --descending", 2, "no option '--descending'; did you mean --reverse?; see"),
+    ("convert one.jsonl --format npz", 2, "no option '--format'; did you mean --to or --from?"),
+    ("head one.jsonl --desc", 2, "no option '--desc'; see lod head --help"),
     ("cat one.jsonl", 2, "no command 'cat'; lod head FILE --to jsonl prints items, lod concat"),
     ("uniq one.jsonl", 2, "no command 'uniq'; lod group FILE --by KEY --keep first keeps"),
     ("help slice", 2, "no command 'help'; did you mean --help?"),
@@ -537,3 +543,8 @@ def test_commands_of_other_programs_are_none_of_lod() -> None:
     for hint in ELSEWHERE.values():
         for name in re.findall(r"\blod ([a-z-]+)", hint):
             assert name in TABLE, hint
+
+
+def test_options_of_other_programs_are_hints_to_those_of_lod() -> None:
+    flags = {flag for _, one in leaves(group) for each in one.params for flag in each.opts}
+    assert {flag for meant in OPTIONS_ELSEWHERE.values() for flag in meant} <= flags
