@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ import pytest
 from hypothesis import settings
 
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.runtime.dispatch import Backend
+from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.golden_data import GoldenSlot, golden_cases, is_another_set, rejected_cases
 
@@ -30,6 +32,19 @@ GRADIENT_TOLERANCE = 3e-6
 compiled = settings(deadline=None, max_examples=60)
 
 on_every_backend = pytest.mark.parametrize("backend", BACKENDS)
+
+
+def backends_of(module: ModuleType) -> Any:
+    """Return a fixture that runs all tests of a file on each backend, whatever the size of rows."""
+
+    @pytest.fixture(params=BACKENDS, autouse=True, scope="module")
+    def backend(request: pytest.FixtureRequest) -> Iterator[None]:
+        chosen = partial(on, request.param)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "on", lambda _, reference, size_bytes=0: chosen(reference))
+            yield
+
+    return backend
 
 
 def golden(op: str, count: int | None = None) -> pytest.MarkDecorator:

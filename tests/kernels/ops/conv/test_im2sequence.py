@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from tests import oracles_ids
 from tests.cases_ops import (
     BACKENDS,
     GRADIENT_TOLERANCE,
+    backends_of,
     check_gradient,
     compiled,
     golden,
@@ -32,17 +32,7 @@ from tests.cases_ops import (
 )
 from tests.golden_data import GoldenCase, tensor_of
 
-
-@pytest.fixture(params=BACKENDS, autouse=True, scope="module")
-def backend(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Run every test of this file on each backend, whatever the size of its rows."""
-
-    def chosen(_: str, reference: Any, size_bytes: int = 0) -> Any:
-        return on(request.param, reference)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(im2sequence_module, "on", chosen)
-        yield
+backend = backends_of(im2sequence_module)
 
 
 def options_of(case: GoldenCase) -> dict[str, Any]:

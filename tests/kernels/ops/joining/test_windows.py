@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -25,18 +23,11 @@ from lodcli.kernels.ops.joining.windows import (
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests import oracles_ids
-from tests.cases_ops import BACKENDS, check_gradient, compiled
+from tests.cases_ops import BACKENDS, backends_of, check_gradient, compiled
 from tests.oracles import gathered, lengths_of, rows_of, tree_of
 from tests.strategies import tensors
 
-
-@pytest.fixture(params=BACKENDS, autouse=True, scope="module")
-def backend(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Run every test of this file on each backend, whatever the size of its rows."""
-    with pytest.MonkeyPatch.context() as patch:
-        chosen = functools.partial(on, request.param)
-        patch.setattr(windows, "on", lambda _, reference, size_bytes=0: chosen(reference))
-        yield
+backend = backends_of(windows)
 
 
 def test_a_tail_is_dropped_or_kept() -> None:

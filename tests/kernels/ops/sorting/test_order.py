@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -24,9 +22,8 @@ from lodcli.kernels.ops.sorting.sort import (
     sequence_unique,
     sequence_unique_counts,
 )
-from lodcli.kernels.runtime.dispatch import on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.cases_ops import BACKENDS, Array
+from tests.cases_ops import Array, backends_of
 from tests.oracles_ops import pieces_of, row_lengths
 from tests.oracles_order import alike, bins, kept, place_of, sorted_places
 from tests.strategies import DTYPES, LAYOUTS, ROW_SHAPES, laid_out, tensors
@@ -34,15 +31,7 @@ from tests.strategies import DTYPES, LAYOUTS, ROW_SHAPES, laid_out, tensors
 REAL = [dtype for dtype in DTYPES if dtype.kind != "c"]
 COLUMNS = ((), (1,))
 NAN = math.nan
-
-
-@pytest.fixture(params=BACKENDS, autouse=True, scope="module")
-def backend(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Run every test of this file on each backend, whatever the size of its rows."""
-    with pytest.MonkeyPatch.context() as patch:
-        chosen = functools.partial(on, request.param)
-        patch.setattr(order, "on", lambda _, reference, size_bytes=0: chosen(reference))
-        yield
+backend = backends_of(order)
 
 
 @st.composite
