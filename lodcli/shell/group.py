@@ -5,12 +5,15 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from lodcli.commands import GROUPS, TABLE
 from lodcli.shell import messages, output
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 
@@ -35,6 +38,11 @@ class LazyGroup(click.Group):
         command.name = cmd_name
         command.short_help = help_line
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        from lodcli.shell.complete import names
+
+        return names.commands(self, ctx, incomplete, lambda name: TABLE[name][1])
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:

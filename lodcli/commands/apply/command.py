@@ -19,6 +19,8 @@ from lodcli.shell import options, output
 from lodcli.shell.limits import guarded
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from lodcli.commands.apply.running import Writing
     from lodcli.commands.apply.steps import Step
     from lodcli.kernels.ops.registry import OpEntry
@@ -35,12 +37,17 @@ class OpGroup(click.Group):
         return op_names()
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        name = cmd_name.replace("-", "_")
-        try:
-            entry = find_op(name)
-        except UnsupportedError:
-            return None  # completion and help leave out broken plug-ins; see `known`
+        entry = _entry(cmd_name.replace("-", "_"))
         return None if entry is None else op_command(entry)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        from lodcli.shell.complete import names
+
+        def summary(name: str) -> str | None:
+            entry = _entry(name)
+            return None if entry is None else entry.summary
+
+        return names.commands(self, ctx, incomplete, summary)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         # A leading blank hides an expression such as -x / 2 or -wait from click's option parser.
@@ -61,6 +68,14 @@ class OpGroup(click.Group):
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return ["OP|EXPRESSION [OPTIONS] SOURCE...", f"[{THEN} OP [OPTIONS]]...", "[-o OUT]"]
+
+
+def _entry(name: str) -> OpEntry | None:
+    """Return an op; None if there is none, or it is of a broken plug-in: see `known`."""
+    try:
+        return find_op(name)
+    except UnsupportedError:
+        return None  # completion and help leave it out
 
 
 def _check_expression(args: list[str], ctx: click.Context) -> None:

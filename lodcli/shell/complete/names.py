@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -32,6 +32,24 @@ def references(incomplete: str) -> list[CompletionItem[str]] | None:
     if not mark:
         return None
     return list(_fitting((spec.name for spec in _schema(path)), incomplete, f"{path}::"))
+
+
+def commands(
+    group: click.Group, ctx: click.Context, incomplete: str, help_of: Callable[[str], str | None]
+) -> list[CompletionItem[str]]:
+    """Return the commands of a group that fit, and its options.
+
+    Unlike click, it loads no command to know its help.
+
+    Args:
+        group: the group.
+        ctx: of the group.
+        incomplete: the word to complete.
+        help_of: returns the help of a command in one line; None to leave it out.
+    """
+    texts = {one: help_of(one) for one in group.list_commands(ctx) if one.startswith(incomplete)}
+    found = [CompletionItem(one, help=text) for one, text in texts.items() if text is not None]
+    return [*found, *click.Command.shell_complete(group, ctx, incomplete)]
 
 
 def tensors(ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -12,8 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lodcli.commands import TABLE
 from lodcli.formats.core import io
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.registry import OPS
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell.complete import names
 from tests.hanging import HANG_SECONDS
@@ -192,3 +195,26 @@ def test_a_pipe_is_not_opened_to_complete_a_line(folder: Path) -> None:
     """That would wait for its writer, or end it."""
     os.mkfifo("pipe.lods")
     assert names.references("pipe.lods::") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "first"),
+    [
+        ("lod ", f"inspect\t{TABLE['inspect'][1]}"),
+        ("lod apply ", f"add\t{OPS['add'].summary}"),
+        ("lod apply soft", f"softmax\t{OPS['softmax'].summary}"),
+    ],
+)
+def test_commands_and_ops_are_completed_without_loading_them(line: str, first: str) -> None:
+    *_, word = line.split(" ")
+    done = subprocess.run(
+        [sys.executable, "-v", "-m", "lodcli"],
+        env=environment(_LOD_COMPLETE="fish_complete", COMP_WORDS=line, COMP_CWORD=word),
+        capture_output=True,
+        text=True,
+        timeout=HANG_SECONDS,
+        check=True,
+    )
+    assert done.stdout.splitlines()[0] == f"plain,{first}"
+    for name in ("numpy", "lodcli.commands.inspect.command", "lodcli.kernels.ops.joining"):
+        assert f"import '{name}'" not in done.stderr
