@@ -147,7 +147,8 @@ def writing(path: str, job: Job, count: int, *, overwrite: bool) -> Iterator[Sha
         TargetExistsError: the folder holds something else, or is being written.
         DamagedFileError: its `job.json` is not a description of a job.
     """
-    folder = Path(os.path.realpath(path))
+    # As it was given, for messages; but a link cannot be removed like a folder.
+    folder = Path(os.path.realpath(path) if os.path.islink(path) else path)
     with naming_os(f"{path}/{NAME}"):
         fd = _locked(folder, path, job, overwrite=overwrite)
     try:
