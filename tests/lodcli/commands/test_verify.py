@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from lodcli.commands.verify import command
+from lodcli.shell.references import Reference
 from tests.lodcli.conftest import Lod
 
 CHECKED = "CRC32C of header, index and rows"
@@ -41,6 +44,27 @@ def test_one_changed_bit_is_found_and_the_rest_still_checked(lod: Lod, folder: P
 
 def test_only_unreadable_files_are_an_io_failure(lod: Lod, folder: Path) -> None:
     assert lod("verify", "nowhere.npz", "words.lod.h5").code == 3
+
+
+def test_too_little_memory_names_the_file(
+    lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = command._verified
+
+    def fail(source: Reference, *args: Any, **how: Any) -> Any:
+        if "many" in source.path:
+            raise MemoryError
+        return read(source, *args, **how)
+
+    monkeypatch.setattr(command, "_verified", fail)
+    done = lod("verify", "many.lod.h5", "words.lod.h5")
+    assert done.code == 3
+    said = "many.lod.h5: not enough memory; verify its tensors one by one, with FILE::NAME"
+    assert done.stderr == f"lod verify: {said}\n"
+    assert [line.split()[:2] for line in done.stdout.splitlines()] == [
+        ["many.lod.h5:", "FAILED"],
+        ["words.lod.h5:", "ok"],
+    ]
 
 
 def test_quiet_shows_failures_only(lod: Lod, folder: Path) -> None:
