@@ -127,8 +127,9 @@ def _refuse_other(by_name: str, head: bytes) -> None:
     if kind is None and announced:
         kind = unread.of_beginning(head)
     if kind is not None:
+        lines = f"; {option('from', 'text')} reads its lines" if by_name == "text" else ""
         raise NotThisFormatError(
-            f"has the extension of {by_name} but begins like {kind.what}{kind.advice}"
+            f"has the extension of {by_name} but begins like {kind.what}{kind.advice}{lines}"
         )
     if not announced:
         return

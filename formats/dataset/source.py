@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from lodcli.formats.catalogue.unread import in_place_of
 from lodcli.formats.container import header
 from lodcli.formats.container.reader import (
     WHOLE_INDEX_BYTES,
@@ -135,7 +136,10 @@ class DatasetSource(IndexedSource):
             ) from None
         size, found = int(self._manifest.sizes[number]), file.size_bytes
         if found != size:
-            file.close()
+            with file:
+                page = in_place_of(file.head())
+            if page is not None:
+                raise DamagedFileError(f"begins like {page.what}{page.advice}")
             raise DamagedFileError(
                 f"expected {size} bytes as in the manifest, found {found}; it was "
                 "changed, or belongs to another dataset"

@@ -236,6 +236,11 @@ def foreign(path: Path) -> None:
     shutil.copy(other / path.name, path)
 
 
+def a_page(path: Path) -> None:
+    """An error page, larger than any pointer of Git LFS."""
+    path.write_text(f"<!DOCTYPE html><html><body>Not found{' ' * 2000}</body></html>")
+
+
 def a_folder(path: Path) -> None:
     path.unlink()
     path.mkdir()
@@ -247,6 +252,7 @@ def a_folder(path: Path) -> None:
         (missing, "is missing; the manifest names 4 shards"),
         (longer, "expected [0-9]+ bytes as in the manifest, found [0-9]+"),
         (foreign, "/header: expected CRC32C [0-9a-f]{8} as in the manifest, found"),
+        (a_page, "begins like HTML or XML; if a server sent it in place of the file, fetch"),
         (a_folder, "is not a regular file"),
     ],
 )
