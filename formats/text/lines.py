@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections import deque
 from collections.abc import Callable
 from typing import BinaryIO
@@ -18,7 +19,7 @@ from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.options import option
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_WIDEST = 4  # bytes of a character, or of a byte order mark
 _XZ_MAGIC = b"\xfd7z"
 _PART_BYTES = 1 << 20
 # Advice in messages about invalid lines.
@@ -26,17 +27,41 @@ WITHOUT_MARK = "a byte order mark stands at its beginning, as after joining file
 WITHOUT_RETURNS = r"a line ends with \n, not with \r alone; convert it, as with tr '\r' '\n'"
 
 
+def wide_encoding(start: bytes) -> str | None:
+    """Return the encoding of text that begins with these bytes; None if it is not UTF-16 or UTF-32.
+
+    >>> wide_encoding("ab".encode("utf-16-le")), wide_encoding("a".encode("utf-32-be"))
+    ('utf-16-le', 'utf-32-be')
+    """
+    if start.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
+        return "utf-32"
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    ends = [any(start[:2]), any(start[2:4])]
+    if len(start) == _WIDEST and sum(ends) == 1:
+        return "utf-32-le" if ends[0] else "utf-32-be"
+    if start[:2].count(0) == 1:
+        return "utf-16-be" if start[0] == 0 else "utf-16-le"
+    return None
+
+
+def begins_like(encoding: str) -> str:
+    """Return the message about text in this encoding, which was to be UTF-8."""
+    name = encoding[: len("utf-16")].upper()
+    return f"begins like {name}; give {option('encoding', encoding)}"
+
+
 class LineReader:
     """The lines of an input, without a leading byte order mark.
 
     Args:
         source: a file, or a pipe, which is read without seeking.
-        utf_8: whether to refuse UTF-16 and compressed files, by their first bytes.
+        utf_8: whether to refuse UTF-16, UTF-32 and compressed files, by their first bytes.
         encoding: of the input; None is UTF-8.
         derived: converts another format to lines.
 
     Raises:
-        NotThisFormatError: it begins like UTF-16, or like a compressed file.
+        NotThisFormatError: it begins like UTF-16 or UTF-32, or like a compressed file.
 
     Attributes:
         line: number of lines returned so far: the number of the last one, from 1.
@@ -61,21 +86,18 @@ class LineReader:
         self._kept: deque[bytes] = deque()
         self._started = self._peeked = False
         self.line = 0
-        start = self._file.read(len(BYTE_ORDER_MARK))
-        if utf_8 and start.startswith(_UTF_16_MARKS):
-            raise NotThisFormatError(f"begins like UTF-16; give {option('encoding', 'utf-16')}")
-        if utf_8 and start[:2].count(0) == 1:
-            order = "be" if start[0] == 0 else "le"
-            encoding = f"utf-16-{order}"
-            raise NotThisFormatError(f"begins like UTF-16; give {option('encoding', encoding)}")
+        start = self._file.read(_WIDEST)
+        if utf_8 and (wide := wide_encoding(start)) is not None:
+            raise NotThisFormatError(begins_like(wide))
         packed = _packed(start)
         if utf_8 and packed is not None and encoding is None:
             raise NotThisFormatError(f"begins like a file packed with {packed}")
-        self.mark_bytes = len(start) if start == BYTE_ORDER_MARK else 0
+        marked = start.startswith(BYTE_ORDER_MARK)
+        self.mark_bytes = len(BYTE_ORDER_MARK) if marked else 0
         if source.seekable:
             self._file.seek(self.mark_bytes)
-        elif not self.mark_bytes:
-            self._kept.extend(split(self._finished(start)))
+        elif len(start) > self.mark_bytes:
+            self._kept.extend(split(self._finished(start[self.mark_bytes :])))
         self.begin_here()
 
     def begin_here(self) -> None:
@@ -204,7 +226,8 @@ def split(data: bytes) -> list[bytes]:
 
 
 def _packed(start: bytes) -> str | None:
-    """Return the compression of a file with these first three bytes, and advice; None for text."""
+    """Return the compression of a file with these first bytes, and advice; None for text."""
+    start = start[: len(_XZ_MAGIC)]
     if start == _XZ_MAGIC:
         return "xz, which lod does not read; unpack it first, as with xz -d"
     codec = next(

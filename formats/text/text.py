@@ -16,7 +16,13 @@ from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec, tensor_of
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
-from lodcli.formats.text.lines import BYTE_ORDER_MARK, LineReader, shown
+from lodcli.formats.text.lines import (
+    BYTE_ORDER_MARK,
+    LineReader,
+    begins_like,
+    shown,
+    wide_encoding,
+)
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.immutable import immutable
@@ -397,6 +403,8 @@ def _joined(letters: Array, ends: Offsets, lone: Offsets, marks: bytes) -> bytes
 
 def _refuse_nul(block: bytes, place: int) -> None:
     found = block.find(b"\0")
+    if found >= 0 and place == 0 and (wide := wide_encoding(block[:4])) is not None:
+        raise NotThisFormatError(begins_like(wide))
     if found >= 0:
         raise NotThisFormatError(
             f"byte {place + found} is NUL: this is binary data, not text, or UTF-16: then give "

@@ -367,7 +367,10 @@ FAULTS = [
     Fault("UTF-16", ".jsonl", "[1]\n".encode("utf-16-le"), ("like UTF-16", "utf-16-le")),
     Fault("UTF-16", ".ts", TS.decode().encode("utf-16-be"), ("like UTF-16", "utf-16-be")),
     Fault("UTF-16", ".csv", "a\n1\n".encode("utf-16"), ("begins like UTF-16", "--encoding utf-16")),
-    Fault("UTF-16", ".txt", "a b\n".encode("utf-16"), ("byte 3 is NUL", "--encoding utf-16")),
+    Fault("UTF-16", ".txt", "a b\n".encode("utf-16"), ("begins like UTF-16", "--encoding utf-16")),
+    Fault("UTF-32", ".csv", "a\n1\n".encode("utf-32"), ("like UTF-32", "--encoding utf-32")),
+    Fault("UTF-32", ".jsonl", "[1]\n".encode("utf-32-le"), ("like UTF-32", "utf-32-le")),
+    Fault("UTF-32", ".txt", "a b\n".encode("utf-32-be"), ("like UTF-32", "utf-32-be")),
     Fault(
         "UTF-16",
         ".ts",
