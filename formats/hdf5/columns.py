@@ -13,7 +13,8 @@ from h5py import h5d, h5t
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.options import option
 
-NUMBERS = (h5t.INTEGER, h5t.FLOAT, h5t.ENUM)
+# Complex is a class since HDF5 2.0.
+NUMBERS = (h5t.INTEGER, h5t.FLOAT, h5t.ENUM, getattr(h5t, "COMPLEX", h5t.FLOAT))
 # By size in bytes. HDF5 converts bit fields only to these types, and not to integers.
 _BITS = {1: h5t.NATIVE_B8, 2: h5t.NATIVE_B16, 4: h5t.NATIVE_B32, 8: h5t.NATIVE_B64}
 # Limits on names in a message.

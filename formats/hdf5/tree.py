@@ -44,8 +44,9 @@ def listed(file: StrictFile) -> str:
 def _described(file: StrictFile, path: str, dataset: h5d.DatasetID) -> str:
     try:
         column = file.column(path)
-        dtype = "text" if column.text else column.dtype.name
-        return f"{path} ({dtype}, {' x '.join(map(str, dataset.shape)) or 'a single value'})"
+        # The last axis of texts is their bytes.
+        dtype, shape = ("text", dataset.shape) if column.text else (column.dtype, column.shape)
+        return f"{path} ({dtype}, {' x '.join(map(str, shape)) or 'a single value'})"
     except LodError:
         with file.damage(path):
             kind = dataset.get_type()

@@ -275,6 +275,24 @@ def test_complex_numbers_of_hdf5_2(width: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(_read(path, data="/x").data, expected, strict=True)
 
 
+@pytest.mark.skipif(not hasattr(h5py.h5t, "TypeComplexID"), reason="complex type of HDF5 2.0")
+def test_complex_numbers_of_long_doubles_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "t.h5"
+    with h5py.File(path, "w") as file:
+        kind = h5py.h5t.NATIVE_LDOUBLE_COMPLEX
+        h5py.h5d.create(file.id, b"x", kind, h5py.h5s.create_simple((3,)))
+    message = "/x: holds complex256, which tensors cannot hold; store it as float64 or complex128"
+    refused(path, UnsupportedError, message, data="/x")
+
+
+def test_the_list_of_datasets_has_the_axes_of_items_that_are_arrays(tmp_path: Path) -> None:
+    path = tmp_path / "t.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", (3,), np.dtype(("f4", (2, 5))))
+        file.create_dataset("y", (), np.dtype(("i8", (4,))))
+    refused(path, LodError, "there are: /x (float32, 3 x 2 x 5), /y (int64, 4)")
+
+
 def test_a_range_of_octave_is_named(tmp_path: Path) -> None:
     path = tmp_path / "t.h5"
     kind = [("base", "f8"), ("limit", "f8"), ("increment", "f8")]
@@ -297,7 +315,7 @@ def test_a_compound_names_its_fields_although_numpy_has_no_type_for_one(tmp_path
 
 
 @pytest.mark.parametrize("kind", [h5py.vlen_dtype("i4"), h5py.string_dtype(), h5py.ref_dtype])
-def test_fields_without_a_length_arerefused(kind: Any, tmp_path: Path) -> None:
+def test_fields_without_a_length_are_refused(kind: Any, tmp_path: Path) -> None:
     path = tmp_path / "t.h5"
     with h5py.File(path, "w") as file:
         file.create_dataset("x", (2,), [("a", "i4"), ("b", kind)])
