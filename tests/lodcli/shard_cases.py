@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import random
+import signal
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,8 +18,8 @@ from lodcli.formats.core import io
 from lodcli.formats.core.schema import Item
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.hanging import wait_for
-from tests.lodcli.conftest import tensor
+from tests.hanging import HANG_SECONDS, wait_for
+from tests.lodcli.conftest import Lod, tensor
 from tests.reliability.outcome import LOD
 
 SHARDS = 6
@@ -38,6 +42,7 @@ def once(name):
     return True
 """
 Content = dict[str, bytes]
+Workers = Callable[[int], list[int]]  # of the process of a command
 
 
 def make_dataset() -> Path:
@@ -114,11 +119,54 @@ def wait_until_gone(pids: list[int]) -> None:
     wait_for(lambda: not any(Path("/proc", str(pid)).exists() for pid in pids))
 
 
-# Once three shards are there, processes wait.
-HOLD = """
-    while Path('hold').exists() and len(list(Path('out').glob('data-*'))) > 2:
-        Path(f'at-{os.getpid()}').touch()
-        time.sleep(0.02)
-"""
+def hold(folder: str = "out") -> None:
+    """Have processes wait at the step once three shards are there, while the file hold exists."""
+    model(
+        f"""while Path('hold').exists() and len(list(Path('{folder}').glob('data-*'))) > 2:
+        Path(f'at-{{os.getpid()}}').touch()
+        time.sleep(0.02)"""
+    )
+    Path("hold").touch()
+
+
+def check_continuing(lod: Lod, *args: str) -> None:
+    """Check that a command that ended keeps its shards, and makes what one process makes."""
+    kept = inodes("out")
+    assert len(kept) > 2
+    assert not Path("out/manifest.lod.h5").exists()
+    Path("hold").unlink()
+    assert lod(*STEP, *args).code == 0
+    assert kept.items() <= inodes("out").items()
+    check_alone(lod)
+
+
+def check_alone(lod: Lod) -> None:
+    """Check that out holds what one process makes."""
+    assert lod(*STEP[:-1], "fresh", "--jobs", "1").code == 0
+    assert content("out") == content("fresh")
+
+
+def check_kills(
+    lod: Lod, workers: Workers, tries: int, times: int, pause: tuple[float, float], *args: str
+) -> None:
+    """Check that commands make the same if workers of theirs are killed, after random pauses."""
+    model("time.sleep(0.3)")
+    assert lod(*STEP, "--jobs", "2").code == 0
+    expected = content("out")
+    rng, killed = random.Random(5), 0
+    for number in range(tries):
+        out = f"out{number}"
+        with running([*STEP[:-1], out, *args]) as process:
+            wait_for(Path(out, "job.json").exists)
+            for _ in range(times):
+                time.sleep(rng.uniform(*pause))
+                for victim in rng.sample(found := workers(process.pid), min(1, len(found))):
+                    os.kill(victim, signal.SIGKILL)
+                    killed += 1
+            _, said = process.communicate(timeout=HANG_SECONDS)
+        assert (process.returncode, said) == (0, "")
+        assert content(out) == expected
+    assert killed
+
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")

@@ -14,13 +14,12 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.hanging import HANG_SECONDS, wait_for
 from tests.lodcli.conftest import Lod, tensor
 from tests.lodcli.shard_cases import (
-    HOLD,
     SHARDS,
     assert_same,
     flip_a_row,
+    hold,
     inodes,
     make_dataset,
-    model,
     needs_proc,
     running,
 )
@@ -75,8 +74,7 @@ def test_the_result_may_be_of_any_format_or_a_dataset(lod: Lod) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_an_interrupted_command_keeps_parts_and_continues(lod: Lod, number: signal.Signals) -> None:
-    model(HOLD.strip().replace("'out'", "'out.lod.h5.parts'"))
-    Path("hold").touch()
+    hold("out.lod.h5.parts")
     with running([*STEP, "-o", "out.lod.h5", "--jobs", "2"]) as process:
         wait_for(lambda: list(Path().glob("at-*")))
         process.send_signal(number)

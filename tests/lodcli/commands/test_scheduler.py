@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
@@ -24,12 +22,15 @@ from lodcli.shell.jobs import scheduled_dask
 from tests.hanging import HANG_SECONDS, wait_for
 from tests.lodcli.conftest import Lod, tensor
 from tests.lodcli.shard_cases import (
-    HOLD,
     RUN,
     SHARDS,
     STEP,
+    check_alone,
+    check_continuing,
+    check_kills,
     content,
     flip_a_row,
+    hold,
     inodes,
     make_dataset,
     model,
@@ -327,23 +328,8 @@ def test_a_worker_that_cannot_run_lod_is_an_error(
 @pytest.mark.slow
 @pytest.mark.usefixtures("dataset")
 def test_workers_killed_at_random_times_change_nothing(lod: Lod, cluster: Cluster) -> None:
-    model("time.sleep(0.3)")
-    assert lod(*STEP, "--jobs", "2").code == 0
-    expected = content("out")
-    rng, killed = random.Random(5), 0
-    for number in range(many(4, share=2)):
-        out = f"out{number}"
-        with running([*STEP[:-1], out, "--scheduler", cluster.address]) as process:
-            wait_for(Path(out, "job.json").exists)
-            for _ in range(2):
-                time.sleep(rng.uniform(0.2, 2))
-                for victim in rng.sample(found := cluster.workers(), min(1, len(found))):
-                    os.kill(victim, signal.SIGKILL)
-                    killed += 1
-            _, said = process.communicate(timeout=HANG_SECONDS)
-        assert (process.returncode, said) == (0, "")
-        assert content(out) == expected
-    assert killed
+    args = ("--scheduler", cluster.address)
+    check_kills(lod, lambda _: cluster.workers(), many(4, share=2), 2, (0.2, 2), *args)
 
 
 @needs_proc
@@ -354,8 +340,7 @@ def test_workers_killed_at_random_times_change_nothing(lod: Lod, cluster: Cluste
 def test_an_interrupted_command_ends_its_tasks_and_can_be_continued(
     lod: Lod, cluster: Cluster, number: signal.Signals, local: bool
 ) -> None:
-    model(HOLD.strip())
-    Path("hold").touch()
+    hold()
     address = ["local", "--jobs", "2"] if local else [cluster.address]
     with running([*STEP, "--scheduler", *address]) as process:
         wait_for(lambda: list(Path().glob("at-*")))
@@ -366,15 +351,8 @@ def test_an_interrupted_command_ends_its_tasks_and_can_be_continued(
     assert killed or not said  # multiprocessing tells of semaphores that a killed command left
     at_work = [int(place.name.partition("-")[2]) for place in Path().glob("at-*")]
     wait_until_gone(at_work)
-    kept = inodes("out")
-    assert len(kept) > 2
-    assert not Path("out/manifest.lod.h5").exists()
-    Path("hold").unlink()
-    assert lod(*STEP, "--scheduler", cluster.address).code == 0
-    assert kept.items() <= inodes("out").items()
+    check_continuing(lod, "--scheduler", cluster.address)
     assert not partials(Path("out"))
-    assert lod(*STEP[:-1], "fresh", "--jobs", "1").code == 0
-    assert content("out") == content("fresh")
 
 
 @needs_proc
@@ -405,8 +383,7 @@ def test_the_tasks_of_a_stopped_worker_go_to_another(lod: Lod, cluster: Cluster)
             with suppress(ProcessLookupError):  # its nanny has replaced it
                 os.kill(stopped, signal.SIGCONT)
     assert (process.returncode, said) == (0, "")
-    assert lod(*STEP[:-1], "fresh", "--jobs", "1").code == 0
-    assert content("out") == content("fresh")
+    check_alone(lod)
 
 
 # Last, so that no cluster is started after it.
@@ -416,18 +393,11 @@ def test_the_tasks_of_a_stopped_worker_go_to_another(lod: Lod, cluster: Cluster)
 def test_a_killed_scheduler_ends_the_command_which_can_be_continued(
     lod: Lod, cluster: Cluster
 ) -> None:
-    model(HOLD.strip())
-    Path("hold").touch()
+    hold()
     address = cluster.address
     with running([*STEP, "--scheduler", address]) as process:
         wait_for(lambda: list(Path().glob("at-*")))
         cluster.parts[0].kill()
         _, said = process.communicate(timeout=HANG_SECONDS)
     assert (process.returncode, said) == (3, f"lod run-rnn: {address}: the scheduler ended\n")
-    kept = inodes("out")
-    assert len(kept) > 2
-    Path("hold").unlink()
-    assert lod(*STEP, "--jobs", "2").code == 0
-    assert kept.items() <= inodes("out").items()
-    assert lod(*STEP[:-1], "fresh", "--jobs", "1").code == 0
-    assert content("out") == content("fresh")
+    check_continuing(lod, "--jobs", "2")

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
 import subprocess
-import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +18,16 @@ from lodcli.kernels.runtime import worker_processes
 from tests.hanging import HANG_SECONDS, wait_for
 from tests.lodcli.conftest import Lod, tensor
 from tests.lodcli.shard_cases import (
-    HOLD,
     RUN,
     SHARDS,
     STEP,
     Content,
     assert_same,
+    check_continuing,
+    check_kills,
     content,
     flip_a_row,
+    hold,
     inodes,
     make_dataset,
     model,
@@ -330,23 +329,8 @@ def children(pid: int) -> list[int]:
 @pytest.mark.slow
 @pytest.mark.usefixtures("dataset")
 def test_processes_killed_at_random_times_change_nothing(lod: Lod) -> None:
-    model("time.sleep(0.3)")
-    assert lod(*STEP, "--jobs", "2").code == 0
-    expected = content("out")
-    rng, killed = random.Random(5), 0
-    for number in range(many(6, share=3)):
-        out = f"out{number}"
-        with running([*STEP[:-1], out, "--jobs", "2"]) as process:
-            wait_for(partial(children, process.pid))
-            for _ in range(worker_processes.TRIES - 1):
-                time.sleep(rng.uniform(0, 0.5))
-                for victim in rng.sample(found := children(process.pid), min(1, len(found))):
-                    os.kill(victim, signal.SIGKILL)
-                    killed += 1
-            _, said = process.communicate(timeout=HANG_SECONDS)
-        assert (process.returncode, said) == (0, "")
-        assert content(out) == expected
-    assert killed
+    times = worker_processes.TRIES - 1
+    check_kills(lod, children, many(6, share=3), times, (0, 0.5), "--jobs", "2")
 
 
 @needs_proc
@@ -356,8 +340,7 @@ def test_processes_killed_at_random_times_change_nothing(lod: Lod) -> None:
 def test_an_interrupted_command_ends_its_processes_and_can_be_continued(
     lod: Lod, number: signal.Signals
 ) -> None:
-    model(HOLD.strip())
-    Path("hold").touch()
+    hold()
     with running([*STEP, "--jobs", "2"]) as process:
         wait_for(lambda: list(Path().glob("at-*")))
         found = children(process.pid)
@@ -367,22 +350,14 @@ def test_an_interrupted_command_ends_its_processes_and_can_be_continued(
     assert (process.returncode, said) == (-number if killed else 128 + number, "")
     wait_until_gone(found)
     assert killed or not partials(Path("out"))
-    kept = inodes("out")
-    assert len(kept) > 2
-    assert not Path("out/manifest.lod.h5").exists()
-    Path("hold").unlink()
-    assert lod(*STEP, "--jobs", "2").code == 0
-    assert kept.items() <= inodes("out").items()
-    assert lod(*STEP[:-1], "fresh", "--jobs", "1").code == 0
-    assert content("out") == content("fresh")
+    check_continuing(lod, "--jobs", "2")
 
 
 @needs_proc
 @pytest.mark.slow
 @pytest.mark.usefixtures("dataset")
 def test_two_commands_do_not_write_one_folder(lod: Lod) -> None:
-    model(HOLD.strip())
-    Path("hold").touch()
+    hold()
     with running([*STEP, "--jobs", "1"]) as process:
         wait_for(lambda: list(Path().glob("at-*")))
         done = lod(*STEP, "--jobs", "1", "--force")
