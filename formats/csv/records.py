@@ -383,7 +383,7 @@ _DOUBLED = 'double the quotes in it, as "a ""b"" c"'
 _QUOTED = f"put a field with quotes, separators or line ends in quotes, and {_DOUBLED}"
 _UNESCAPED = (
     f"write a field without backslashes before quotes, and {_DOUBLED} (in Spark, the option "
-    "escape='\"'; in R, qmethod='double')"
+    "escape='\"'; in R, qmethod='double'; in PHP, escape: '')"
 )
 
 

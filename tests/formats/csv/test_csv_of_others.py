@@ -12,9 +12,19 @@ from lodcli.kernels.errors import InvalidDataError
 THEIRS = Path(__file__).parents[1] / "theirs"
 
 
-@pytest.mark.parametrize(("name", "line"), [("spark.csv", 2), ("r_table.tsv", 3)])
-def test_quotes_after_backslashes_are_an_error_with_a_remedy(name: str, line: int) -> None:
-    with pytest.raises(InvalidDataError, match=f"line {line}: .*without backslashes before quotes"):
+@pytest.mark.parametrize(
+    ("name", "line", "remedy"),
+    [
+        ("spark.csv", 2, "in Spark, the option escape"),
+        ("r_table.tsv", 3, "in R, qmethod='double'"),
+        ("php.csv", 2, "in PHP, escape: ''"),
+    ],
+)
+def test_quotes_after_backslashes_are_an_error_with_a_remedy(
+    name: str, line: int, remedy: str
+) -> None:
+    message = f"line {line}: .*without backslashes before quotes.*{remedy}"
+    with pytest.raises(InvalidDataError, match=message):
         lodcli.read_all(THEIRS / name)
 
 
