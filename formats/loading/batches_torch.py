@@ -33,6 +33,8 @@ from lodcli.kernels.platform.files import PathLike
 ITEM_BYTES = 64 << 10
 POOL_BYTES = 256 << 20
 MOST = np.iinfo(np.int64).max
+# How a file is read, of a Dataset that is given.
+_DEFAULTS: Mapping[str, Any] = {"level": 0, "in_memory": False, "limits": None}
 _POSITION = {"epoch", "taken", "given", "worker"}  # in a state, beside the settings of the order
 
 
@@ -52,7 +54,8 @@ class Batches(torch.utils.data.IterableDataset[Any]):
 
     Args:
         path: a file that can be read in any order, or FILE::NAME; or a dataset: a folder of
-            `lod shard`.
+            `lod shard`. Also a Dataset, or a Subset of one, as random_split of torch makes; then
+            without `name`, `level`, `in_memory`, `limits` and keywords.
         name: a tensor to read alone. None: all that share the level.
         tokens: maximum number of rows of a batch; a longer item is a batch by itself.
         items: maximum number of items of a batch. Either may be None: any number.
@@ -68,8 +71,9 @@ class Batches(torch.utils.data.IterableDataset[Any]):
 
     Raises:
         OptionError: neither `tokens` nor `items`, a number that is not whole or is below 1, another
-            value than True and False for `shuffle` or `drop_last`, or a rank that is not below
-            `world`. On iteration: a DataLoader has a batch_size.
+            value than True and False for `shuffle` or `drop_last`, a rank that is not below
+            `world`, or an argument of a Dataset beside one. On iteration: a DataLoader has a
+            batch_size.
         UnsupportedError, SelectionError, OSError, LodError: see `Dataset`.
 
     >>> batches = Batches("samples/events.jsonl", tokens=64, level=1, in_memory=True)
@@ -80,7 +84,7 @@ class Batches(torch.utils.data.IterableDataset[Any]):
 
     def __init__(
         self,
-        path: PathLike,
+        path: PathLike | Dataset | torch.utils.data.Subset[Any],
         name: str | None = None,
         *,
         tokens: int | None = None,
@@ -103,9 +107,8 @@ class Batches(torch.utils.data.IterableDataset[Any]):
         require_counts("Batches", pool=pool)
         require_booleans("Batches", shuffle=shuffle, drop_last=drop_last)
         require_whole("Batches", "seed", seed)
-        self.dataset = Dataset(
-            path, name, level=level, in_memory=in_memory, limits=limits, **keywords
-        )
+        how: dict[str, Any] = {"level": level, "in_memory": in_memory, "limits": limits, **keywords}
+        self.dataset: Dataset | _Part = _dataset(path, name, how)
         self.tokens, self.items, self.pool, self.seed = tokens, items, pool, seed
         self.shuffle, self.drop_last = shuffle, drop_last
         self._collate = collate(layout, pad_value=pad_value)
@@ -240,6 +243,57 @@ class Batches(torch.utils.data.IterableDataset[Any]):
         return lengths_crc32(self.dataset.lengths)
 
 
+class _Part:
+    """Some items of a Dataset, like a Dataset of them.
+
+    Args:
+        whole: the dataset.
+        items: their numbers.
+    """
+
+    def __init__(self, whole: Dataset | _Part, items: Offsets) -> None:
+        self._whole, self._items = whole, items
+
+    def __repr__(self) -> str:
+        return f"{len(self)} of {self._whole!r}"
+
+    def __len__(self) -> int:
+        return self._items.size
+
+    @property
+    def lengths(self) -> Offsets:
+        return self._whole.lengths[self._items]
+
+    def __getitems__(self, places: Offsets) -> Batch:
+        return self._whole.__getitems__(self._items[places])
+
+    def bytes_of(self, places: Offsets) -> int | None:
+        return self._whole.bytes_of(self._items[places])
+
+
+def _dataset(of: Any, name: str | None, how: Mapping[str, Any]) -> Dataset | _Part:
+    """Return the dataset of a file, or the one given, or the part of one that a Subset is.
+
+    Raises:
+        OptionError: a Subset of another dataset; or a name or options beside a dataset.
+    """
+    if not isinstance(of, torch.utils.data.Dataset):
+        return Dataset(of, name, **how)
+    given = [one for one, default in _DEFAULTS.items() if how[one] != default]
+    given += [*(["name"] if name is not None else []), *(how.keys() - _DEFAULTS.keys())]
+    if given:
+        raise OptionError(f"Batches: {given[0]}: give it to the Dataset, not beside one")
+    if isinstance(of, torch.utils.data.Subset):
+        whole = _dataset(of.dataset, None, _DEFAULTS)
+        return _Part(whole, np.arange(len(whole))[np.asarray(of.indices, np.int64)])
+    if not isinstance(of, Dataset):
+        raise OptionError(
+            "Batches: path: expected a file, a Dataset of lod or a Subset of one, found "
+            f"{type(of).__name__}; a DataLoader with BatchSampler takes others"
+        )
+    return of
+
+
 class _Reader:
     """Reads batches: a whole pool at once if that is faster than item by item.
 
@@ -249,7 +303,7 @@ class _Reader:
         share: number of readers that share the batches of a pool.
     """
 
-    def __init__(self, dataset: Dataset, batches: Epoch, share: int) -> None:
+    def __init__(self, dataset: Dataset | _Part, batches: Epoch, share: int) -> None:
         self._dataset, self._batches, self._share = dataset, batches, share
         self._number = -1
         self._items: Offsets = np.zeros(0, np.int64)

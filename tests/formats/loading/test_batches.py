@@ -49,7 +49,7 @@ def test_a_data_loader_that_hands_on_each_batch_is_not_refused(file: Path) -> No
     assert len(list(loader)) == len(list(batches(file)))
 
 
-def batches(path: Path, **options: Any) -> Any:
+def batches(path: Any, **options: Any) -> Any:
     return lodcli.torch.Batches(path, **({"tokens": 100, "pool": 64, "seed": 3} | options))
 
 
@@ -335,3 +335,63 @@ def test_batches_of_items_are_compared_by_identity(file: Path) -> None:
     assert found[0] == found[0]
     assert found[0] != found[1]
     assert len(set(found)) == 2
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_parts_of_a_dataset_give_their_items(file: Path, workers: int) -> None:
+    """Those of random_split: together they have every item once."""
+    whole = lodcli.torch.Dataset(file)
+    generator = torch.Generator().manual_seed(1)
+    parts = torch.utils.data.random_split(whole, [250, 350], generator)
+    seen: list[int] = []
+    for part in parts:
+        loader = torch.utils.data.DataLoader(batches(part), batch_size=None, num_workers=workers)
+        found = [batch["length"].tolist() for batch in loader]
+        assert sorted(chain(*found)) == sorted(LENGTHS[part.indices].tolist())
+        numbers = [batch["x"].values.unique().tolist() for batch in batches(part)]
+        of_part = {item for item in part.indices if LENGTHS[item]}
+        assert sorted(chain(*numbers)) == sorted(of_part)
+        seen += chain(*numbers)
+    assert sorted(seen) == np.flatnonzero(LENGTHS).tolist()
+
+
+def test_a_part_of_a_part_in_order(file: Path) -> None:
+    whole = lodcli.torch.Dataset(file, in_memory=True)
+    inner = torch.utils.data.Subset(whole, range(100, 200))
+    part = torch.utils.data.Subset(inner, [7, 3, -1, 7])
+    (batch,) = batches(part, shuffle=False, tokens=1000)
+    wanted = [107, 103, 199, 107]
+    assert sorted(batch["length"].tolist()) == sorted(LENGTHS[wanted].tolist())
+    found, *_ = batches(whole, shuffle=False, tokens=10)
+    assert (
+        found["length"].tolist()
+        == next(iter(batches(file, shuffle=False, tokens=10)))["length"].tolist()
+    )
+    assert repr(batches(part)).startswith("<Batches of 4 of 100 of <Dataset ")
+
+
+def test_an_epoch_of_a_part_goes_on(file: Path) -> None:
+    part = torch.utils.data.Subset(lodcli.torch.Dataset(file), range(0, 600, 2))
+    one, other = batches(part), batches(pickle.loads(pickle.dumps(part)))
+    wanted = keys(one)
+    one.set_epoch(0)
+    taken = [next(iterator) for iterator in [iter(one)] for _ in range(3)]
+    state = one.state_dict()
+    other.load_state_dict(state)
+    assert keys(taken) + keys(other) == wanted
+    with pytest.raises(OptionError, match="the state was saved with count=300"):
+        batches(file).load_state_dict(state)
+
+
+def test_what_is_no_dataset_of_lod_is_refused(file: Path) -> None:
+    whole = lodcli.torch.Dataset(file)
+    other = torch.utils.data.TensorDataset(torch.zeros(3))
+    for one, more, said in (
+        (whole, {"level": 0, "in_memory": True}, "in_memory: give it to the Dataset, not beside"),
+        (whole, {"name": "x"}, "name: give it to the Dataset"),
+        (whole, {"columns": ["x"]}, "columns: give it to the Dataset"),
+        (other, {}, "expected a file, a Dataset of lod or a Subset of one, found TensorDataset"),
+        (torch.utils.data.Subset(other, [0]), {}, "found TensorDataset; a DataLoader with"),
+    ):
+        with pytest.raises(OptionError, match=f"Batches: .*{said}"):
+            batches(one, **more)
