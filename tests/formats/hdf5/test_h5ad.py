@@ -22,6 +22,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import TEXT
 from lodcli.shell.group import group
+from tests.formats.cases.damage import flipped, read_each
 from tests.formats.cases.opening import batches_of, content, nested
 
 THEIRS = Path(__file__).parents[1] / "theirs" / "anndata.h5ad"
@@ -295,14 +296,4 @@ def test_a_file_truncated_at_any_length_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_flipped_byte_never_reaches_this_process(tmp_path: Path) -> None:
     whole = THEIRS.read_bytes()
-    rng = np.random.default_rng(3)
-    refused = 0
-    for place in rng.integers(0, len(whole), 60).tolist():
-        data = bytearray(whole)
-        data[place] ^= 1 << int(rng.integers(8))
-        (tmp_path / "x.h5ad").write_bytes(data)
-        try:
-            content(tmp_path / "x.h5ad")
-        except LodError:
-            refused += 1
-    assert refused
+    assert None in list(read_each(flipped(whole, 60, 3), tmp_path / "x.h5ad", content))

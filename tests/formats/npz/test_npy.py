@@ -18,6 +18,7 @@ from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.formats.cases.damage import accepted, cut
 from tests.formats.cases.opening import batches_of, content, tensor_in
 from tests.strategies import BFLOAT16, DTYPES
 
@@ -125,10 +126,7 @@ def test_arrays_that_no_tensor_can_hold_are_refused(
 def test_a_file_truncated_at_any_length_is_an_error(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.arange(6).reshape(3, 2))
     whole = (tmp_path / "x.npy").read_bytes()
-    for size in range(6, len(whole)):
-        (tmp_path / "x.npy").write_bytes(whole[:size])
-        with pytest.raises(LodError):
-            content(tmp_path / "x.npy")
+    assert not accepted(cut(whole, start=6), tmp_path / "x.npy", content)
 
 
 def test_booleans_are_0_or_1(tmp_path: Path) -> None:
