@@ -57,6 +57,11 @@ class PlainHdf5(Format):
         if options.offsets and options.lengths:
             raise SelectionError("plain HDF5: give offsets or lengths, not both")
         datasets = Datasets(source, chosen=True)
+        if "," in options.data and not datasets.has(options.data):
+            raise SelectionError(
+                f"{option('data', options.data)}: names several datasets; convert them one by one, "
+                "and join them with lod merge"
+            )
         column = datasets.open(options.data, text=True)
         levels = _levels(datasets, options)
         if levels:

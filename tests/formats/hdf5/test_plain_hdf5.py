@@ -168,6 +168,14 @@ def test_a_wrong_name_is_an_error(theirs: h5py.File) -> None:
     )
 
 
+def test_names_of_several_datasets_are_an_error_with_a_remedy(theirs: h5py.File) -> None:
+    path = Path(theirs.filename)
+    theirs["a,b"] = [1, 2]
+    assert _read(theirs, data="/a,b").data.tolist() == [1, 2]
+    message = "data='/x,/a,b': names several datasets; convert them one by one, and join them with"
+    refused(path, SelectionError, message, data="/x,/a,b")
+
+
 def test_a_wrong_name_of_offsets_is_an_error(theirs: h5py.File) -> None:
     message = "/deep/ends: there is no such dataset"
     _refused(theirs, SelectionError, message, data="/x", offsets=("/deep/ends",))
