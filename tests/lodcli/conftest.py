@@ -119,7 +119,8 @@ def applied(lod: Lod, text: str) -> list[Any]:
 
 def write_jsonl(path: str, rows: Iterable[Any]) -> None:
     """Write one line of JSON for each row."""
-    Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    Path(path).write_text("".join(lines), "utf-8")
 
 
 def read_jsonl(path: str) -> list[Any]:

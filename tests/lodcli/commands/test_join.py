@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -20,19 +19,10 @@ from lodcli.formats.items import keys as keys_of_items
 from lodcli.formats.items.keys import Column, ranks
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.lodcli.conftest import Lod, read_jsonl
+from tests.lodcli.conftest import Lod, read_jsonl, write_jsonl
 from tests.slow import slow
 
 USERS = ["ann", "bob", "zoë", "", "li, jr", "x" * 70, "eve"]
-
-
-def write(path: str, records: list[dict[str, Any]]) -> None:
-    lines = (json.dumps(one, ensure_ascii=False, separators=(",", ":")) for one in records)
-    Path(path).write_text("".join(f"{line}\n" for line in lines))
-
-
-def read(path: str) -> list[dict[str, Any]]:
-    return read_jsonl(path)
 
 
 @pytest.fixture
@@ -51,7 +41,7 @@ def files(folder: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
             }
             for n in range(count)
         ]
-        write(path, records)
+        write_jsonl(path, records)
         sides.append(records)
     return sides[0], sides[1]
 
@@ -82,7 +72,7 @@ def test_a_join_is_that_of_pandas(
     elif on == "day":
         for one in b:
             del one["user"]
-    write("b.jsonl", b)
+    write_jsonl("b.jsonl", b)
     if suffix != "jsonl":
         for side in "ab":
             assert lod("convert", "-q", f"{side}.jsonl", f"{side}.{suffix}").code == 0
@@ -104,25 +94,25 @@ def test_a_join_is_that_of_pandas(
         number = one.get("b_n")
         return keys, one["a_n"], -1 if number is None else number
 
-    assert read("out.jsonl") == sorted(wanted, key=place)
+    assert read_jsonl("out.jsonl") == sorted(wanted, key=place)
 
 
 @pytest.mark.parametrize("how", ["inner", "left", "semi", "anti"])
 def test_keys_of_other_names_are_those_of_the_first_file(
     lod: Lod, files: tuple[list[dict[str, Any]], list[dict[str, Any]]], how: str
 ) -> None:
-    write("c.jsonl", [{"name": one.pop("user"), **one} for one in files[1]])
+    write_jsonl("c.jsonl", [{"name": one.pop("user"), **one} for one in files[1]])
     same = lod("join", "a.jsonl", "b.jsonl", "--on", "user,day", "--how", how, "-qo", "same.jsonl")
     done = lod(
         "join", "a.jsonl", "c.jsonl", "--on", "user=name,day", "--how", how, "-qo", "o.jsonl"
     )
     assert (same.code, done.code) == (0, 0), done.stderr
-    assert read("o.jsonl") == read("same.jsonl") != []
+    assert read_jsonl("o.jsonl") == read_jsonl("same.jsonl") != []
 
 
 def test_keys_of_other_names_that_do_not_fit_are_errors(lod: Lod, folder: Path) -> None:
-    write("a.jsonl", [{"user": 1, "day": 2}])
-    write("b.jsonl", [{"id": 1, "user": 5}])
+    write_jsonl("a.jsonl", [{"user": 1, "day": 2}])
+    write_jsonl("b.jsonl", [{"id": 1, "user": 5}])
     done = lod("join", "a.jsonl", "b.jsonl", "--on", "user=id", "-o", "o.jsonl")
     assert (done.code, "both files have a tensor user; rename one" in done.stderr) == (1, True)
     done = lod("join", "a.jsonl", "b.jsonl", "--on", "user=id,day=id", "-o", "o.jsonl")
@@ -200,10 +190,10 @@ def test_keys_of_decimals_of_another_scale_are_an_error_with_a_remedy(
 
 
 def test_what_does_not_fit_is_an_error_with_a_remedy(lod: Lod, folder: Path) -> None:
-    write("a.jsonl", [{"k": 1, "x": 2}])
-    write("b.jsonl", [{"k": "one", "y": 2}])
-    write("c.jsonl", [{"k": 1, "x": 3}])
-    write("f.jsonl", [{"k": 1.5, "y": 3}])
+    write_jsonl("a.jsonl", [{"k": 1, "x": 2}])
+    write_jsonl("b.jsonl", [{"k": "one", "y": 2}])
+    write_jsonl("c.jsonl", [{"k": 1, "x": 3}])
+    write_jsonl("f.jsonl", [{"k": 1.5, "y": 3}])
     for other, said in (
         ("b.jsonl", "k: the keys are whole numbers in the first file and text in the second\n"),
         (
@@ -227,7 +217,7 @@ def test_what_does_not_fit_is_an_error_with_a_remedy(lod: Lod, folder: Path) -> 
     done = lod("join", "d.csv", "e.npz", "--on", "z", "-o", "out.lod.h5")
     assert done.stderr.startswith("lod join: e.npz: holds 2 tensors; choose one: e.npz::k ")
     assert lod("join", "a.jsonl", "--on", "k", "-o", "out.lod.h5").code == 2
-    write("lists.jsonl", [{"k": [1], "y": 2}])
+    write_jsonl("lists.jsonl", [{"k": [1], "y": 2}])
     done = lod("join", "c.jsonl", "lists.jsonl", "--on", "k", "-o", "out.lod.h5")
     said = "lod join: lists.jsonl: k: a key is one number or one text for each item; this tensor "
     assert (done.code, done.stderr) == (2, f"{said}has 1 level\n")
@@ -256,8 +246,8 @@ def test_each_key_is_compared_few_times(
 
 
 def test_a_join_with_no_items_has_none(lod: Lod, folder: Path) -> None:
-    write("a.jsonl", [{"k": 1, "x": [2]}, {"k": 3, "x": []}])
-    write("b.jsonl", [{"k": 2, "y": [2]}])
+    write_jsonl("a.jsonl", [{"k": 1, "x": [2]}, {"k": 3, "x": []}])
+    write_jsonl("b.jsonl", [{"k": 2, "y": [2]}])
     assert lod("join", "a.jsonl", "b.jsonl", "--on", "k", "-o", "none.lod.h5").code == 0
     assert (
         lod("join", "none.lod.h5", "a.jsonl", "--on", "k", "--how", "semi", "-o", "n.lod.h5").code
@@ -265,4 +255,4 @@ def test_a_join_with_no_items_has_none(lod: Lod, folder: Path) -> None:
     )
     done = lod("join", "a.jsonl", "none.lod.h5::k", "--on", "k", "--how", "anti", "-qo", "o.jsonl")
     assert done.code == 0
-    assert len(read("o.jsonl")) == 2
+    assert len(read_jsonl("o.jsonl")) == 2
