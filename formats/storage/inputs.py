@@ -387,7 +387,7 @@ class Input:
         """Return the content of a JSON file: see `beside`.
 
         Raises:
-            DamagedFileError: it is no JSON, or larger.
+            DamagedFileError: it is not JSON, or larger.
         """
         with self.beside(name) as source:
             if (source.size_bytes or 0) > most_bytes:
