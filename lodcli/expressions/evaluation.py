@@ -586,6 +586,8 @@ class Evaluation(ComparedTexts[V]):
         if not isinstance(unit, Times) or (kinds and unit.kind not in kinds):
             what = f"{text} is {unit}" if unit else f"{text} is no time"
             how = f"; write {text} // 10 * 10 for multiples of a number" if steps else ""
+            if unit is None and self.expression.is_text(part):
+                how = f"; lod cast '{text}=timestamp[s]' makes times of texts"
             expected = "a timestamp or date" if of_date else "a timestamp" if of_clock else "times"
             self.fail(part, f"{name} takes {expected}, {what}{how}")
         values, step = self.of(part), self._step(steps[0]) if steps else ""

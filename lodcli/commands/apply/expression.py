@@ -32,10 +32,13 @@ from lodcli.expressions.digits import EXACT_FUNCTIONS
 from lodcli.expressions.evaluation import Evaluation
 from lodcli.expressions.functions import (
     BINARY,
+    CLOCK,
     COALESCE,
+    DATE,
     FUNCTIONS,
     GROWING,
     TEXT_FUNCTIONS,
+    TIME_PARTS,
     TWO,
     clipped,
 )
@@ -129,17 +132,21 @@ class TensorExpression(Parsed):
                 self.no_tensor(node, name)
             kind = self.marks[name].values
             if kind is not None and id(node) not in of_any_kind:
-                hint = self._as_categories(node, name)
+                hint = self._remedy_of_text(node, name)
                 self.fail(node, f"{name} is {kind}; an expression computes with numbers{hint}")
 
-    def _as_categories(self, text: ast.expr, name: str) -> str:
-        """Return how an op that moves values is applied to texts, as "; .."; "" for other parts."""
-        for call in ast.walk(self.tree):
-            if isinstance(call, ast.Call) and text in call.args:
-                entry = op_of(function := function_name(call))
-                if entry is not None and entry.marks and self.marks[name].values == "text":
-                    return f"; after lod cast {name}=category, {function} takes it"
-        return ""
+    def _remedy_of_text(self, text: ast.expr, name: str) -> str:
+        """Return what to make of texts for the function that takes them, as "; .."."""
+        if self.marks[name].values != "text":
+            return ""
+        calls = (call for call in ast.walk(self.tree) if isinstance(call, ast.Call))
+        function = next((function_name(call) for call in calls if text in call.args), "")
+        if function in (DATE, CLOCK, *TIME_PARTS):
+            return f"; lod cast '{name}=timestamp[s]' makes times of texts"
+        entry = op_of(function)
+        if entry is not None and entry.marks:
+            return f"; after lod cast {name}=category, {function} takes it"
+        return f"; lod cast {name}=float64 makes numbers of texts"
 
     def _of_any_kind(self) -> Iterator[ast.expr]:
         """Yield the parts that may be texts."""
