@@ -28,6 +28,7 @@ from typing import Any, TypeVar
 from lodcli.formats.storage.durable import fsync_folder, rename_new
 from lodcli.formats.storage.partials import (
     SUFFIX,
+    are_removed_together,
     exists,
     is_partial_of,
     partial_prefix,
@@ -376,8 +377,11 @@ def remove_stale(target: Path, partials: Mapping[str, Sequence[str]] | None = No
 
     Args:
         target: the path of a file or a folder.
-        partials: see `partials_in`, of the folder of the target; None: that folder is read.
+        partials: see `partials_in`, of the folder of the target; None: that folder is read, unless
+            its partial files are removed together.
     """
+    if partials is None and are_removed_together(target.parent):
+        return
     found = partials_in(target.parent) if partials is None else partials
     for name in found.get(shortened(target.name), ()):
         with contextlib.suppress(OSError):

@@ -6,6 +6,9 @@ import errno
 import os
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 SUFFIX = ".lod-partial"
@@ -14,6 +17,8 @@ _ELSEWHERE = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP, errno.ENAM
 _TOKEN = r"[0-9a-z_]{8}"
 # The name of any partial file, of a target whose name is short.
 PARTIAL_NAME = re.compile(rf"\.(?P<target>.+)\.{_TOKEN}{re.escape(SUFFIX)}", re.DOTALL)
+
+_TOGETHER: ContextVar[Path | None] = ContextVar("_TOGETHER", default=None)
 
 
 def partial_prefix(target: Path) -> str:
@@ -43,6 +48,25 @@ def partials_in(folder: Path) -> dict[str, list[str]]:
         if (match := PARTIAL_NAME.fullmatch(name)) is not None:
             found.setdefault(match["target"], []).append(name)
     return found
+
+
+@contextmanager
+def removed_together(folder: Path) -> Iterator[None]:
+    """Let files be written to a folder whose partial files the caller removes, when all are there.
+
+    Otherwise every writer of one looks for those of its target in the whole folder: the time to
+    write all would grow with the square of their number.
+    """
+    token = _TOGETHER.set(Path(os.path.realpath(folder)))
+    try:
+        yield
+    finally:
+        _TOGETHER.reset(token)
+
+
+def are_removed_together(folder: Path) -> bool:
+    """Return whether this is the folder of `removed_together`."""
+    return folder == _TOGETHER.get()
 
 
 def exists(path: str | os.PathLike[str]) -> bool:

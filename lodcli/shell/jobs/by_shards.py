@@ -14,6 +14,7 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from importlib.metadata import version
 from os import PathLike, fspath
+from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import click
@@ -25,6 +26,7 @@ from lodcli.formats.loading.file import open_source
 from lodcli.formats.remote.urls import is_url, shown
 from lodcli.formats.storage.interrupts import shielded
 from lodcli.formats.storage.outputs import TargetExistsError
+from lodcli.formats.storage.partials import removed_together
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.options import for_shell
 from lodcli.kernels.platform import environment
@@ -229,9 +231,10 @@ def _one(task: _Task) -> Exception | None:
     """Compute one shard, unless its result exists already; return the error, or None."""
     context = click.Context(click.Command(task.label), info_name=task.label)
     context.meta.update({**task.meta, QUIET: True})
-    with context:
+    folder = Path(task.target.path).parent
+    with context, removed_together(folder):  # by `jobs.ShardedJob`
         try:
-            jobs.require(os.path.dirname(task.target.path), task.job)
+            jobs.require(str(folder), task.job)
             # A process may be killed after it has renamed the file, before it could report that.
             if not os.path.exists(task.target.path):
                 with suppress(TargetExistsError):  # written by a worker that was considered dead

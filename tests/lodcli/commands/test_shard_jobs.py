@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,10 @@ import pytest
 
 from lodcli.formats.core import io
 from lodcli.formats.dataset.manifest import shard_name
+from lodcli.formats.storage import journal
+from lodcli.formats.storage.partials import partials_in
 from lodcli.kernels.runtime import worker_processes
+from lodcli.shell.jobs import by_shards
 from tests.hanging import HANG_SECONDS, wait_for
 from tests.lodcli.conftest import Lod, tensor
 from tests.lodcli.shard_cases import (
@@ -389,3 +393,29 @@ def test_a_full_disk_leaves_shards_to_continue_with(lod: Lod) -> None:
         assert content("disk/out") == content("fresh")
     finally:
         subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+@pytest.mark.usefixtures("dataset")
+def test_a_shard_is_written_without_a_search_through_its_folder(
+    lod: Lod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the time to write all shards would grow with the square of their number."""
+    searched = []
+    inner = partials_in
+
+    def counted(folder: Path) -> dict[str, list[str]]:
+        searched.append(folder.name)
+        return inner(folder)
+
+    def in_this_process(
+        work: Callable[[Any], Exception | None], tasks: list[Any], *_: object, **_how: object
+    ) -> Iterator[tuple[int, Exception | None]]:
+        for number, task in enumerate(tasks):
+            yield number, work(task)
+
+    monkeypatch.setattr(journal, "partials_in", counted)
+    monkeypatch.setattr(by_shards, "in_processes", in_this_process)
+    done = lod("apply", "reverse", "ds::data", "-o", "out", "--to", "lod.dataset", "--jobs", "2")
+    assert (done.code, done.stderr) == (0, "")
+    assert len(list(Path("out").glob("data-*"))) == SHARDS
+    assert searched == ["out", "out"]  # for job.json and for the manifest
