@@ -24,7 +24,7 @@ from lodcli.formats.core.schema import Schema, rekeyed, tensor_of
 from lodcli.formats.items import keys
 from lodcli.formats.items.taking import item_count, joined_items, part, taken
 from lodcli.formats.storage.pread import read_array
-from lodcli.kernels.index.checks import Array
+from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.platform import files
 from lodcli.kernels.runtime.memory_budget import at_most, memory_budget
@@ -35,6 +35,8 @@ RUN_BYTES = 24 << 20
 BLOCK_BYTES = 256 << 10
 # Memory that an item takes while it is sorted, besides its tensors: its place, keys and others.
 _ITEM_BYTES = 48
+# Of a run: before items that need not be kept are left out for the first time.
+_PASS_SHARE = 16
 # Runs merged at a time; more are first merged to longer runs.
 MOST_RUNS = 128
 
@@ -120,18 +122,21 @@ class _Held:
     def _clear(self) -> None:
         self._batches = HeldBatches(self._schema)
         self.count = self._size_bytes = 0
-        self._limit_bytes = at_most(RUN_BYTES, 16)
+        self._limit_bytes = at_most(RUN_BYTES, 16) // _PASS_SHARE
 
     def add(self, batch: Tensors) -> int:
         """Add items, and return how many more bytes all take; fewer if not all were kept."""
         before = self._size_bytes
         self._append(batch)
         if self._keep is not None and self._size_bytes > self._limit_bytes:
-            found = list(self.sorted())
-            for one in found:
+            whole = self._batches.tensors()
+            self._clear()
+            # In the order in which they came: they are sorted again, and copied faster.
+            for one in _parts(whole, np.sort(_order(whole, self._names, self._keep))):
                 self._append(one)
-            # Twice as many again, so that each item is sorted only a few times.
-            self._limit_bytes = max(self._limit_bytes, 2 * self._size_bytes)
+            # Each item is sorted only a few times, and with few groups each batch by itself.
+            size, run = self._size_bytes, at_most(RUN_BYTES, 16)
+            self._limit_bytes = size + max(size, min(3 * size, run), run // _PASS_SHARE)
         return self._size_bytes - before
 
     def _append(self, batch: Tensors) -> None:
@@ -148,15 +153,25 @@ class _Held:
 
 def _sorted(whole: Tensors, names: Sequence[str], keep: Keep | None) -> Iterator[Tensors]:
     """Yield items in order, in batches; at least one."""
+    yield from _parts(whole, _order(whole, names, keep))
+
+
+def _order(whole: Tensors, names: Sequence[str], keep: Keep | None) -> Offsets:
+    """Return the items in order of their keys, or only those to keep."""
     order = keys.ordered(keys.columns([whole], names))
     if keep is not None and order.size:
         starts = keys.starts(taken({name: whole[name] for name in names}, order), names)
         order = order[starts if keep == "first" else np.append(starts[1:], order.size) - 1]
-    elif (order[1:] > order[:-1]).all():
+    return order
+
+
+def _parts(whole: Tensors, order: Offsets) -> Iterator[Tensors]:
+    """Yield these items in batches; at least one."""
+    if order.size == item_count(whole) and (order[1:] > order[:-1]).all():
         yield whole
         return
-    step = max(1, order.size * batch_bytes(BATCH_BYTES) // max(1, size_bytes(whole)))
-    for first in range(0, order.size, step):
+    step = max(1, item_count(whole) * batch_bytes(BATCH_BYTES) // max(1, size_bytes(whole)))
+    for first in range(0, max(1, order.size), step):
         yield taken(whole, order[first : first + step])
 
 

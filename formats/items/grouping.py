@@ -223,6 +223,8 @@ def _groups(
     def made(whole: Tensors, bounds: Offsets) -> Tensors:
         if keep is None:
             return _grouped(whole, bounds, once, level)
+        if bounds.size > item_count(whole):  # each group has one item
+            return whole
         return taken(whole, bounds[:-1] if keep == "first" else bounds[1:] - 1)
 
     held: list[Tensors] = []

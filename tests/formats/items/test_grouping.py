@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lodcli.formats.arrays.budget import Kept
 from lodcli.formats.core.format import joined
 from lodcli.formats.core.schema import schema_of, tensor_of
-from lodcli.formats.items import external_sort, grouping
+from lodcli.formats.items import external_sort, grouping, keys
 from lodcli.formats.items.grouping import Gap, grouped, grouped_schema
 from lodcli.formats.items.keys import check_keys
 from lodcli.formats.items.taking import part
@@ -360,7 +360,35 @@ def test_of_many_items_only_those_to_keep_are_stored(
     kept = kept[np.argsort(6 - kept % 7)] if by_key else kept
     assert np.array_equal(np.asarray(found["n"]), kept)
     assert len(stored) == (0 if in_memory else 7 * len(parts))
-    assert max(held) <= 1500
+    assert max(held) <= (7 if in_memory else 500)
+
+
+@pytest.mark.parametrize("keep", ["first", "last"])
+def test_of_many_groups_each_item_is_sorted_a_few_times(
+    keep: external_sort.Keep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = []
+    ordered = keys.ordered
+
+    def counted(columns: Any) -> Any:
+        sizes.append(columns[0].size)
+        return ordered(columns)
+
+    monkeypatch.setattr(keys, "ordered", counted)
+    monkeypatch.setattr(external_sort, "RUN_BYTES", 60_000)
+    monkeypatch.setattr(Kept, "fits", lambda self, size_bytes: True)
+    names = np.random.default_rng(3).integers(0, 5000, 20_000)
+    batch = {"key": LoDTensor(names), "n": LoDTensor(np.arange(20_000))}
+    parts = [part(batch, start, start + 500) for start in range(0, 20_000, 500)]
+    found = joined(
+        grouped_schema(schema_of(batch), ["key"], keep),
+        grouped(schema_of(batch), iter(parts), ["key"], by_key=True, keep=keep),
+    )
+    last = {int(name): place for place, name in enumerate(names)}
+    first = {int(name): place for place, name in [*enumerate(names)][::-1]}
+    expected = first if keep == "first" else last
+    assert np.asarray(found["n"]).tolist() == [expected[name] for name in sorted(expected)]
+    assert 20_000 <= sum(sizes) <= 3 * 20_000
 
 
 @pytest.mark.parametrize("by_key", [True, False])
