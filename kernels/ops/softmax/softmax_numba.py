@@ -53,19 +53,9 @@ def _most_copied(room: int, to: int, each: int, wide: bool) -> int:
 
 @kernel(types=FLOATS)
 def rows(
-    x: Pointer[T],
-    offsets: Pointer[np.int64],
-    spare: Pointer[T],
-    out: Pointer[T],
-    segments: int,
-    width: int,
-    log: bool,
-    most: int,
-    room: int,
-    pieces: int,
-    first: int,
-    last: int,
-) -> int:
+    x: Pointer[T], offsets: Pointer[np.int64], spare: Pointer[T], out: Pointer[T], segments: int,
+    width: int, log: bool, most: int, room: int, pieces: int, first: int, last: int,
+) -> int:  # fmt: skip
     """Softmax of rows, segment by segment; return 1 if one with more than `most` rows was skipped.
 
     Args:
@@ -111,20 +101,9 @@ def rows(
 
 @kernel(types=FLOATS)
 def gradient(
-    flow: Pointer[T],
-    y: Pointer[T],
-    offsets: Pointer[np.int64],
-    spare: Pointer[T],
-    out: Pointer[T],
-    segments: int,
-    width: int,
-    log: bool,
-    most: int,
-    room: int,
-    pieces: int,
-    first: int,
-    last: int,
-) -> int:
+    flow: Pointer[T], y: Pointer[T], offsets: Pointer[np.int64], spare: Pointer[T], out: Pointer[T],
+    segments: int, width: int, log: bool, most: int, room: int, pieces: int, first: int, last: int,
+) -> int:  # fmt: skip
     """Gradient of softmax; return 1 if a segment with more than `most` rows was skipped."""
     skipped, lanes = 0, VECTOR_BYTES // _bytes_each(y)
     wide = width * _bytes_each(y) >= _WIDE_BYTES
@@ -172,14 +151,8 @@ def _part(piece: int, rows: int, piece_rows: int) -> Any:
 
 @kernel(types=FLOATS)
 def long_tops(
-    x: Pointer[T],
-    tops: Pointer[T],
-    rows: int,
-    width: int,
-    piece_rows: int,
-    first: int,
-    last: int,
-) -> int:
+    x: Pointer[T], tops: Pointer[T], rows: int, width: int, piece_rows: int, first: int, last: int,
+) -> int:  # fmt: skip
     """Write the maxima of every piece: (pieces, width)."""
     for piece in range(first, last):
         lo, count = _part(piece, rows, piece_rows)
@@ -190,16 +163,9 @@ def long_tops(
 
 @kernel(types=FLOATS)
 def long_powers(
-    x: Pointer[T],
-    out: Pointer[T],
-    top: Pointer[T],
-    sums: Pointer[T],
-    rows: int,
-    width: int,
-    piece_rows: int,
-    first: int,
-    last: int,
-) -> int:
+    x: Pointer[T], out: Pointer[T], top: Pointer[T], sums: Pointer[T], rows: int, width: int,
+    piece_rows: int, first: int, last: int,
+) -> int:  # fmt: skip
     """Write the exponentials, and their sums over every piece: (pieces, width)."""
     for piece in range(first, last):
         lo, count = _part(piece, rows, piece_rows)
@@ -211,17 +177,9 @@ def long_powers(
 
 @kernel(types=FLOATS)
 def long_finish(
-    x: Pointer[T],
-    out: Pointer[T],
-    top: Pointer[T],
-    by: Pointer[T],
-    rows: int,
-    width: int,
-    log: bool,
-    piece_rows: int,
-    first: int,
-    last: int,
-) -> int:
+    x: Pointer[T], out: Pointer[T], top: Pointer[T], by: Pointer[T], rows: int, width: int,
+    log: bool, piece_rows: int, first: int, last: int,
+) -> int:  # fmt: skip
     """Multiply the exponentials by `by`, or subtract it from the values for logarithms."""
     for piece in range(first, last):
         lo, count = _part(piece, rows, piece_rows)
@@ -232,16 +190,9 @@ def long_finish(
 
 @kernel(types=FLOATS)
 def long_flows(
-    flow: Pointer[T],
-    y: Pointer[T],
-    sums: Pointer[T],
-    rows: int,
-    width: int,
-    log: bool,
-    piece_rows: int,
-    first: int,
-    last: int,
-) -> int:
+    flow: Pointer[T], y: Pointer[T], sums: Pointer[T], rows: int, width: int, log: bool,
+    piece_rows: int, first: int, last: int,
+) -> int:  # fmt: skip
     """Write the sums of the gradient over every piece: (pieces, width)."""
     for piece in range(first, last):
         lo, count = _part(piece, rows, piece_rows)
@@ -253,17 +204,9 @@ def long_flows(
 
 @kernel(types=FLOATS)
 def long_gradient(
-    flow: Pointer[T],
-    y: Pointer[T],
-    total: Pointer[T],
-    out: Pointer[T],
-    rows: int,
-    width: int,
-    log: bool,
-    piece_rows: int,
-    first: int,
-    last: int,
-) -> int:
+    flow: Pointer[T], y: Pointer[T], total: Pointer[T], out: Pointer[T], rows: int, width: int,
+    log: bool, piece_rows: int, first: int, last: int,
+) -> int:  # fmt: skip
     """Write the gradient from the sums over all rows."""
     for piece in range(first, last):
         lo, count = _part(piece, rows, piece_rows)
