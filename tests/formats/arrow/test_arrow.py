@@ -311,3 +311,14 @@ def test_a_list_may_have_more_than_32_bits_of_rows(tmp_path: Path, stream: bool)
     open_it = pa.ipc.open_stream if stream else pa.ipc.open_file
     with pa.OSFile(str(tmp_path / "t")) as file, open_it(file) as reader:
         assert reader.read_all()["x"].combine_chunks().value_lengths().to_pylist() == [rows]
+
+
+def test_streams_of_before_arrow_0_15_are_read_by_their_format(tmp_path: Path) -> None:
+    table, path = pa.table({"x": [[1, 2], [], [3]]}), tmp_path / "t.arrows"
+    old = pa.ipc.IpcWriteOptions(metadata_version=pa.ipc.MetadataVersion.V4, use_legacy_format=True)
+    with pa.ipc.new_stream(path, table.schema, options=old) as writer:
+        writer.write_table(table)
+    with pytest.raises(LodError, match="does not begin like it; .* choose it with format_name="):
+        io.read(path)
+    found = io.read_all(path, format_name="arrow-stream")
+    assert nested(found["x"]) == [[1, 2], [], [3]]
