@@ -318,7 +318,7 @@ def test_streams_of_before_arrow_0_15_are_read_by_their_format(tmp_path: Path) -
     old = pa.ipc.IpcWriteOptions(metadata_version=pa.ipc.MetadataVersion.V4, use_legacy_format=True)
     with pa.ipc.new_stream(path, table.schema, options=old) as writer:
         writer.write_table(table)
-    with pytest.raises(LodError, match="does not begin like it; .* choose it with format_name="):
+    with pytest.raises(LodError, match=r"does not begin like it; .* choose it with format_name="):
         io.read(path)
     found = io.read_all(path, format_name="arrow-stream")
     assert nested(found["x"]) == [[1, 2], [], [3]]
