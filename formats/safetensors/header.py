@@ -84,9 +84,10 @@ def require_tensor_dtype(name: str, header: Header) -> None:
     """Raise UnsupportedError if an array has a dtype that tensors cannot have."""
     code = header.arrays[name].code
     if code not in DTYPES:
+        # torch casts no floats of fewer than 8 bits.
+        instead = "to(torch.float32)" if code.startswith("F8") else "view(torch.uint8)"
         raise UnsupportedError(
-            f"{name}: has dtype {code}, which tensors cannot hold; save tensor.to(torch.float32) "
-            "instead"
+            f"{name}: has dtype {code}, which tensors cannot hold; save tensor.{instead} instead"
         )
 
 

@@ -126,9 +126,15 @@ def test_a_slice_reads_only_its_rows(tmp_path: Path) -> None:
             tracemalloc.stop()
 
 
-def test_arrays_of_dtypes_no_tensor_has_are_named(tmp_path: Path) -> None:
-    data = file_of({"w": entry("F8_E4M3", (8,)), "x": entry("F32", (2,), (8, 16))}, bytes(16))
-    said = r"w: has dtype F8_E4M3, .* hold; save tensor.to\(torch.float32\) instead; choose another"
+@pytest.mark.parametrize(
+    ("dtype", "items", "instead"),
+    [("F8_E4M3", 8, r"to\(torch.float32\)"), ("F4", 16, r"view\(torch.uint8\)")],
+)
+def test_arrays_of_dtypes_no_tensor_has_are_named(
+    dtype: str, items: int, instead: str, tmp_path: Path
+) -> None:
+    data = file_of({"w": entry(dtype, (items,)), "x": entry("F32", (2,), (8, 16))}, bytes(16))
+    said = rf"w: has dtype {dtype}, .* hold; save tensor.{instead} instead; choose another"
     with pytest.raises(UnsupportedError, match=f"{said} tensor with FILE::NAME, or the rest with"):
         content_of(tmp_path, ".safetensors", data)
     assert list(content(tmp_path / "given.safetensors", data="x")) == ["x"]
