@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -243,3 +244,23 @@ def test_a_word_boundary_that_is_a_backspace_is_an_error(lod: Lod, table: Any) -
     done = lod("filter", "t.lod.h5", r'matches(title, "\ba")', "-o", "f.lod.h5")
     assert done.code == 2
     assert r"matches: found the character \x08; write r before the quotes" in done.stderr
+
+
+def test_row_groups_are_left_out_only_if_no_slice_in_them_fits(lod: Lod, folder: Path) -> None:
+    """Statistics are of whole texts and of all elements of the lists."""
+    pa = pytest.importorskip("pyarrow")
+    words = sorted(f"{one:04}" for one in range(300))
+    lists = [[*range(n // 10, n // 10 + n % 4)] for n in range(300)]
+    table = pa.table({"n": range(300), "title": words, "ids": lists})
+    pytest.importorskip("pyarrow.parquet").write_table(table, "t.parquet", row_group_size=10)
+    tests: dict[str, Callable[[int], bool]] = {
+        'title[-1:] == "3"': lambda n: n % 10 == 3,
+        'title[1:3] >= "20"': lambda n: n >= 200,
+        "ids[1] == 7": lambda n: lists[n][1:2] == [7],
+        "not ids[0] < 20": lambda n: lists[n] != [] and lists[n][0] >= 20,
+        "ids[-1] is None or 5 in ids[1:]": lambda n: not lists[n] or 5 in lists[n][1:],
+        'replace_matches(title, "^0+", "") == "12"': lambda n: n == 12,
+    }
+    for expression, holds in tests.items():
+        found = [line["n"] for line in lines(lod, "filter", "t.parquet", expression)]
+        assert found == [n for n in range(300) if holds(n)], expression
