@@ -214,6 +214,12 @@ class _Items(Evaluation[Values]):
     def tensor(self, node: ast.expr, name: str) -> Values:
         if name not in self._tensors:
             self.expression.no_tensor(node, name)
+        if self._reductions and self.expression.marks[name].values == "text":
+            self.fail(
+                node,
+                f"{name} is text, and this function computes with numbers; compare a text with a "
+                f"word or a text, or make numbers of texts: lod cast {name}=float64",
+            )
         lod, data = self._tensors[name]
         nulls = self._nulls.get(name, NO_NULLS)
         items = nulls.masks[0] if nulls and lod.n_levels else None

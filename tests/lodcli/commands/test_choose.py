@@ -380,6 +380,8 @@ def test_texts_are_compared_with_words(
         ("", "text.starts_with('a')", "no function 'starts_with'; write startswith(x, 'ab')"),
         ("", "where(n > 1, 2, 3)", "no function 'where'; write a if x > 0 else b"),
         ("", "argmax(n) > 1", "no function 'argmax'; lod apply max_index finds it"),
+        ("", "mean(text) > 97", "column 6: text is text, and this function computes with numbers"),
+        ("", "any(text + 1 > 97)", "make numbers of texts: lod cast text=float64"),
         ("", "n == NULL", "column 6: no tensor 'NULL'; a null is found by x is None"),
         (
             "",
