@@ -160,7 +160,9 @@ def test_maximum_and_minimum_round_no_whole_number(lod: Lod, folder: Path) -> No
 
 
 @pytest.mark.parametrize("other", ["f", "0.5", "float32"])
-def test_the_greater_of_a_whole_number_and_a_float_is_not_rounded(lod: Lod, other: str) -> None:
+def test_the_greater_of_a_whole_number_and_a_float_is_not_rounded(
+    lod: Lod, folder: Path, other: str
+) -> None:
     wide = 2**53 + 1
     lines = [{"i": wide, "float32": 0.5, "f": 0.5}, {"i": wide - 1, "float32": 0.5, "f": 0.5}]
     write_jsonl("m.jsonl", lines)
