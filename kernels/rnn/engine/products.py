@@ -18,7 +18,7 @@ from lodcli.kernels.rnn.engine.amx.layout import (
     row_words,
 )
 from lodcli.kernels.rnn.engine.amx.packing import rounded_matrix, rounded_panels
-from lodcli.kernels.rnn.engine.native.layout import BLOCK_TILES, DEPTH, VECTORS
+from lodcli.kernels.rnn.engine.native.layout import BLOCK_TILES, DEPTH, VECTOR_ROWS, VECTORS
 from lodcli.kernels.rnn.engine.native.packing import Pack, layout, matrix_panels, recurrent_panels
 from lodcli.kernels.rnn.engine.native.structures import KINDS, Cell, Matrix
 from lodcli.kernels.runtime.precision import rounds_on_cpu
@@ -68,10 +68,15 @@ def _rounded_words(cell: Cell, matrix: Matrix, rows: int) -> int:
     return (rows + BLOCK_ROWS) * row_words(depth_tiles(max(cell.hidden, matrix.depth)))
 
 
+def _tile_vectors() -> int:
+    """Return the room for the sums of a tile, in vectors: of rows as wide as a panel."""
+    return max(layout().tile_sums, VECTOR_ROWS * VECTORS)
+
+
 def _exact_room(recurrent: Matrix, inputs: Matrix, slots: int) -> BackwardRoom:
     item_bytes = recurrent.panels.itemsize
     panel = DEPTH * layout().panel_width(item_bytes)
-    return BackwardRoom(layout().tile_sums * layout().lanes(item_bytes), panel, 0)
+    return BackwardRoom(_tile_vectors() * layout().lanes(item_bytes), panel, 0)
 
 
 def _amx_room(recurrent: Matrix, inputs: Matrix, slots: int) -> BackwardRoom:
@@ -90,7 +95,7 @@ EXACT = Products(
     _collect("native"),
     recurrent_panels,
     matrix_panels,
-    lambda cell: layout().tile_sums * (BLOCK_TILES if cell.blocked else 1),
+    lambda cell: max(_tile_vectors(), layout().tile_sums * (BLOCK_TILES if cell.blocked else 1)),
     lambda cell, matrix, rows: 0,
     _exact_room,
 )

@@ -8,6 +8,9 @@ from lodcli.kernels.rnn.engine.native.structures import Cell, Elman, Gru, Lstm, 
 
 VECTORS = 4  # vectors per panel, unless a cell says otherwise
 DEPTH = 128  # rows of a block when columns are multiplied, whose panel stays in the cache
+# Rows that are multiplied by a single vector at once: two units of four cycles need at least eight
+# independent sums.
+VECTOR_ROWS = 12
 BLOCK_TILES = 16  # rows whose sums are saved between blocks of a panel
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lodcli.kernels.native.language_numba import function
-from lodcli.kernels.rnn.engine.native.layout import DEPTH, VECTORS
+from lodcli.kernels.rnn.engine.native.layout import DEPTH, VECTOR_ROWS, VECTORS
 from lodcli.kernels.rnn.engine.native.tiles_numba import (
     multiply,
     multiply_block,
@@ -95,7 +95,7 @@ def multiply_rows(  # type: ignore[no-untyped-def]
                 continue
             row = first
             while row < end:
-                rows = share_of(end - row, _TILE_ROWS)
+                rows = share_of(end - row, VECTOR_ROWS if vectors <= _FEW else _TILE_ROWS)
                 panel_at = p * matrix.depth * width
                 to, to_at = (out, out_at) if whole else (spare, spare_at)
                 to_row, plus = (row, p * width) if whole else (0, 0)
@@ -207,7 +207,7 @@ def add_products_of_columns(  # type: ignore[no-untyped-def]
     vectors = _vectors_in(columns, panel_number, a)
     column = column_from
     while column < column_to:
-        rows = share_of(column_to - column, _TILE_ROWS)
+        rows = share_of(column_to - column, VECTOR_ROWS if vectors <= _FEW else _TILE_ROWS)
         if vectors <= _FEW:
             multiply_vectors_onto(
                 vectors, matrix.shape, rows, a, columns_at, column, a_stride, panel, 0, depth,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from lodcli.kernels.native.language_numba import Emitter, emits, function, not_inlined
+from lodcli.kernels.rnn.engine.native.layout import VECTOR_ROWS
 from lodcli.kernels.rnn.engine.native.structures import Fours, Threes
 from lodcli.kernels.runtime.jit_numba import ir, types
 from lodcli.kernels.simd.instructions import VECTOR_BYTES as LINE_BYTES
@@ -217,6 +218,7 @@ def _tiles(
         """See multiply, multiply_one and multiply_block, which use some of the last arguments."""
         width = _WIDTHS[on.kinds[0].instance_class]
         most = LAYOUT.panels_at_once(width) if one_row else LAYOUT.tile_rows(width)
+        most = VECTOR_ROWS if vector else most
         *usual, apart, k_from, ahead = (shape, count, *args)
         builder = on.builder
         done = builder.append_basic_block("tile_done")
