@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from lodcli.formats.core.format import Format, Source
+from lodcli.formats.core.format import AnnotatedFormat, Source
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import UnsupportedError
-from lodcli.kernels.tensor.marks import ALL_MARKS, Times
+from lodcli.kernels.tensor.marks import Times
 
 if TYPE_CHECKING:
     from lodcli.formats.arrow.files import Records
@@ -28,19 +28,14 @@ MOST_SCHEMA_BYTES = 64 << 20
 _CONTROLS = frozenset(range(32)) - frozenset(b"\t\n\r")
 
 
-class Columns(Format):
+class Columns(AnnotatedFormat):
     """Base of the formats of Arrow and Parquet: columns of lists."""
 
     dtypes = ALL_DTYPES - {"bfloat16", "complex64", "complex128"}
     # A list is two levels of a Parquet schema, of which pyarrow reads 100.
     deepest = 32
-    many = True
     level_names = True
     record = "record"
-    kept_marks = ALL_MARKS
-    attributes = file_attributes = True
-    structs = True
-    nulls = True
     options = frozenset({"field", "nulls"})
     modules = tuple(
         f"lodcli.formats.arrow.{name}" for name in ("source", "sizes.ipc", "sizes.parquet")

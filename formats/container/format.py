@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 from lodcli.formats.container.parser import LONGEST_NAME
 from lodcli.formats.container.types import NAMES
 from lodcli.formats.core.errors import naming
-from lodcli.formats.core.format import Format, Source
+from lodcli.formats.core.format import AnnotatedFormat, Source
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.runtime.garbage import no_search_for_garbage
-from lodcli.kernels.tensor.marks import ALL_MARKS
 
 if TYPE_CHECKING:
     from lodcli.formats.container.reader import ContainerSource
@@ -23,20 +22,15 @@ if TYPE_CHECKING:
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
-class Container(Format):
+class Container(AnnotatedFormat):
     """HDF5 with checked header, index and rows: docs/format.md."""
 
     name = "lod.h5"
     checksums = "CRC32C of header, index and rows"
     dtypes = NAMES
     row_ranks = 31
-    many = True
     arrays = True
     level_names = True
-    kept_marks = ALL_MARKS
-    attributes = file_attributes = True
-    structs = True
-    nulls = True
     options = frozenset({"mmap", "part"})
     write_options = frozenset({"compression"})
     seekable_output = True

@@ -39,6 +39,7 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import ALL_MARKS
 
 # Large enough to amortise the work per batch. Allocations of 32 MB and more would be mapped anew
 # each time, page by page; smaller ones are not, which halves the time of reading.
@@ -534,6 +535,16 @@ class Format(ABC):
             return f"; lod cast makes it {' or '.join(wide)}, if all values fit" if held else ""
         best = min(exact, key=lambda one: (one.itemsize, one.name))
         return f"; lod cast makes it {best.name}"
+
+
+class AnnotatedFormat(Format):
+    """Base of the formats of many tensors that keep all marks, nulls, attributes and structs."""
+
+    many = True
+    kept_marks = ALL_MARKS
+    nulls = True
+    attributes = file_attributes = True
+    structs = True
 
 
 def named_batches(label: str, batches: Callable[[], Iterator[Batch]]) -> Iterator[Batch]:

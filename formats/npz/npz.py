@@ -28,7 +28,7 @@ from lodcli.formats.arrays.spool import Spool, SpooledArray
 from lodcli.formats.catalogue.unread import of_csr
 from lodcli.formats.core.batching import cuts, gathered, groups
 from lodcli.formats.core.errors import naming
-from lodcli.formats.core.format import BATCH_BYTES, Format, LeftOut, Source
+from lodcli.formats.core.format import BATCH_BYTES, AnnotatedFormat, LeftOut, Source
 from lodcli.formats.core.marks import MOST_BYTES, FlatMarks, flat_json, from_flat_json, tensor_of
 from lodcli.formats.core.names import name_of
 from lodcli.formats.core.options import ReadOptions, WriteOptions
@@ -47,13 +47,12 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key
 from lodcli.kernels.options import option
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.marks import ALL_MARKS
 from lodcli.kernels.tensor.nulls import Nulls, item_ranges
 
 SpooledArrays = Mapping[str, tuple[ArraySpec, SpooledArray]]
 
 
-class Npz(Format):
+class Npz(AnnotatedFormat):
     """Named tensors in an uncompressed zip of .npy files that `numpy.load` reads.
 
     The tensor called "data" is `data`, `lod.0`, `lod.1`, ..; any other is `NAME/data`,
@@ -69,14 +68,9 @@ class Npz(Format):
     name = "npz"
     checksums = "CRC-32 of every array"
     dtypes = NPY_DTYPES
-    many = True
     modules = ("encodings.cp437",)
     options = FLAT_OPTIONS
     write_options = FLAT_WRITE_OPTIONS
-    kept_marks = ALL_MARKS
-    nulls = True
-    attributes = file_attributes = True
-    structs = True
 
     def sniff(self, head: bytes) -> bool:
         return first_name(head).endswith(b".npy") or head.startswith(END_MARK)  # or no member

@@ -28,7 +28,7 @@ from lodcli.formats.arrays.flat_arrays import (
     marked,
     mask_array_name,
 )
-from lodcli.formats.core.format import Format, LeftOut, Source
+from lodcli.formats.core.format import AnnotatedFormat, LeftOut, Source
 from lodcli.formats.core.marks import flat_json, from_flat_json
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema
@@ -45,10 +45,9 @@ from lodcli.formats.storage.outputs import Output
 from lodcli.formats.values.file_attributes import fitting, parsed, texts_and_others
 from lodcli.formats.values.without_nulls import refusing_nulls
 from lodcli.kernels.options import option
-from lodcli.kernels.tensor.marks import ALL_MARKS
 
 
-class Safetensors(Format):
+class Safetensors(AnnotatedFormat):
     """Named tensors in a safetensors file. Reading executes no code from the file.
 
     The tensor called "data" is `data`, `lod.0`, ..; any other is `NAME/data`, `NAME/lod.0`,
@@ -57,13 +56,8 @@ class Safetensors(Format):
 
     name = "safetensors"
     dtypes = frozenset(DTYPES.values())
-    many = True
     options = FLAT_OPTIONS
     write_options = FLAT_WRITE_OPTIONS
-    kept_marks = ALL_MARKS
-    nulls = True
-    attributes = file_attributes = True
-    structs = True
     seekable_output = True
 
     def sniff(self, head: bytes) -> bool:

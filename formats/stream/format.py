@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lodcli.formats.core.format import Format, Source
+from lodcli.formats.core.format import AnnotatedFormat, Source
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema
 from lodcli.formats.storage.inputs import Input
@@ -12,10 +12,9 @@ from lodcli.formats.storage.outputs import Output
 from lodcli.formats.stream.frames import looks_like_stream
 from lodcli.formats.stream.reader import StreamSource
 from lodcli.formats.stream.writer import write_stream
-from lodcli.kernels.tensor.marks import ALL_MARKS
 
 
-class LodStream(Format):
+class LodStream(AnnotatedFormat):
     """Checked frames, written and read front to back, complete only with its trailer.
 
     Written little-endian and in C order; data of another byte order or layout is converted.
@@ -23,13 +22,8 @@ class LodStream(Format):
 
     name = "lod.stream"
     checksums = "CRC32C of every frame"
-    many = True
     arrays = True
     level_names = True
-    kept_marks = ALL_MARKS
-    attributes = file_attributes = True
-    structs = True
-    nulls = True
 
     def sniff(self, head: bytes) -> bool:
         return looks_like_stream(head)

@@ -9,7 +9,7 @@ from typing import Any
 
 from lodcli.formats.arrays.flat_arrays import FLAT_OPTIONS
 from lodcli.formats.catalogue.packages import Package
-from lodcli.formats.core.format import Format, Source
+from lodcli.formats.core.format import AnnotatedFormat, Source
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema
 from lodcli.formats.npz.npy_header import NPY_DTYPES
@@ -21,7 +21,6 @@ from lodcli.formats.values.file_attributes import parsed
 from lodcli.formats.zarr.attributes import refuse_long_names
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.options import option
-from lodcli.kernels.tensor.marks import ALL_MARKS
 
 PACKAGE = Package("zarr", "lodcli[zarr]")
 _MODULES = ("lodcli.formats.zarr.arrays", "lodcli.formats.zarr.stores", "numpy.ma")
@@ -29,17 +28,13 @@ _MODULES = ("lodcli.formats.zarr.arrays", "lodcli.formats.zarr.stores", "numpy.m
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
 
 
-class _Store(Format):
+class _Store(AnnotatedFormat):
     """Base of the formats for Zarr: a folder and a zip file."""
 
     checksums = "XXH64 of every chunk"
     dtypes = NPY_DTYPES
-    many = True
     level_names = True
     options = FLAT_OPTIONS
-    kept_marks = ALL_MARKS
-    nulls = True
-    structs = attributes = file_attributes = True
     # numcodecs decodes unchecked bytes in C.
     isolated = True
     needs = (PACKAGE,)
