@@ -80,8 +80,9 @@ def test_other_sets_have_the_tensor_of_source(lod: Lod, files: Path) -> None:
     found, expected = json.loads(done.stdout), json.loads(other.stdout)
     for key in ("validation_loss", "validation_accuracy", "test_accuracy"):
         assert found[key] == expected[key]
-    sets = ("--validation", "valid.npz::squares")
-    done = lod("train", "training.npz::rows", "-o", "o", *sets, *args)
+    done = lod(
+        "train", "training.npz::rows", "-o", "o", "--validation", "valid.npz::squares", *args
+    )
     assert json.loads(done.stdout)["validation_loss"] != expected["validation_loss"]
 
 
