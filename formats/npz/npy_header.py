@@ -145,8 +145,8 @@ def _checked_dtype(descr: object) -> np.dtype[Any]:
     if _has_objects(descr):
         raise UnsupportedError(
             "holds Python objects, which are never unpickled; save an array of numbers; of texts, "
-            "array.astype('U'); of arrays of different lengths, numpy.concatenate(x) and their "
-            f"lengths, for {option('data')} and {option('lengths')}"
+            "none of them missing, numpy.array(array.tolist()); of arrays of different lengths, "
+            f"numpy.concatenate(x) and their lengths, for {option('data')} and {option('lengths')}"
         )
     if not isinstance(descr, str) or not (
         descr in _DTYPES | NPY_DTYPES or (descr[:1] in _ORDERS and descr[1:] in _DTYPES)

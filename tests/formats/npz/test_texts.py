@@ -70,13 +70,23 @@ def test_what_is_no_text_is_named(array: Any, message: str, tmp_path: Path) -> N
         io.read_all(tmp_path / "x.npy")
 
 
-def test_texts_that_numpy_pickles_have_a_remedy(tmp_path: Path) -> None:
-    words = np.array(["a", "déf", ""], object)  # StringDType is saved in the same way
+@pytest.mark.filterwarnings("ignore:Custom dtypes are saved as python objects")
+@pytest.mark.parametrize("dtype", [np.dtypes.StringDType(), object])
+def test_texts_that_numpy_pickles_have_a_remedy(dtype: Any, tmp_path: Path) -> None:
+    words = np.array(["a", "déf", ""], dtype)
     np.save(tmp_path / "x.npy", words)
-    with pytest.raises(UnsupportedError, match=r"of texts, array.astype\('U'\)"):
+    remedy = r"of texts, none of them missing, numpy.array\(array.tolist\(\)\);"
+    with pytest.raises(UnsupportedError, match=remedy):
         io.read(tmp_path / "x.npy")
-    np.save(tmp_path / "x.npy", words.astype("U"))
+    np.save(tmp_path / "x.npy", np.array(words.tolist()))
     assert io.read(tmp_path / "x.npy").to_list() == words.tolist()
+
+
+def test_the_remedy_for_pickled_texts_makes_no_word_of_none(tmp_path: Path) -> None:
+    words = np.array(["a", None], object)
+    np.save(tmp_path / "x.npy", np.array(words.tolist()))
+    with pytest.raises(UnsupportedError, match="holds Python objects"):
+        io.read(tmp_path / "x.npy")
 
 
 @pytest.mark.parametrize("save", [np.save, np.savez_compressed])
