@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lodcli.formats.core.options import SEPARATORS
-from lodcli.formats.text.lines import LineReader, count_lines, shown, to_utf_8
+from lodcli.formats.text.lines import LineReader, count_lines, nul, shown, to_utf_8
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, lengths_to_offsets
 from lodcli.kernels.ops.slicing.row_ranges import rows_of_ranges
@@ -320,10 +320,7 @@ class Records:
         """
         if b"\0" in block:
             line = first + block.count(b"\n", 0, block.index(b"\0"))
-            raise InvalidDataError(
-                f"line {line}: holds NUL: this is binary data, not text, or UTF-16: then give "
-                f"{option('encoding', 'utf-16')}"
-            )
+            raise InvalidDataError(f"line {line}: holds {nul()}")
         try:
             text = block.decode()
         except UnicodeDecodeError as error:

@@ -19,7 +19,15 @@ from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.options import option
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# Those of UTF-32 come first: one begins like one of UTF-16.
+_WIDE_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
 _WIDEST = 4  # bytes of a character, or of a byte order mark
+_PLANES = range(4)  # of Unicode; in UTF-32 a byte of each character, in UTF-16 a control character
 _XZ_MAGIC = b"\xfd7z"
 _PART_BYTES = 1 << 20
 # Advice in messages about invalid lines.
@@ -27,28 +35,39 @@ WITHOUT_MARK = "a byte order mark stands at its beginning, as after joining file
 WITHOUT_RETURNS = r"a line ends with \n, not with \r alone; convert it, as with tr '\r' '\n'"
 
 
-def wide_encoding(start: bytes) -> str | None:
-    """Return the encoding of text that begins with these bytes; None if it is not UTF-16 or UTF-32.
+def wide_text(start: bytes) -> str | None:
+    """Return the message about a file with these first bytes; None if not of UTF-16 or UTF-32.
 
-    >>> wide_encoding("ab".encode("utf-16-le")), wide_encoding("a".encode("utf-32-be"))
-    ('utf-16-le', 'utf-32-be')
+    >>> wide_text("ab".encode("utf-16"))
+    "begins like UTF-16; give encoding='utf-16'"
+    >>> wide_text("a".encode("utf-32-be"))
+    "byte 0 is NUL: this is binary data, not text, or UTF-32: then give encoding='utf-32-be'"
     """
-    if start.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
-        return "utf-32"
-    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "utf-16"
-    ends = [any(start[:2]), any(start[2:4])]
-    if len(start) == _WIDEST and sum(ends) == 1:
-        return "utf-32-le" if ends[0] else "utf-32-be"
+    for mark, encoding in _WIDE_MARKS.items():
+        if start.startswith(mark):
+            return f"begins like {encoding.upper()}; give {option('encoding', encoding)}"
+    unmarked = _without_mark(start[:_WIDEST])
+    return None if unmarked is None else f"byte {start.find(0)} is {nul(unmarked)}"
+
+
+def nul(encoding: str = "utf-16") -> str:
+    """Return the end of the message about NUL in a file, which may be text in this encoding."""
+    name = encoding[: len("utf-16")].upper()
+    return (
+        f"NUL: this is binary data, not text, or {name}: then give {option('encoding', encoding)}"
+    )
+
+
+def _without_mark(start: bytes) -> str | None:
+    """Return the encoding of text with zeros at these places of its beginning; None if none is."""
+    if len(start) == _WIDEST and any(start):
+        if start[0] == 0 and start[1] in _PLANES:
+            return "utf-32-be"
+        if start[3] == 0 and start[2] in _PLANES:
+            return "utf-32-le"
     if start[:2].count(0) == 1:
         return "utf-16-be" if start[0] == 0 else "utf-16-le"
     return None
-
-
-def begins_like(encoding: str) -> str:
-    """Return the message about text in this encoding, which was to be UTF-8."""
-    name = encoding[: len("utf-16")].upper()
-    return f"begins like {name}; give {option('encoding', encoding)}"
 
 
 class LineReader:
@@ -87,8 +106,8 @@ class LineReader:
         self._started = self._peeked = False
         self.line = 0
         start = self._file.read(_WIDEST)
-        if utf_8 and (wide := wide_encoding(start)) is not None:
-            raise NotThisFormatError(begins_like(wide))
+        if utf_8 and (wide := wide_text(start)) is not None:
+            raise NotThisFormatError(wide)
         packed = _packed(start)
         if utf_8 and packed is not None and encoding is None:
             raise NotThisFormatError(f"begins like a file packed with {packed}")

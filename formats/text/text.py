@@ -19,9 +19,9 @@ from lodcli.formats.storage.outputs import Output
 from lodcli.formats.text.lines import (
     BYTE_ORDER_MARK,
     LineReader,
-    begins_like,
+    nul,
     shown,
-    wide_encoding,
+    wide_text,
 )
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
@@ -403,10 +403,6 @@ def _joined(letters: Array, ends: Offsets, lone: Offsets, marks: bytes) -> bytes
 
 def _refuse_nul(block: bytes, place: int) -> None:
     found = block.find(b"\0")
-    if found >= 0 and place == 0 and (wide := wide_encoding(block[:4])) is not None:
-        raise NotThisFormatError(begins_like(wide))
     if found >= 0:
-        raise NotThisFormatError(
-            f"byte {place + found} is NUL: this is binary data, not text, or UTF-16: then give "
-            f"{option('encoding', 'utf-16')}"
-        )
+        wide = wide_text(block[:4]) if place == 0 else None
+        raise NotThisFormatError(wide or f"byte {place + found} is {nul()}")

@@ -11,6 +11,7 @@ import warnings
 import zipfile
 import zlib
 from dataclasses import dataclass
+from struct import pack
 from typing import Any
 
 import numpy as np
@@ -364,13 +365,20 @@ FAULTS = [
     Fault(
         "UTF-16", ".jsonl", "[1]\n".encode("utf-16"), ("begins like UTF-16", "--encoding utf-16")
     ),
-    Fault("UTF-16", ".jsonl", "[1]\n".encode("utf-16-le"), ("like UTF-16", "utf-16-le")),
-    Fault("UTF-16", ".ts", TS.decode().encode("utf-16-be"), ("like UTF-16", "utf-16-be")),
+    Fault("UTF-16", ".jsonl", "[1]\n".encode("utf-16-le"), ("or UTF-16", "utf-16-le")),
+    Fault("UTF-16", ".ts", TS.decode().encode("utf-16-be"), ("or UTF-16", "utf-16-be")),
     Fault("UTF-16", ".csv", "a\n1\n".encode("utf-16"), ("begins like UTF-16", "--encoding utf-16")),
     Fault("UTF-16", ".txt", "a b\n".encode("utf-16"), ("begins like UTF-16", "--encoding utf-16")),
     Fault("UTF-32", ".csv", "a\n1\n".encode("utf-32"), ("like UTF-32", "--encoding utf-32")),
-    Fault("UTF-32", ".jsonl", "[1]\n".encode("utf-32-le"), ("like UTF-32", "utf-32-le")),
-    Fault("UTF-32", ".txt", "a b\n".encode("utf-32-be"), ("like UTF-32", "utf-32-be")),
+    Fault("UTF-32", ".jsonl", "[1]\n".encode("utf-32-le"), ("or UTF-32", "utf-32-le")),
+    Fault("UTF-32", ".txt", "a b\n".encode("utf-32-be"), ("or UTF-32", "utf-32-be")),
+    Fault("UTF-32", ".csv", "😀\n1\n".encode("utf-32-be"), ("or UTF-32", "utf-32-be")),
+    Fault("UTF-32", ".csv", "😀\n1\n".encode("utf-32-le"), ("or UTF-32", "utf-32-le")),
+    Fault("UTF-16", ".txt", "a\nb\n".encode("utf-16-le"), ("or UTF-16", "utf-16-le")),
+    Fault("binary", ".csv", b"id\0\0\n1\n", ("byte 2 is NUL: this is binary data, not text",)),
+    Fault("binary", ".txt", b"\0\0\1\xba", ("byte 0 is NUL: this is binary data, not text",)),
+    Fault("binary", ".txt", pack("<2i", 101, 2023), ("byte 1 is NUL: this is binary data",)),
+    Fault("binary", ".txt", pack("<2h", 101, 2023), ("byte 1 is NUL: this is binary data",)),
     Fault(
         "UTF-16",
         ".ts",

@@ -181,7 +181,10 @@ def test_values_none_of_which_is_finite_are_floats(values: list[float], tmp_path
         (b"k,v\na,1\n\xff,2\n", "line 3: is not UTF-8 .*encoding="),
         (b"k,v\na,1\na\0,2\n", "line 3: holds NUL.*then give encoding='utf-16'"),
         (b'"a","b"\n"x",1,2\n', "2: expected 2 .*; if the header lacks a name, as that of R's"),
-        ("k,é\na,1\n".encode("utf-16-le"), "begins like UTF-16; give encoding='utf-16-le'"),
+        (
+            "k,é\na,1\n".encode("utf-16-le"),
+            "binary data, not text, or UTF-16: then give encoding='utf-16-le'",
+        ),
         (b'k,v\na,1\n"a,2\n', "line 3: is not a record"),
         (b'k,v\na,1\n"a"b,2\n', "line 3: is not a record"),
         (b"v,v\n1,2\n", "line 1: two columns are named 'v'; choose other columns with field="),
