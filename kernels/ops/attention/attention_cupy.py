@@ -12,7 +12,7 @@ from lodcli.kernels.cuda.tensor_cores import TENSOR_CORES, precision_of
 from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
-from lodcli.kernels.ops.attention.attention import Align, grouped, repeated
+from lodcli.kernels.ops.attention.attention import Align, grouped
 from lodcli.kernels.ops.dtypes import is_half, working_dtype
 from lodcli.kernels.options import to_main_memory
 
@@ -101,7 +101,7 @@ def segment_attention(
 
     A head of keys that several heads of queries read is copied for each of them.
     """
-    k, v = repeated(k, v, grouped(q, k))
+    k, v = _repeated(k, v, grouped(q, k))
     return _forward(_task(q, k, v, q_offsets, k_offsets, causal, align, scale))[0]
 
 
@@ -119,7 +119,7 @@ def segment_attention_grad(
 ) -> tuple[Array, Array, Array]:
     """See attention.py. Keys are copied as by `segment_attention`, and their gradients summed."""
     groups = grouped(q, k)
-    k, v = repeated(k, v, groups)
+    k, v = _repeated(k, v, groups)
     task = _task(q, k, v, q_offsets, k_offsets, causal, align, scale)
     flow = cupy.ascontiguousarray(grad.astype(task.q.dtype, copy=False))
     result, logs = _forward(task)
@@ -135,6 +135,13 @@ def segment_attention_grad(
             for one in (grad_k, grad_v)
         )
     return grad_q, grad_k, grad_v
+
+
+def _repeated(k: Array, v: Array, groups: int) -> tuple[Array, Array]:
+    """Return keys and values with each head repeated for the heads of queries that read it."""
+    if groups == 1:
+        return k, v
+    return cupy.repeat(k, groups, axis=1), cupy.repeat(v, groups, axis=1)
 
 
 def _task(
