@@ -164,7 +164,7 @@ def _checked(
         )
     shapes = [one.shape[1:] for one in rows]
     heads = [shape[0] if len(shape) == 2 else 1 for shape in shapes]
-    shared = heads[0] == heads[1] or (heads[1] and heads[0] % heads[1] == 0)
+    shared = heads[0] == heads[1] or (0 < heads[1] <= heads[0] and heads[0] % heads[1] == 0)
     if shapes[0][-1] != shapes[1][-1] or heads[1] != heads[2] or not shared:
         several = "" if shared else "; the heads of q are a multiple of those of k and v"
         raise ShapeMismatchError(

@@ -256,6 +256,8 @@ def test_what_does_not_fit_is_refused() -> None:
     for few in heads[1:]:
         with pytest.raises(ShapeMismatchError, match="the heads of q are a multiple of those of k"):
             sequence_attention(heads[0], few, few)
+    with pytest.raises(ShapeMismatchError, match="the heads of q are a multiple of those of k"):
+        sequence_attention(heads[2], heads[1], heads[1])
     with pytest.raises(ShapeMismatchError, match=r"k \(3, 2\) and v \(4, 2\) do not fit$"):
         sequence_attention(heads[1], heads[1], heads[0])
     with pytest.raises(ShapeMismatchError, match=r"\(N, D\) or \(N, heads, D\) alike"):
