@@ -29,7 +29,7 @@ from lodcli.kernels.index.checks import (
     lengths_to_offsets,
 )
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.options import option
+from lodcli.kernels.options import by_reader, option
 
 if TYPE_CHECKING:
     from lodcli.formats.hdf5.columns import Column
@@ -57,10 +57,14 @@ class PlainHdf5(Format):
         if options.offsets and options.lengths:
             raise SelectionError("plain HDF5: give offsets or lengths, not both")
         datasets = Datasets(source, chosen=True)
-        if "," in options.data and not datasets.has(options.data):
+        several = options.data.split(",")
+        if several[1:] and not datasets.has(options.data) and all(map(datasets.has, several)):
+            one_by_one = by_reader(
+                shell="convert them one by one, each with --name, and join them with lod merge",
+                python="read them one by one",
+            )
             raise SelectionError(
-                f"{option('data', options.data)}: names several datasets; convert them one by one, "
-                "and join them with lod merge"
+                f"{option('data', options.data)}: names several datasets; {one_by_one}"
             )
         column = datasets.open(options.data, text=True)
         levels = _levels(datasets, options)

@@ -45,7 +45,7 @@ def _described(file: StrictFile, path: str, dataset: h5d.DatasetID) -> str:
     try:
         column = file.column(path)
         # The last axis of texts is their bytes.
-        dtype, shape = ("text", dataset.shape) if column.text else (column.dtype, column.shape)
+        dtype, shape = ("text", column.shape[:-1]) if column.text else (column.dtype, column.shape)
         return f"{path} ({dtype}, {' x '.join(map(str, shape)) or 'a single value'})"
     except LodError:
         with file.damage(path):

@@ -290,7 +290,9 @@ def test_the_list_of_datasets_has_the_axes_of_items_that_are_arrays(tmp_path: Pa
     with h5py.File(path, "w") as file:
         file.create_dataset("x", (3,), np.dtype(("f4", (2, 5))))
         file.create_dataset("y", (), np.dtype(("i8", (4,))))
-    refused(path, LodError, "there are: /x (float32, 3 x 2 x 5), /y (int64, 4)")
+        file.create_dataset("z", (3,), np.dtype(("S4", (2,))))
+    listed = "/x (float32, 3 x 2 x 5), /y (int64, 4), /z (text, 3 x 2)"
+    refused(path, LodError, f"there are: {listed}")
 
 
 def test_a_range_of_octave_is_named(tmp_path: Path) -> None:

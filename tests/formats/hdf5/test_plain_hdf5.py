@@ -172,8 +172,23 @@ def test_names_of_several_datasets_are_an_error_with_a_remedy(theirs: h5py.File)
     path = Path(theirs.filename)
     theirs["a,b"] = [1, 2]
     assert _read(theirs, data="/a,b").data.tolist() == [1, 2]
-    message = "data='/x,/a,b': names several datasets; convert them one by one, and join them with"
-    refused(path, SelectionError, message, data="/x,/a,b")
+    message = "data='/x,starts': names several datasets; read them one by one"
+    refused(path, SelectionError, message, data="/x,starts")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ("/pair,s/zz", "/pair,s/zz: there is no such field; there are: data='/pair,s/a'"),
+        ("/x,", "/x,: there is no such dataset; beside it are: "),
+        ("/typo,x", "/typo,x: there is no such dataset; beside it are: "),
+    ],
+)
+def test_a_wrong_name_with_a_comma_is_not_several(
+    theirs: h5py.File, data: str, message: str
+) -> None:
+    theirs["pair,s"] = np.zeros(2, [("a", "i4"), ("b", "i4")])
+    _refused(theirs, SelectionError, message, data=data)
 
 
 def test_a_wrong_name_of_offsets_is_an_error(theirs: h5py.File) -> None:

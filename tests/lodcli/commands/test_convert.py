@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 
@@ -30,6 +31,25 @@ def test_json_lines_become_a_container_with_named_levels(lod: Lod, folder: Path)
     assert found.lod.names == ("day", "hour")
     assert found.dtype == np.int16
     assert found.recursive_sequence_lengths() == [[2, 1], [2, 1, 3]]
+
+
+def test_several_datasets_are_converted_one_by_one_and_merged(lod: Lod, folder: Path) -> None:
+    with h5py.File("ragged.h5", "w") as file:
+        file["lat"], file["lon"], file["n"] = [1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [1, 2]
+    hdf5 = ("--from", "hdf5", "--lengths", "n")
+    done = lod("convert", "ragged.h5", "both.lod.h5", *hdf5, "--data", "lat,lon")
+    remedy = "convert them one by one, each with --name, and join them with lod merge"
+    assert done.code == 2
+    assert done.stderr.endswith(f"--data lat,lon: names several datasets; {remedy}\n")
+    for name in ("lat", "lon"):
+        one = lod("convert", "ragged.h5", f"{name}.lod.h5", *hdf5, "--data", name, "--name", name)
+        assert (one.code, one.stderr) == (0, "")
+    assert lod("merge", "lat.lod.h5", "lon.lod.h5", "-o", "both.lod.h5").code == 0
+    found = io.read_all("both.lod.h5")
+    assert {name: found[name].to_list() for name in found} == {
+        "lat": [[1], [2, 3]],
+        "lon": [[4], [5, 6]],
+    }
 
 
 def test_levels_can_be_named_whatever_the_format(lod: Lod, folder: Path) -> None:
