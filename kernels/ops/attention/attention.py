@@ -216,12 +216,11 @@ def segment_attention(
     q, k, v = (np.ascontiguousarray(one) for one in (q, k, v))
     out = np.zeros((*q.shape[:2], v.shape[2]), q.dtype)
     groups = grouped(q, k)
-    for queries, keys, hidden in _blocks(
-        q_offsets, k_offsets, q.shape[1] * q.itemsize, causal, align
-    ):
-        each_k, each_v = repeated(k[keys], v[keys], groups)
-        weights = _weights(q[queries], each_k, hidden, scale)
-        out[queries] = _product(weights, each_v.transpose(1, 0, 2), hidden).transpose(1, 0, 2)
+    score_bytes = q.shape[1] * q.itemsize
+    for queries, keys, hidden in _blocks(q_offsets, k_offsets, score_bytes, groups, causal, align):
+        weights = _weights(_folded(q[queries], groups), k[keys], hidden, scale)
+        rows = _product(weights, v[keys].transpose(1, 0, 2), hidden)
+        out[queries] = _unfolded(rows, groups)
     return out
 
 
@@ -249,26 +248,24 @@ def segment_attention_grad(
     q, k, v, grad = (np.ascontiguousarray(one) for one in (q, k, v, grad))
     grad_q, grad_k, grad_v = (np.zeros(one.shape, one.dtype) for one in (q, k, v))
     groups = grouped(q, k)
-    for queries, keys, hidden in _blocks(
-        q_offsets, k_offsets, q.shape[1] * q.itemsize, causal, align
-    ):
-        each_k, each_v = repeated(k[keys], v[keys], groups)
-        weights = _weights(q[queries], each_k, hidden, scale)
+    score_bytes = q.shape[1] * q.itemsize
+    for queries, keys, hidden in _blocks(q_offsets, k_offsets, score_bytes, groups, causal, align):
+        each_q, upstream = _folded(q[queries], groups), _folded(grad[queries], groups)
+        weights = _weights(each_q, k[keys], hidden, scale)
         unseen = None if hidden is None else hidden.T
-        upstream, by_key = grad[queries].transpose(1, 0, 2), weights.transpose(0, 2, 1)
-        grad_v[keys] += _summed(_product(by_key, upstream, unseen), groups)
-        grad_weights = upstream @ each_v.transpose(1, 2, 0)
+        upstream, by_key = upstream.transpose(1, 0, 2), weights.transpose(0, 2, 1)
+        grad_v[keys] += _product(by_key, upstream, unseen).transpose(1, 0, 2)
+        grad_weights = upstream @ v[keys].transpose(1, 2, 0)
         if hidden is not None:
             np.copyto(grad_weights, 0, where=hidden)
         mean = (weights * grad_weights).sum(axis=2, keepdims=True)
         grad_scores = weights * (grad_weights - mean) * q.dtype.type(scale)
         if hidden is not None:
             np.copyto(grad_scores, 0, where=hidden)
-        of_q = _product(grad_scores, each_k.transpose(1, 0, 2), hidden)
-        grad_q[queries] = of_q.transpose(1, 0, 2)
+        of_q = _product(grad_scores, k[keys].transpose(1, 0, 2), hidden)
+        grad_q[queries] = _unfolded(of_q, groups)
         by_key = grad_scores.transpose(0, 2, 1)
-        of_k = _product(by_key, q[queries].transpose(1, 0, 2), unseen)
-        grad_k[keys] += _summed(of_k, groups)
+        grad_k[keys] += _product(by_key, each_q.transpose(1, 0, 2), unseen).transpose(1, 0, 2)
     return grad_q, grad_k, grad_v
 
 
@@ -278,16 +275,33 @@ def grouped(q: Array, k: Array) -> int:
     return max(1, heads // max(1, read))
 
 
-def repeated(k: Array, v: Array, groups: int) -> tuple[Array, Array]:
-    """Return keys and values with each head repeated for the heads of queries that read it."""
-    return (k, v) if groups == 1 else (k.repeat(groups, axis=1), v.repeat(groups, axis=1))
+def _folded(rows: Array, groups: int) -> Array:
+    """Return the heads that read one head of keys as further queries of one head.
+
+    So the keys are read in place: repeating them for every head would take a multiple of their
+    memory.
+
+    Args:
+        rows: (queries, heads, D).
+        groups: how many heads read each head of keys.
+
+    Returns:
+        (groups * queries, key heads, D), ordered by the place in the group, then the query.
+    """
+    if groups == 1:
+        return rows
+    queries, heads, width = rows.shape
+    split = rows.reshape(queries, heads // groups, groups, width)
+    return split.transpose(2, 0, 1, 3).reshape(groups * queries, heads // groups, width)
 
 
-def _summed(rows: Array, groups: int) -> Array:
-    """Return the sums over the heads that read a head of keys: (heads, M, E) to (M, heads, E)."""
-    if groups > 1:
-        rows = rows.reshape(len(rows) // groups, groups, *rows.shape[1:]).sum(axis=1)
-    return rows.transpose(1, 0, 2)
+def _unfolded(rows: Array, groups: int) -> Array:
+    """Return (queries, heads, E), the inverse of `_folded`, of (key heads, groups * queries, E)."""
+    if groups == 1:
+        return rows.transpose(1, 0, 2)
+    heads, queries, width = rows.shape
+    split = rows.reshape(heads, groups, queries // groups, width)
+    return split.transpose(2, 0, 1, 3).reshape(queries // groups, heads * groups, width)
 
 
 def _weights(q: Array, k: Array, hidden: Array | None, scale: float) -> Array:
@@ -322,11 +336,17 @@ def _product(weights: Array, rows: Array, hidden: Array | None) -> Array:
 
 
 def _blocks(
-    q_offsets: Offsets, k_offsets: Offsets, score_bytes: int, causal: bool, align: Align
+    q_offsets: Offsets,
+    k_offsets: Offsets,
+    score_bytes: int,
+    groups: int,
+    causal: bool,
+    align: Align,
 ) -> Iterator[tuple[slice, slice, Array | None]]:
     """Yield blocks of queries, the keys of their segment, and the mask of hidden keys.
 
-    The mask has (queries, keys) booleans; it is None if every query sees every key.
+    The mask has (groups * queries, keys) booleans, for the rows of `_folded`; it is None if every
+    query sees every key.
     """
     for s in range(q_offsets.size - 1):
         keys = slice(int(k_offsets[s]), int(k_offsets[s + 1]))
@@ -341,5 +361,5 @@ def _blocks(
             if causal:
                 # The last key that each query sees.
                 own = np.arange(start, stop) - (last - size if align == "last" else first)
-                hidden = np.arange(size) > own[:, None]
+                hidden = np.arange(size) > np.tile(own, groups)[:, None]
             yield slice(start, stop), keys, hidden

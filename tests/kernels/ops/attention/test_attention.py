@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -49,9 +50,13 @@ def test_scores_past_what_exp_can_hold_are_no_matter(backend: Backend) -> None:
 @on_every_backend
 @pytest.mark.parametrize("size", [4, 40, 130])  # one block of queries, or tile of a GPU; more
 @pytest.mark.parametrize("poison", [np.nan, np.inf])
-def test_hidden_rows_reach_no_result(backend: Backend, size: int, poison: float) -> None:
+@pytest.mark.parametrize("key_heads", [2, 1])
+def test_hidden_rows_reach_no_result(
+    backend: Backend, key_heads: int, size: int, poison: float
+) -> None:
     generator = np.random.default_rng(3)
-    q, k, v, flow = (generator.normal(size=(size, 2, 3)) for _ in range(4))
+    heads = (2, key_heads, key_heads, 2)
+    q, k, v, flow = (generator.normal(size=(size, number, 3)) for number in heads)
     offsets = np.array([0, size])
     forward, backward = on(backend, segment_attention), on(backend, segment_attention_grad)
 
@@ -144,15 +149,16 @@ def test_gradients_are_finite_differences(backend: Backend, causal: bool) -> Non
 
 @on_every_backend
 @pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("key_heads", [2, 1])
 def test_blocks_of_queries_and_long_segments_show_no_seam(
-    backend: Backend, causal: bool, monkeypatch: pytest.MonkeyPatch
+    backend: Backend, key_heads: int, causal: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     generator = np.random.default_rng(3)
     lengths = [200, 3, 0, 90]
     offsets = LoD.from_lengths([lengths]).levels[0]
     # More columns, and more keys, than a GPU's kernel takes at once.
-    widths = (40, 40, 70, 70)
-    q, k, v, upstream = (generator.normal(size=(293, 2, width)) for width in widths)
+    shapes = ((2, 40), (key_heads, 40), (key_heads, 70), (2, 70))
+    q, k, v, upstream = (generator.normal(size=(293, *shape)) for shape in shapes)
     options: Any = {"causal": causal, "scale": 0.1}
     whole = segment_attention(q, k, v, offsets, offsets, **options)
     grads = segment_attention_grad(q, k, v, offsets, offsets, upstream, **options)
@@ -161,7 +167,8 @@ def test_blocks_of_queries_and_long_segments_show_no_seam(
     found = on(backend, segment_attention_grad)(q, k, v, offsets, offsets, upstream, **options)
     for one, other in zip(found, grads, strict=True):
         near(one, other, 1e-11)  # sums over hundreds of queries, in another order
-    last = oracles_ids.attention(q[203:], k[203:], v[203:], 0.1, causal)
+    each_k, each_v = (one[203:].repeat(2 // key_heads, axis=1) for one in (k, v))
+    last = oracles_ids.attention(q[203:], each_k, each_v, 0.1, causal)
     near(whole[203:], last, 1e-12)
 
 
@@ -200,6 +207,24 @@ def test_neither_threads_nor_other_segments_change_a_bit(
     reference = segment_attention(q, k, v, q_offsets, k_offsets, **options), *grads
     for one, other in zip(expected, reference, strict=True):
         near(one, other, 1e-4 if dtype == np.float32 else 1e-12)
+
+
+def test_numpy_does_not_copy_keys_for_the_heads_that_read_them() -> None:
+    q, k = np.ones((1, 8, 64), np.float32), np.ones((10_000, 2, 64), np.float32)
+    offsets = np.array([0, 1]), np.array([0, 10_000])
+    options: dict[str, Any] = {"causal": True, "scale": 1.0}
+    tracemalloc.start()
+    try:
+        segment_attention(q, k, k, *offsets, **options)
+        forward = tracemalloc.get_traced_memory()[1]
+        tracemalloc.reset_peak()
+        segment_attention_grad(q, k, k, *offsets, q, **options)
+        backward = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # Of the gradients, the results take as much as the keys and values.
+    assert forward < 2 * k.nbytes
+    assert backward < 4 * k.nbytes
 
 
 @pytest.mark.parametrize("backward", [False, True])
