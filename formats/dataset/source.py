@@ -7,21 +7,16 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
 
 from lodcli.formats.catalogue.unread import in_place_of
 from lodcli.formats.container import header
-from lodcli.formats.container.reader import (
-    WHOLE_INDEX_BYTES,
-    ContainerSource,
-    header_checksum,
-)
+from lodcli.formats.container.reader import ContainerSource, header_checksum
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.format import BATCH_BYTES
-from lodcli.formats.core.indexed import OFFSET_BYTES, IndexedSource, Loaded
+from lodcli.formats.core.indexed import IndexedSource, Loaded
 from lodcli.formats.core.schema import Batch, TensorSpec, find, outline
 from lodcli.formats.dataset import manifest as manifests
 from lodcli.formats.dataset.manifest import SHARDS, Manifest, count_columns, counts_of, uncounted
@@ -34,10 +29,8 @@ from lodcli.kernels.platform.processes import OpenFileLock
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Mask
 
-# Maximum number of open shards, whatever their indexes take; and as long as these take no more than
-# those of the former at most. Each also takes a descriptor, and one behind a URL what was fetched.
-MOST_OPEN, MOST_SMALL = 8, 64
-_MOST_BYTES = MOST_OPEN * WHOLE_INDEX_BYTES
+# Maximum number of open shards: each takes memory for its index, and a descriptor.
+MOST_OPEN = 8
 
 T = TypeVar("T")
 
@@ -78,18 +71,12 @@ class DatasetSource(IndexedSource):
 
     def shard_rows(self, number: int) -> int:
         """Return the number of rows of a shard; rows of tensors with shared levels count once."""
-        return int(self._counts[number, self._row_columns].sum())
-
-    @cached_property
-    def _row_columns(self) -> list[int]:
-        """The columns of numbers of rows; see `count_columns`."""
-        return sorted(
-            {
-                place
-                for (name, level), place in count_columns(self.schema).items()
-                if level == len(find(self.schema, name).levels)
-            }
-        )
+        columns = {
+            place
+            for (name, level), place in count_columns(self.schema).items()
+            if level == len(find(self.schema, name).levels)
+        }
+        return int(self._counts[number, sorted(columns)].sum())
 
     # -- shards --------------------------------------------------------------------
 
@@ -123,6 +110,13 @@ class DatasetSource(IndexedSource):
         """Raise the first of `faults`; called before more than a slice is read."""
         if not self._checked:
             for _, error in self.faults():
+                raise error
+            self._checked = True
+
+    def _finish_check(self) -> None:
+        """Do the rest of `check` when every shard was opened, which checks more than `faults`."""
+        if not self._checked:
+            for _, error in self._unnamed_shards():
                 raise error
             self._checked = True
 
@@ -177,7 +171,8 @@ class DatasetSource(IndexedSource):
             with self._lock, self._counted():
                 if number not in self._open:
                     self._open[number] = self._opened(number)
-                    self._close_oldest()
+                    if len(self._open) > MOST_OPEN:
+                        self._open.popitem(last=False)[1][0].close()
                 self._open.move_to_end(number)
                 shard = self._open[number][1]
                 with naming(manifests.shard_name(number, self._manifest.count)):
@@ -185,19 +180,6 @@ class DatasetSource(IndexedSource):
         finally:
             if self._closed:
                 self._close_shards()
-
-    def _close_oldest(self) -> None:
-        """Close the shards that were used the longest time ago, if there are too many."""
-        most = MOST_OPEN if self._folder.remote else MOST_SMALL
-        while len(self._open) > MOST_OPEN and (
-            len(self._open) > most or sum(map(self._index_bytes, self._open)) > _MOST_BYTES
-        ):
-            self._open.popitem(last=False)[1][0].close()
-
-    def _index_bytes(self, number: int) -> int:
-        """Return the bytes of the index that an open shard holds, at most."""
-        items = int(self._counts[number].sum()) - self.shard_rows(number)
-        return min(OFFSET_BYTES * items, WHOLE_INDEX_BYTES)
 
     @contextmanager
     def _apart(self, number: int) -> Iterator[ContainerSource]:
@@ -335,11 +317,11 @@ class DatasetSource(IndexedSource):
 
     def index_parts_of(self, names: Iterable[str]) -> Iterator[tuple[str, LoD]]:
         wanted = list(names)
-        self.check()
         # Not one tensor after another: each shard would be opened for each of them.
         for number in range(self._manifest.count):
             with self._shard(number) as shard:
                 yield from shard.index_parts_of(wanted)
+        self._finish_check()
 
     def _index(self, spec: TensorSpec) -> LoD:
         """Return the index of a tensor; the first call reads those of all tensors and shards."""
@@ -355,9 +337,7 @@ class DatasetSource(IndexedSource):
             with self._shard(number) as shard:
                 for chain, name in leads.items():
                     parts[chain].append(shard.lods[name])
-        for _, error in () if self._checked else self._unnamed_shards():
-            raise error
-        self._checked = True  # opening a shard checks more than `faults`
+        self._finish_check()
         whole = {chain: LoD.concatenate(lods) for chain, lods in parts.items()}
         return {name: whole[chain] for name, chain in chains.items()}
 

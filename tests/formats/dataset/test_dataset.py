@@ -24,9 +24,8 @@ from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.schema import schema_of
 from lodcli.formats.dataset import manifest as manifests
-from lodcli.formats.dataset import source as source_module
 from lodcli.formats.dataset.manifest import Manifest, shard_name
-from lodcli.formats.dataset.source import MOST_OPEN, DatasetSource
+from lodcli.formats.dataset.source import DatasetSource
 from lodcli.formats.dataset.writer import together, write_manifest
 from lodcli.formats.items.indexed_copy import copied
 from lodcli.formats.storage.inputs import Input
@@ -274,8 +273,11 @@ def test_a_shard_that_is_not_the_one_meant_is_named_before_any_work(
 def test_a_shard_that_no_manifest_names_is_named(tmp_path: Path) -> None:
     path = sharded(tmp_path, articles(), shards=4)
     shutil.copy(path / shard_name(0, 4), path / shard_name(0, 5))
-    with pytest.raises(DamagedFileError, match=r"00005\.lod\.h5: the manifest, of 4"):
+    said = r"00005\.lod\.h5: the manifest, of 4"
+    with pytest.raises(DamagedFileError, match=said):
         io.read_all(path)
+    with lodcli.open(path) as source, pytest.raises(DamagedFileError, match=said):
+        list(source.index_parts("ids"))
 
 
 def test_shards_without_a_manifest_are_read_as_files_and_say_so(tmp_path: Path) -> None:
@@ -315,8 +317,7 @@ def test_the_last_reader_removes_a_folder_that_was_replaced(tmp_path: Path) -> N
     assert lodcli.read(path).identical(new)
 
 
-def test_no_descriptor_stays_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_module, "MOST_SMALL", MOST_OPEN)
+def test_no_descriptor_stays_open(tmp_path: Path) -> None:
     path = sharded(tmp_path, articles(), shards=12)
     before = len(os.listdir("/proc/self/fd"))
     with lodcli.open(path) as source:
@@ -388,8 +389,7 @@ def test_a_forked_process_reads_a_dataset_that_a_thread_was_reading(tmp_path: Pa
     path = sharded(tmp_path, articles(), shards=2)
     code = f"""
 import os, signal, threading
-from lodcli.formats.dataset import source as source_module
-from lodcli.formats.dataset.source import MOST_OPEN, DatasetSource
+from lodcli.formats.dataset.source import DatasetSource
 from lodcli.formats.storage.inputs import Input
 source = DatasetSource(Input({str(path)!r}))
 begun = threading.Event()
@@ -410,24 +410,17 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     assert done.stdout == "7\n"
 
 
-@pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list to which the number of each shard is added when it is opened."""
-    numbers: list[int] = []
-    inner = DatasetSource._opened
-
-    def counted(source: DatasetSource, number: int) -> Any:
-        numbers.append(number)
-        return inner(source, number)
-
-    monkeypatch.setattr(DatasetSource, "_opened", counted)
-    return numbers
-
-
 def test_the_indexes_of_several_tensors_are_read_shard_by_shard(
-    tmp_path: Path, opened: list[int], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source_module, "MOST_SMALL", MOST_OPEN)
+    opened: list[int] = []
+    inner = DatasetSource._file
+
+    def counted(source: DatasetSource, number: int, name: str) -> Any:
+        opened.append(number)
+        return inner(source, number, name)
+
+    monkeypatch.setattr(DatasetSource, "_file", counted)
     content = {name: LoDTensor(np.zeros(12 * n), [[n] * 12]) for n, name in enumerate("abc", 1)}
     with Input(sharded(tmp_path, content, shards=12)) as folder:
         source = DatasetSource(folder)
@@ -437,20 +430,3 @@ def test_the_indexes_of_several_tensors_are_read_shard_by_shard(
     for name in "ac":
         whole = LoD.concatenate([part for called, part in parts if called == name])
         assert whole == content[name].lod
-
-
-@pytest.mark.parametrize(("most_bytes", "times"), [(12 * 8 * 2, 1), (12 * 8 * 2 - 1, 2)])
-def test_many_shards_stay_open_while_their_indexes_are_small(
-    tmp_path: Path,
-    opened: list[int],
-    monkeypatch: pytest.MonkeyPatch,
-    most_bytes: int,
-    times: int,
-) -> None:
-    monkeypatch.setattr(source_module, "_MOST_BYTES", most_bytes)
-    tensor = LoDTensor(np.arange(24.0), [[1] * 24])  # 2 items a shard
-    with lodcli.open(sharded(tmp_path, tensor, shards=12)) as file:
-        for _ in range(2):
-            rows = [file.slice("data", (item,)).data.item() for item in range(0, 24, 2)]
-            assert rows == list(range(0, 24, 2))
-    assert opened == times * list(range(12))

@@ -262,16 +262,15 @@ def test_an_index_that_tensors_share_is_read_once(
 def test_each_shard_of_a_dataset_is_opened_once(
     lod: Lod, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "MOST_SMALL", source.MOST_OPEN)
     content = {name: LoDTensor(np.zeros(12 * n), [[n] * 12]) for n, name in enumerate("abc", 1)}
     lodcli.write(tmp_path / "ds", content, format_name="lod.dataset", shards=12)
-    numbers, inner = [], source.DatasetSource._opened
+    numbers, inner = [], source.DatasetSource._file
 
-    def counted(dataset: source.DatasetSource, number: int) -> Any:
+    def counted(dataset: source.DatasetSource, number: int, name: str) -> Any:
         numbers.append(number)
-        return inner(dataset, number)
+        return inner(dataset, number, name)
 
-    monkeypatch.setattr(source.DatasetSource, "_opened", counted)
+    monkeypatch.setattr(source.DatasetSource, "_file", counted)
     shown = json.loads(lod("inspect", str(tmp_path / "ds"), "--json").stdout)["tensors"]
     assert numbers == list(range(12))
     assert [one["levels"][0]["max"] for one in shown] == [1, 2, 3]
