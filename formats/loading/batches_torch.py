@@ -18,6 +18,7 @@ from lodcli.formats.loading.dataset_torch import Batch, Dataset, Layout, collate
 from lodcli.formats.loading.epochs import Epoch, epoch
 from lodcli.formats.loading.handing_torch import in_worker
 from lodcli.formats.loading.samplers import (
+    item_numbers,
     lengths_crc32,
     require_booleans,
     require_counts,
@@ -74,6 +75,7 @@ class Batches(torch.utils.data.IterableDataset[Any]):
             value than True and False for `shuffle` or `drop_last`, a rank that is not below
             `world`, or an argument of a Dataset beside one. On iteration: a DataLoader has a
             batch_size.
+        SelectionError: a Subset has an index that is not a whole number, or no such item.
         UnsupportedError, SelectionError, OSError, LodError: see `Dataset`.
 
     >>> batches = Batches("samples/events.jsonl", tokens=64, level=1, in_memory=True)
@@ -109,6 +111,8 @@ class Batches(torch.utils.data.IterableDataset[Any]):
         require_whole("Batches", "seed", seed)
         how: dict[str, Any] = {"level": level, "in_memory": in_memory, "limits": limits, **keywords}
         self.dataset: Dataset | _Part = _dataset(path, name, how)
+        if shuffle and isinstance(self.dataset, _Part):
+            self.dataset = self.dataset.in_order_of_file()
         self.tokens, self.items, self.pool, self.seed = tokens, items, pool, seed
         self.shuffle, self.drop_last = shuffle, drop_last
         self._collate = collate(layout, pad_value=pad_value)
@@ -210,9 +214,13 @@ class Batches(torch.utils.data.IterableDataset[Any]):
         """Continue from a state.
 
         Raises:
-            OptionError: the state is of batches in another order, or of one of several workers, or
-                `state_dict` did not return it.
+            OptionError: the state is of batches in another order, of other items (those of another
+                random_split, for example), or of one of several workers, or `state_dict` did not
+                return it.
         """
+        if isinstance(state, Mapping):
+            # Before a Subset could be given, states had no checksum of its items.
+            state = {"items_crc32": None, **state}
         require_state("Batches", state, self._order(), _POSITION)
         require_whole("Batches: the state", "epoch", state["epoch"], most=MOST)
         left = len(self._epoch(state["epoch"]))
@@ -235,8 +243,13 @@ class Batches(torch.utils.data.IterableDataset[Any]):
     def _order(self) -> dict[str, Any]:
         """Return the settings that the order depends on."""
         names = ("seed", "tokens", "items", "pool", "shuffle")
-        of_lengths = {"count": len(self.dataset), "lengths_crc32": self._crc32}
-        return of_lengths | {name: getattr(self, name) for name in names}
+        part = self.dataset if isinstance(self.dataset, _Part) else None
+        of_items = {
+            "count": len(self.dataset),
+            "lengths_crc32": self._crc32,
+            "items_crc32": None if part is None else part.items_crc32,
+        }
+        return of_items | {name: getattr(self, name) for name in names}
 
     @cached_property
     def _crc32(self) -> int:
@@ -251,8 +264,24 @@ class _Part:
         items: their numbers.
     """
 
-    def __init__(self, whole: Dataset | _Part, items: Offsets) -> None:
+    def __init__(self, whole: Dataset, items: Offsets) -> None:
         self._whole, self._items = whole, items
+
+    def of(self, places: Offsets) -> _Part:
+        """Return some of these items, in this order."""
+        return _Part(self._whole, self._items[places])
+
+    def in_order_of_file(self) -> _Part:
+        """Return these items with neighbours in the file side by side, for pools."""
+        return _Part(self._whole, np.sort(self._items))
+
+    @property
+    def label(self) -> str:
+        return self._whole.label
+
+    @cached_property
+    def items_crc32(self) -> int:
+        return lengths_crc32(self._items)
 
     def __repr__(self) -> str:
         return f"{len(self)} of {self._whole!r}"
@@ -275,7 +304,9 @@ def _dataset(of: Any, name: str | None, how: Mapping[str, Any]) -> Dataset | _Pa
     """Return the dataset of a file, or the one given, or the part of one that a Subset is.
 
     Raises:
-        OptionError: a Subset of another dataset; or a name or options beside a dataset.
+        OptionError: a Subset of another dataset, or a class of the user whose items this would
+            not return; or a name or options beside a dataset.
+        SelectionError: an index of a Subset is not the number of an item.
     """
     if not isinstance(of, torch.utils.data.Dataset):
         return Dataset(of, name, **how)
@@ -284,14 +315,29 @@ def _dataset(of: Any, name: str | None, how: Mapping[str, Any]) -> Dataset | _Pa
     if given:
         raise OptionError(f"Batches: {given[0]}: give it to the Dataset, not beside one")
     if isinstance(of, torch.utils.data.Subset):
+        _refuse_own_items(of, torch.utils.data.Subset, ("__getitem__", "__getitems__"))
         whole = _dataset(of.dataset, None, _DEFAULTS)
-        return _Part(whole, np.arange(len(whole))[np.asarray(of.indices, np.int64)])
+        places = item_numbers(of.indices, len(whole), whole.label)
+        return whole.of(places) if isinstance(whole, _Part) else _Part(whole, places)
     if not isinstance(of, Dataset):
         raise OptionError(
             "Batches: path: expected a file, a Dataset of lod or a Subset of one, found "
             f"{type(of).__name__}; a DataLoader with BatchSampler takes others"
         )
+    if type(of).__getitems__ is Dataset.__getitems__:  # which is what reads the batches
+        _refuse_own_items(of, Dataset, ("__getitem__",))
     return of
+
+
+def _refuse_own_items(of: object, base: type, methods: tuple[str, ...]) -> None:
+    """Raise OptionError if a class changes items with a method that would not be called."""
+    for method in methods:
+        if getattr(type(of), method) is not getattr(base, method):
+            raise OptionError(
+                f"Batches: path: {type(of).__name__} has a {method} of its own, which would not be "
+                f"called: give it a {base.__name__} without it and change the batches, or take a "
+                "DataLoader with BatchSampler"
+            )
 
 
 class _Reader:

@@ -27,6 +27,7 @@ from lodcli.formats.items.items import Items
 from lodcli.formats.items.sharing import Shared, sharing, with_equal_levels
 from lodcli.formats.items.taking import taken
 from lodcli.formats.loading.handing_torch import in_worker, padded, ready_to_hand
+from lodcli.formats.loading.samplers import item_numbers
 from lodcli.formats.remote.urls import shown
 from lodcli.formats.several.many_files import ManyFiles
 from lodcli.formats.storage.inputs import absolute
@@ -34,7 +35,6 @@ from lodcli.kernels.errors import (
     InvalidDataError,
     NullError,
     OptionError,
-    SelectionError,
     UnsupportedError,
     counted,
 )
@@ -187,6 +187,11 @@ class Dataset(torch.utils.data.Dataset[Any]):
         return self._open().items.schema
 
     @property
+    def label(self) -> str:
+        """The name of the file in messages."""
+        return shown(self._path)
+
+    @property
     def lengths(self) -> Offsets:
         """The number of rows of each item, in the first tensor with levels; for samplers."""
         items = self._open().items
@@ -202,18 +207,8 @@ class Dataset(torch.utils.data.Dataset[Any]):
     def __getitems__(self, places: Sequence[int] | Offsets) -> Batch:
         """Return several items as one batch; a DataLoader calls this."""
         opened = self._open()
-        count = opened.items.count
-        wanted = np.asarray(places)
-        if wanted.ndim != 1 or (wanted.size and wanted.dtype.kind not in "iu"):
-            found = places[0] if isinstance(places, list) and len(places) == 1 else places
-            raise SelectionError(
-                f"{shown(self._path)}: an item has a whole number, found {found!r}"
-            )
-        wanted = wanted.astype(np.int64)
-        for place in wanted[(wanted < -count) | (wanted >= count)][:1]:
-            raise SelectionError(f"{shown(self._path)}: no item {place}, there are {count}")
-        wanted = np.where(wanted < 0, wanted + count, wanted)
-        label = shown(self._path)
+        label = self.label
+        wanted = item_numbers(places, opened.items.count, label)
         if opened.tensors is not None:
             return Batch(taken(opened.tensors, wanted), opened.single, label)
         with naming(label):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lodcli.kernels.errors import OptionError, counted
+from lodcli.kernels.errors import OptionError, SelectionError, counted
 from lodcli.kernels.index.checks import Offsets, as_int64
 
 
@@ -79,13 +79,43 @@ def lengths_crc32(lengths: Offsets) -> int:
     return zlib.crc32(np.ascontiguousarray(lengths, "<i8").data)
 
 
+def item_numbers(places: Any, count: int, where: str) -> Offsets:
+    """Return the numbers of items as an array, (K,); negative ones count from the end.
+
+    Args:
+        places: as given.
+        count: number of items that there are.
+        where: the file or the function, for messages.
+
+    Raises:
+        SelectionError: they are not whole numbers, or there is no such item.
+    """
+    try:
+        wanted = np.asarray(places)
+    except ValueError:  # lists in it are of different lengths
+        wanted = np.empty((0, 0))
+    if wanted.ndim != 1 or (wanted.size and wanted.dtype.kind not in "iu"):
+        whole = isinstance(places, Sequence)
+        # Not all of them in the message: a Subset may have millions.
+        for one in places if whole else [places]:
+            if not whole or not isinstance(one, int | np.integer) or isinstance(one, bool):
+                raise SelectionError(f"{where}: an item has a whole number, found {one!r}")
+        wanted = np.asarray(places, object)  # numbers too large for int64
+    # Before the cast: large unsigned numbers would become negative.
+    for place in wanted[(wanted < -count) | (wanted >= count)][:1]:
+        raise SelectionError(f"{where}: no item {place}, there are {count}")
+    wanted = wanted.astype(np.int64)
+    return np.where(wanted < 0, wanted + count, wanted)
+
+
 def _lengths(of: Any) -> npt.ArrayLike:
     """Return the lengths of a dataset, or of torch's Subset or ConcatDataset, or those given."""
     if hasattr(of, "lengths"):
         found: npt.ArrayLike = of.lengths
         return found
     if hasattr(of, "dataset") and hasattr(of, "indices"):
-        return np.asarray(_lengths(of.dataset))[np.asarray(of.indices, np.int64)]
+        whole = np.asarray(_lengths(of.dataset))
+        return whole[item_numbers(of.indices, len(whole), "BatchSampler")]
     if hasattr(of, "cumulative_sizes"):
         return np.concatenate([np.asarray(_lengths(one)) for one in of.datasets])
     if not (isinstance(of, Sequence) or hasattr(of, "__array__")):
@@ -121,6 +151,7 @@ class BatchSampler:
         OptionError: no lengths, neither `rows` nor `items`, a number that is not whole or is below
             1, a negative seed, or another value than True and False for `padded`, `shuffle` or
             `drop_last`.
+        SelectionError: a Subset has an index that is not a whole number, or no such item.
 
     >>> sampler = BatchSampler([5, 1, 4, 2, 9], rows=6, shuffle=False)
     >>> list(sampler)

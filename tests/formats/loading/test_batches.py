@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import lodcli
 from lodcli import LoDTensor
-from lodcli.errors import OptionError
-from lodcli.formats.loading.epochs import epoch
+from lodcli.errors import OptionError, SelectionError
+from lodcli.formats.loading.epochs import RUNS, epoch
 from tests.formats.dataset.test_dataset import sharded
 from tests.formats.loading.test_loading import torch
 
@@ -367,7 +367,7 @@ def test_a_part_of_a_part_in_order(file: Path) -> None:
         found["length"].tolist()
         == next(iter(batches(file, shuffle=False, tokens=10)))["length"].tolist()
     )
-    assert repr(batches(part)).startswith("<Batches of 4 of 100 of <Dataset ")
+    assert repr(batches(part)).startswith("<Batches of 4 of <Dataset ")
 
 
 def test_an_epoch_of_a_part_goes_on(file: Path) -> None:
@@ -395,3 +395,102 @@ def test_what_is_no_dataset_of_lod_is_refused(file: Path) -> None:
     ):
         with pytest.raises(OptionError, match=f"Batches: .*{said}"):
             batches(one, **more)
+
+
+def test_the_indices_of_a_part_are_checked_like_those_of_a_dataset(file: Path) -> None:
+    whole = lodcli.torch.Dataset(file)
+    found = "an item has a whole number, found"
+    for indices, said in (
+        ([0, 1.9], f"{found} 1.9"),
+        (["1"], f"{found} '1'"),
+        ([True], f"{found} True"),
+        ([[0, 1]], rf"{found} \[0, 1\]"),
+        ([None], f"{found} None"),
+        (range(590, 601), "no item 600, there are 600"),
+        ([-601], "no item -601, there are 600"),
+        ([2**63], f"no item {2**63}, there are 600"),
+        ([-1, 2**63], f"no item {2**63}, there are 600"),
+        ([0, [1, 2]], rf"{found} \[1, 2\]"),
+        (5, f"{found} 5"),
+    ):
+        part = torch.utils.data.Subset(whole, indices)
+        with pytest.raises(SelectionError, match=rf"{file.name}: {said}$"):
+            batches(part)
+        with pytest.raises(SelectionError, match=f"BatchSampler: {said}$"):
+            lodcli.torch.BatchSampler(part, rows=9)
+    inner = torch.utils.data.Subset(whole, range(100))
+    with pytest.raises(SelectionError, match=f"{file.name}: no item 100, there are 100"):
+        batches(torch.utils.data.Subset(inner, [100]))
+
+
+def test_a_pool_of_a_part_is_runs_of_the_file(file: Path) -> None:
+    whole = lodcli.torch.Dataset(file)
+    inner = torch.utils.data.Subset(whole, np.random.default_rng(1).permutation(600))
+    part = torch.utils.data.Subset(inner, np.random.default_rng(2).permutation(600)[:480])
+    read: list[int] = []
+
+    class Recording(lodcli.torch.Dataset):
+        def __getitems__(self, places: Any) -> Any:
+            read.append(int((np.diff(np.sort(places)) > 5).sum()))
+            return super().__getitems__(places)
+
+    inner.dataset = Recording(file)
+    assert sorted(keys(batches(part))) == sorted(keys(batches(whole_of(part, whole))))
+    assert read
+    assert max(read) <= 2 * RUNS
+
+
+def whole_of(part: Any, whole: Any) -> Any:
+    """Return a part of a part as a part of the dataset."""
+    return torch.utils.data.Subset(whole, np.asarray(part.dataset.indices)[part.indices])
+
+
+def test_the_state_of_another_part_is_refused(tmp_path: Path) -> None:
+    """Items of equal lengths: resuming would train on items of the other part."""
+    path = tmp_path / "equal.lod.h5"
+    lodcli.write(path, LoDTensor(np.arange(80), [[2] * 40]))
+    whole = lodcli.torch.Dataset(path)
+    one, other = (
+        batches(part, tokens=8) for part in torch.utils.data.random_split(whole, [20, 20])
+    )
+    state = one.state_dict()
+    one.load_state_dict(state)
+    with pytest.raises(OptionError, match="the state was saved with items_crc32="):
+        other.load_state_dict(state)
+    several = batches(torch.utils.data.Subset(whole, [0] * 40))
+    with pytest.raises(OptionError, match="items_crc32="):
+        batches(whole).load_state_dict(several.state_dict())
+    before = batches(whole).state_dict()
+    del before["items_crc32"]  # as the release before saved it
+    batches(whole).load_state_dict(before)
+
+
+def test_a_class_whose_items_would_not_be_returned_is_refused(file: Path) -> None:
+    class Transformed(torch.utils.data.Subset):  # type: ignore[misc]
+        def __getitem__(self, place: Any) -> Any:
+            return super().__getitem__(place)
+
+        def __getitems__(self, places: Any) -> Any:
+            return [self[place] for place in places]
+
+    class AtOnce(torch.utils.data.Subset):  # type: ignore[misc]
+        def __getitems__(self, places: Any) -> Any:
+            return super().__getitems__(places)
+
+    class Own(lodcli.torch.Dataset):
+        def __getitem__(self, place: Any) -> Any:
+            return super().__getitem__(place)
+
+    class Named(torch.utils.data.Subset):  # type: ignore[misc]
+        pass
+
+    whole = lodcli.torch.Dataset(file)
+    for one, said in (
+        (Transformed(whole, [0]), "Transformed has a __getitem__ of its own"),
+        (AtOnce(whole, [0]), "AtOnce has a __getitems__ of its own"),
+        (torch.utils.data.Subset(Transformed(whole, [0]), [0]), "Transformed has a __getitem__"),
+        (Own(file), "Own has a __getitem__ of its own"),
+    ):
+        with pytest.raises(OptionError, match=f"Batches: path: {said}"):
+            batches(one)
+    assert len(batches(Named(whole, [0]))) == 1
