@@ -16,7 +16,7 @@ from lodcli.formats.choosing.choice import Choice, ValueRange
 from lodcli.formats.core.errors import NotThisFormatError, changed_while_read, naming_file
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source
 from lodcli.formats.core.registry import get, of_name
-from lodcli.formats.core.schema import Batch, Schema
+from lodcli.formats.core.schema import Batch, Schema, TensorSpec
 from lodcli.formats.core.table import FOLDERS, PAIRS, TABLE, UNFINISHED
 from lodcli.formats.items.concatenated import as_item, as_joined, below, joined_schema
 from lodcli.formats.remote.urls import is_url
@@ -258,6 +258,9 @@ class ManyFiles(Source):
     def __init__(self, files: Listed, open_one: Open, keys: Iterable[str] = ()) -> None:
         self._paths, self._open_one, self._label = files.paths, open_one, files.label
         self._schemas: list[Schema] = []
+        # Equal ones are kept once: there may be many files of many columns.
+        specs: dict[TensorSpec, TensorSpec] = {}
+        schemas: dict[Schema, Schema] = {}
         versions: list[tuple[tuple[int, ...], ...]] = []
         attributes: list[Mapping[str, Any]] = []
         has_keys = False
@@ -271,10 +274,8 @@ class ManyFiles(Source):
                         f"{path}: is {file.kind.name}, and {files.paths[0]} is {self.kind.name}; "
                         "name files of one format, as with '*.EXTENSION'"
                     )
-                schema = file.source.schema
-                if self._schemas and schema == self._schemas[-1]:
-                    schema = self._schemas[-1]  # kept once: there may be many files of many columns
-                self._schemas.append(schema)
+                schema = tuple(specs.setdefault(spec, spec) for spec in file.source.schema)
+                self._schemas.append(schemas.setdefault(schema, schema))
                 versions.append(file.input.version)
                 attributes = [alike([*attributes, file.source.attributes])]
         self.attributes, self.version = attributes[0], tuple(versions)
