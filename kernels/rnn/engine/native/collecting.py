@@ -11,7 +11,7 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.cells.cell import CellWeights
 from lodcli.kernels.rnn.engine.layer import LayerGradients
 from lodcli.kernels.rnn.engine.native.arrays import aligned, borrowed, zeros
-from lodcli.kernels.rnn.engine.native.layout import SHAPES, VECTORS
+from lodcli.kernels.rnn.engine.native.layout import SHAPES
 from lodcli.kernels.rnn.engine.native.packing import layout, packed_backward
 from lodcli.kernels.rnn.engine.native.structures import (
     BackwardRun,
@@ -187,10 +187,11 @@ class Collector:
 
 def _new_space(dtype: np.dtype[Any], count: int, room: BackwardRoom) -> BackwardSpace:
     """Return room for positions of so many slots or slopes."""
-    lanes = layout().lanes(dtype.itemsize)
+    # As many rows as `sums` holds, so that tiles of any shape have all their rows in both.
+    width = layout().panel_width(dtype.itemsize)
     return BackwardSpace(
         aligned(room.sums, dtype),
-        np.arange(layout().tile_sums) * VECTORS * lanes,
+        np.arange(room.sums // width) * width,
         aligned(room.panel, dtype),
         aligned(room.rounded, dtype),
         *np.empty((2, count), np.int64),

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import weakref
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from lodcli.kernels.index.immutable import immutable
+from lodcli.kernels.rnn.engine import products
 from lodcli.kernels.rnn.engine.engine import rnn_backward, rnn_forward
-from lodcli.kernels.rnn.engine.native import packing
+from lodcli.kernels.rnn.engine.native import collecting, packing
+from lodcli.kernels.rnn.engine.native.layout import VECTOR_ROWS, VECTORS, Layout
 from lodcli.kernels.rnn.engine.native.packing import (
     layout,
     matrix_panels,
@@ -54,6 +57,25 @@ def test_panels_of_a_matrix_hold_its_columns_side_by_side(
         [wide[:, n : n + width].ravel() for n in range(0, len(wide[0]), width)]
     )
     np.testing.assert_array_equal(matrix_panels(weight), expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "registers", [Layout(16, 32), Layout(32, 16), Layout(64, 32), Layout(16, 8)], ids=str
+)
+@pytest.mark.parametrize("exact", [True, False])
+def test_every_row_of_a_tile_has_a_place_in_the_sums(
+    exact: bool, registers: Layout, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (products, collecting):
+        monkeypatch.setattr(module, "layout", lambda: registers)
+    panels: Any = SimpleNamespace(panels=np.zeros(0, dtype), depth=3, columns=5)
+    room = (products.EXACT if exact else products.BFLOAT16).backward_room(panels, panels, 10)
+    space = collecting._new_space(np.dtype(dtype), 1, room)
+    assert len(space.sums_at) >= max(VECTOR_ROWS, registers.tile_rows(VECTORS))
+    width = registers.panel_width(np.dtype(dtype).itemsize)
+    assert np.all(np.diff(space.sums_at) == width)
+    assert space.sums_at[-1] + width <= len(space.sums)
 
 
 @pytest.mark.parametrize("deleted", [0, 1, 2])
