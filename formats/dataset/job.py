@@ -148,7 +148,9 @@ def writing(path: str, job: Job, count: int, *, overwrite: bool) -> Iterator[Sha
         DamagedFileError: its `job.json` is not a description of a job.
     """
     # As it was given, for messages; but a link cannot be removed like a folder.
-    folder = Path(os.path.realpath(path) if os.path.islink(path) else path)
+    folder = Path(path)  # without a slash at the end, which would hide a link
+    if folder.is_symlink():
+        folder = Path(os.path.realpath(folder))
     with naming_os(f"{path}/{NAME}"):
         fd = _locked(folder, path, job, overwrite=overwrite)
     try:
