@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Literal
@@ -32,13 +32,19 @@ _NUMBERS = {"uint64", "whole numbers", "floating numbers"}
 _WORDS = {"text", "categories", "ordered categories"}
 
 
-def joined_schema(left: Schema, right: Schema, names: Sequence[str], how: How) -> Schema:
+def joined_schema(left: Schema, right: Schema, keys: Sequence[tuple[str, str]], how: How) -> Schema:
     """Return the schema of what `joined` yields.
+
+    Args:
+        left, right: of both files, with the names of the first for the keys of both.
+        keys: their names in the first file and in the second, for messages.
+        how: as for `joined`.
 
     Raises:
         InvalidDataError: keys of different types, or tensors of one name that are not keys.
     """
-    for name in names:
+    names = [name for name, _ in keys]
+    for name, other in keys:
         specs = [find(schema, name) for schema in (left, right)]
         one, two = map(_kind, specs)
         if one != two:
@@ -50,7 +56,8 @@ def joined_schema(left: Schema, right: Schema, names: Sequence[str], how: How) -
             elif {one, two} <= _WORDS:
                 remedy = "; `lod convert --text-levels text` makes texts of categories"
             raise InvalidDataError(
-                f"{name}: the keys are {one} in the first file and {two} in the second{remedy}"
+                f"{_key(name, other)}: the keys are {one} in the first file and {two} in the "
+                f"second{remedy}"
             )
     added = [spec for spec in right if spec.name not in names] if how in ("inner", "left") else []
     known = {spec.name for spec in left}
@@ -64,6 +71,11 @@ def joined_schema(left: Schema, right: Schema, names: Sequence[str], how: How) -
     )
 
 
+def _key(name: str, other: str) -> str:
+    """Return a key as it is written for a user."""
+    return name if name == other else f"{name}={other}"
+
+
 def _twice(name: str) -> InvalidDataError:
     return InvalidDataError(
         f"both files have a tensor {name}; rename one first, as with lod rename FILE {name}=OTHER"
@@ -71,23 +83,28 @@ def _twice(name: str) -> InvalidDataError:
 
 
 def with_names(
-    right: tuple[Schema, Iterable[Tensors]], names: Mapping[str, str]
+    right: tuple[Schema, Iterable[Tensors]], keys: Sequence[tuple[str, str]], how: How
 ) -> tuple[Schema, Iterable[Tensors]]:
     """Return schema and batches of the second file, its keys under their names in the first.
 
     Args:
         right: as for `joined`.
-        names: of the keys in the first file, by those in the second.
+        keys: their names in the first file and in the second.
+        how: as for `joined`; for "semi" and "anti", the result has only the keys.
 
     Raises:
-        InvalidDataError: another tensor of the second file has the name of a key.
+        InvalidDataError: another tensor that the result has is named as a key.
     """
     schema, batches = right
+    names = {other: name for name, other in keys}
+    if how in ("semi", "anti"):
+        schema = tuple(spec for spec in schema if spec.name in names)
     for spec in schema:
         if spec.name in names.values() and spec.name not in names:
             raise _twice(spec.name)
-    return tuple(replace(spec, name=names.get(spec.name, spec.name)) for spec in schema), (
-        {names.get(name, name): one for name, one in batch.items()} for batch in batches
+    renamed = {spec.name: names.get(spec.name, spec.name) for spec in schema}
+    return tuple(replace(spec, name=renamed[spec.name]) for spec in schema), (
+        {new: batch[name] for name, new in renamed.items()} for batch in batches
     )
 
 

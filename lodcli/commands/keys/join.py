@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from lodcli.shell import options
 from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
+
+if TYPE_CHECKING:
+    from lodcli.shell.opened import Opened
 
 
 @click.command(cls=options.Command)
@@ -54,26 +57,44 @@ def command(
 
     Files may be larger than memory: both are sorted in temporary files, in the folder TMPDIR.
     """
-    from lodcli.commands.choose.choosing import items_or_stream
+    from lodcli.commands.choose.choosing import items_or_batches
     from lodcli.formats.core.errors import naming_file
     from lodcli.formats.items.joining import joined, joined_schema, with_names
     from lodcli.formats.items.keys import check_keys
+    from lodcli.shell.opened import opened
 
-    pairs = {key.partition("=")[0]: key.rpartition("=")[2] for key in on}
-    names, others = list(pairs), list(pairs.values())
-    if len({*others}) < len(others):
-        raise click.UsageError(f"--on {','.join(on)}: each key of B goes with one of A")
     one, two = sources
-    with (
-        items_or_stream(one, level, names) as (left, _, first),
-        naming_file(two.label),
-        items_or_stream(two, level, others) as (right, _, second),
-    ):
-        for source, shared, keys in ((one, left, names), (two, right, others)):
-            with naming_file(source.label):
-                check_keys(shared.schema, keys)
-        renamed = with_names((right.schema, second), dict(zip(others, names, strict=True)))
-        target.write(
-            joined_schema(left.schema, renamed[0], names, how),
-            joined((left.schema, first), renamed, names, how),
-        )
+    with opened(one) as first, naming_file(two.label), opened(two) as second:
+        keys = [_pair(key, first, second) for key in on]
+        names, others = [name for name, _ in keys], [other for _, other in keys]
+        if len({*others}) < len(others) or len({*names}) < len(names):
+            raise click.UsageError(f"--on {','.join(on)}: each key of A goes with one of B")
+        with (
+            naming_file(one.label),
+            items_or_batches(first, level, names) as (left, _, ours),
+            naming_file(two.label),
+            items_or_batches(second, level, others) as (right, _, theirs),
+        ):
+            for source, shared, given in ((one, left, names), (two, right, others)):
+                with naming_file(source.label):
+                    check_keys(shared.schema, given)
+            renamed = with_names((right.schema, theirs), keys, how)
+            target.write(
+                joined_schema(left.schema, renamed[0], keys, how),
+                joined((left.schema, ours), renamed, names, how),
+            )
+
+
+def _pair(key: str, first: Opened, second: Opened) -> tuple[str, str]:
+    """Return the names of a key in both files: A=B, or one that both have, also with a = in it.
+
+    Raises:
+        UsageError: more than one = in it.
+    """
+    schemas = first.source.schema, second.source.schema
+    if all(key in (spec.name for spec in schema) for schema in schemas):
+        return key, key
+    name, equals, other = key.partition("=")
+    if "=" in other or (equals and not (name and other)):
+        raise click.UsageError(f"--on {key}: expected a name, or A=B for other names in both files")
+    return name, other if equals else name

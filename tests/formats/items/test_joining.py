@@ -85,7 +85,7 @@ def check_join(
         patch.setattr(external_sort, "BLOCK_BYTES", sizes["block"])
         patch.setattr(external_sort, "BATCH_BYTES", sizes["batch"])
         patch.setattr(joining, "BATCH_BYTES", sizes["pairs"])
-        schema = joined_schema(sides[0][0], sides[1][0], names, how)
+        schema = joined_schema(sides[0][0], sides[1][0], [(name, name) for name in names], how)
         found: Any = as_one(schema, joined(sides[0], sides[1], names, how))
     sort = [*names, "a"] + (["b"] if how in ("inner", "left") else [])
     wanted = frames[0].join(frames[1], on=names, how=how).sort(sort, nulls_last=True)

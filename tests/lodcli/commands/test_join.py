@@ -116,10 +116,42 @@ def test_keys_of_other_names_that_do_not_fit_are_errors(lod: Lod, folder: Path) 
     done = lod("join", "a.jsonl", "b.jsonl", "--on", "user=id", "-o", "o.jsonl")
     assert (done.code, "both files have a tensor user; rename one" in done.stderr) == (1, True)
     done = lod("join", "a.jsonl", "b.jsonl", "--on", "user=id,day=id", "-o", "o.jsonl")
-    assert (done.code, "each key of B goes with one of A" in done.stderr) == (2, True)
+    assert (done.code, "each key of A goes with one of B" in done.stderr) == (2, True)
+    for keys in ("user=id,user=user", "user,user=id"):
+        done = lod("join", "a.jsonl", "b.jsonl", "--on", keys, "-o", "o.jsonl")
+        assert (done.code, "each key of A goes with one of B" in done.stderr) == (2, True)
+    for key in ("user=zzz=id", "user=", "=id", "user=id="):
+        done = lod("join", "a.jsonl", "b.jsonl", "--on", key, "-o", "o.jsonl")
+        assert (done.code, f"--on {key}: expected a name, or A=B" in done.stderr) == (2, True)
+    done = lod("join", "a.jsonl", "b.jsonl", "--on", "person=id", "-o", "o.jsonl")
+    assert "a.jsonl: no tensor named 'person'; there are: user, day" in done.stderr
+    write_jsonl("c.jsonl", [{"id": "x"}])
+    done = lod("join", "a.jsonl", "c.jsonl", "--on", "user=id", "-o", "o.jsonl")
+    assert "user=id: the keys are whole numbers in the first file and text" in done.stderr
     done = lod("join", "a.jsonl", "b.jsonl", "--on", "user=ids", "-o", "o.jsonl")
     assert "b.jsonl: no tensor named 'ids'; there are: id, user" in done.stderr
     assert not Path("o.jsonl").exists()
+
+
+@pytest.mark.parametrize(("how", "kept"), [("semi", [5]), ("anti", [6])])
+def test_other_tensors_of_the_second_file_may_be_named_as_a_key(
+    lod: Lod, folder: Path, how: str, kept: list[int]
+) -> None:
+    write_jsonl("a.jsonl", [{"user": 5, "id": 1}, {"user": 6, "id": 5}])
+    write_jsonl("b.jsonl", [{"id": 5, "user": 6}, {"id": 1, "user": 7}])
+    done = lod("join", "a.jsonl", "b.jsonl", "--on", "user=id", "--how", how, "-qo", "o.jsonl")
+    assert (done.code, done.stderr) == (0, "")
+    assert [one["user"] for one in read_jsonl("o.jsonl")] == kept
+
+
+def test_a_key_that_both_files_have_may_have_an_equals_sign(lod: Lod, folder: Path) -> None:
+    write_jsonl("a.jsonl", [{"a=b": 1, "a": 2, "x": 3}])
+    write_jsonl("b.jsonl", [{"a=b": 1, "b": 2, "y": 4}])
+    write_jsonl("c.jsonl", [{"b": 2, "y": 5}])
+    for other, wanted in (("b", {"b": 2, "y": 4}), ("c", {"y": 5})):
+        done = lod("join", "a.jsonl", f"{other}.jsonl", "--on", "a=b", "-qfo", "o.jsonl")
+        assert (done.code, done.stderr) == (0, "")
+        assert read_jsonl("o.jsonl") == [{"a=b": 1, "a": 2, "x": 3} | wanted]
 
 
 @pytest.mark.parametrize("run_bytes", [1 << 8, 1 << 24])
