@@ -113,6 +113,15 @@ class RNNGradients(Summarized, Generic[W, G_co]):
     initial_hidden: Array
     initial_cell: Array | None
 
+    if not TYPE_CHECKING:
+
+        def __class_getitem__(cls, given: Any) -> Any:
+            """Return the class with these parameters; by default, the last is an array."""
+            # The default of G_co, which is for type checkers only.
+            if cls.__parameters__ == (W, G_co) and not isinstance(given, tuple):
+                given = (given, Array)
+            return super().__class_getitem__(given)
+
 
 @types_explained
 def rnn_forward(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from tests.cells_rnn import VARIANTS, cell_weights
 from tests.oracles_rnn import Array, offsets_of
 from tests.slow import slow_except
 
+W = TypeVar("W", bound=LayerWeights)
 LENGTHS = [3, 0, 7, 1, 2]
 
 
@@ -30,6 +31,20 @@ def check_the_others(
         np.testing.assert_array_equal(getattr(found.weights, name), array, err_msg=name)
     np.testing.assert_array_equal(found.initial_hidden, wanted.initial_hidden)
     np.testing.assert_array_equal(found.initial_cell, wanted.initial_cell)
+
+
+def test_the_type_of_the_input_gradient_may_be_left_out() -> None:
+    given = get_args(RNNGradients[LayerWeights])
+    assert given == get_args(RNNGradients[LayerWeights, Array]) == (LayerWeights, Array)
+    assert get_args(RNNGradients[LayerWeights, None]) == (LayerWeights, type(None))
+
+    class OfArrays(RNNGradients[W]):
+        """A subclass has the parameters that it names."""
+
+    assert get_args(OfArrays[LayerWeights]) == (LayerWeights,)
+    generic: Any = RNNGradients
+    with pytest.raises(TypeError, match="Too many arguments"):
+        generic[LayerWeights, None, None]
 
 
 def check(weights: Any, dtype: Any, **how: Any) -> None:
