@@ -147,7 +147,7 @@ def command(source: Reference, **given: Any) -> None:
     the names of a torch module that has rnn and out; it holds the epoch with the lowest loss
     on --validation, or else on SOURCE. It is complete at any time: an interrupt leaves the best
     model so far. The same seed gives the same model. Other sets have the tensor of SOURCE, unless
-    FILE::NAME names another.
+    FILE::NAME names another; if SOURCE has no ::NAME, their only tensor may have another name.
 
     Floating-point labels, one number or one row for each sequence, are predicted. MODEL keeps the
     mean and standard deviation of the labels that it was first trained on. The loss is the mean

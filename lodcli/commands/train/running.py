@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import sys
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -94,8 +95,12 @@ def _read_sets(
     sets = {"training": examples}
     for name in ("validation", "test"):
         if given[name] is not None:
+            reference = parse_reference(given[name])
+            if reference.name is None and source.name is not None:
+                # Not the only tensor of the file: it may be another, of rows of the same width.
+                reference = replace(reference, name=examples.name)
             one = read(
-                parse_reference(given[name]),
+                reference,
                 words=examples.words,
                 of_values=of_values,
                 like=examples.name,

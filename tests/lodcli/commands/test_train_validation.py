@@ -86,6 +86,21 @@ def test_other_sets_have_the_tensor_of_source(lod: Lod, files: Path) -> None:
     assert json.loads(done.stdout)["validation_loss"] != expected["validation_loss"]
 
 
+def test_a_set_without_the_named_tensor_of_source_is_an_error(lod: Lod, files: Path) -> None:
+    """Not its only tensor, which may be another, of rows of the same width."""
+    items = dict(io.read_all(files / "other.lod.h5"))
+    io.write(files / "chars.lod.h5", {"chars": items["data"], "label": items["label"]})
+    args = ("--test", "chars.lod.h5", "--epochs", "1", *ARGS)
+    done = lod("train", "training.lod.h5::data", "-o", "m", *args)
+    assert done.code == 2
+    assert "chars.lod.h5: no tensor named 'data'; there are: chars, label" in done.stderr
+    assert not (files / "m").exists()
+    named = ("--test", "chars.lod.h5::chars", *args[2:])
+    for source, options in (("training.lod.h5", args), ("training.lod.h5::data", named)):
+        done = lod("train", source, "-o", "m", "--overwrite", *options)
+        assert done.code == 0, done.stderr
+
+
 @pytest.mark.parametrize("patience", [1, 3])
 def test_patience_stops_after_epochs_without_a_lower_loss(
     lod: Lod, files: Path, patience: int
