@@ -41,6 +41,8 @@ _WORD2VEC = re.compile(rb"[1-9][0-9]{0,9} [1-9][0-9]{0,5}\n[^\0-\x20]")
 # Files that stand in place of others: text in the first case, else an error page of a server.
 _LFS_POINTER = re.compile(rb"version https://git-lfs\.github\.com/spec/")
 _MARKUP = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype html|html|\?xml)", re.IGNORECASE)
+_PAGE = Unread("HTML or XML", "; if a server sent it in place of the file, fetch the file again")
+_TABLES = f"; pandas.read_html and read_xml read tables in it, {_AS_PARQUET}"
 # Their specification limits them to less.
 _POINTER_BYTES = 1024
 _NETCDF3 = Unread("a netCDF 3 file", "; rewrite it as HDF5 with nccopy -k nc4")
@@ -209,12 +211,23 @@ def in_place_of(head: bytes, *, markup: bool = True) -> Unread | None:
     if _LFS_POINTER.match(head):
         return Unread("a pointer of Git LFS", "; git lfs pull fetches the file itself")
     if markup and _MARKUP.match(head):
-        return Unread(
-            "HTML or XML",
-            "; if a server sent it in place of the file, fetch the file again; pandas.read_html "
-            f"and read_xml read tables in it, {_AS_PARQUET}",
-        )
+        return _PAGE
     return None
+
+
+def begins_instead(head: bytes) -> str:
+    """Return the end of an error about a file that lacks the beginning of its format.
+
+    Args:
+        head: its first bytes.
+
+    >>> begins_instead(b"<!DOCTYPE html>")
+    '; it begins like HTML or XML; if a server sent it in place of the file, fetch the file again'
+    >>> begins_instead(b"words")
+    ''
+    """
+    found = in_place_of(head)
+    return "" if found is None else f"; it begins like {found.what}{found.advice}"
 
 
 def refuse_pointer(begin: Callable[[int], bytes], size: int | None) -> None:
@@ -237,7 +250,7 @@ def of_beginning(head: bytes) -> Unread | None:
         return Unread("vectors of word2vec", _VECTORS)
     found = in_place_of(head)
     if found is not None:
-        return found
+        return found._replace(remedy=found.advice + _TABLES) if found is _PAGE else found
     return next(
         (kind for (at, mark), kind in _BEGINNINGS.items() if head.startswith(mark, at)), None
     )

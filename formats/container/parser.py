@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
+from lodcli.formats.catalogue.unread import begins_instead
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
 from lodcli.kernels.platform import files
 
@@ -141,7 +142,7 @@ def root_of(blocks: Blocks) -> Link:
     # `look`, not `take`: a file too short for a superblock has a separate error.
     head = blocks.look(0, 96)
     if not head.startswith(SIGNATURE):
-        raise NotThisFormatError("is not an HDF5 file")
+        raise NotThisFormatError(f"is not an HDF5 file{begins_instead(head)}")
     if head[8:9] in (b"\1", b"\2", b"\3"):
         raise foreign(f"unlike containers written by lod (superblock version {head[8]})")
     if len(head) < 96 or head[8]:

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from lodcli.formats.catalogue.unread import in_place_of
+from lodcli.formats.catalogue.unread import begins_instead
 from lodcli.formats.container import header
 from lodcli.formats.container.reader import ContainerSource, header_checksum
 from lodcli.formats.core.errors import DamagedFileError, naming
@@ -131,12 +131,10 @@ class DatasetSource(IndexedSource):
         size, found = int(self._manifest.sizes[number]), file.size_bytes
         if found != size:
             with file:
-                page = in_place_of(file.head())
-            if page is not None:
-                raise DamagedFileError(f"begins like {page.what}{page.advice}")
+                instead = begins_instead(file.head())
             raise DamagedFileError(
-                f"expected {size} bytes as in the manifest, found {found}; it was "
-                "changed, or belongs to another dataset"
+                f"expected {size} bytes as in the manifest, found {found}"
+                + (instead or "; it was changed, or belongs to another dataset")
             )
         return file
 

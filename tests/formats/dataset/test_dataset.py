@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import lodcli
 from lodcli.formats.container.reader import ContainerSource
 from lodcli.formats.core import io
-from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
 from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.schema import schema_of
 from lodcli.formats.dataset import manifest as manifests
@@ -217,6 +217,10 @@ def test_a_slice_of_a_hundred_thousand_shards_takes_little_memory(tmp_path: Path
     assert int(done.stdout) < 50_000  # KiB
 
 
+REFUSALS = (DamagedFileError, NotThisFormatError)
+PAGE = "begins like HTML or XML; if a server sent it in place of the file, fetch the file again"
+
+
 def missing(path: Path) -> None:
     path.unlink()
 
@@ -235,9 +239,13 @@ def foreign(path: Path) -> None:
     shutil.copy(other / path.name, path)
 
 
-def a_page(path: Path) -> None:
-    """An error page, larger than any pointer of Git LFS."""
-    path.write_text(f"<!DOCTYPE html><html><body>Not found{' ' * 2000}</body></html>")
+def a_page(path: Path, size_bytes: int = 2_000) -> None:
+    """An error page, by default larger than any pointer of Git LFS."""
+    path.write_text("<!DOCTYPE html><html><body>Not found</body></html>".ljust(size_bytes))
+
+
+def a_page_of_its_size(path: Path) -> None:
+    a_page(path, path.stat().st_size)
 
 
 def a_folder(path: Path) -> None:
@@ -251,7 +259,8 @@ def a_folder(path: Path) -> None:
         (missing, "is missing; the manifest names 4 shards"),
         (longer, "expected [0-9]+ bytes as in the manifest, found [0-9]+"),
         (foreign, "/header: expected CRC32C [0-9a-f]{8} as in the manifest, found"),
-        (a_page, "begins like HTML or XML; if a server sent it in place of the file, fetch"),
+        (a_page, f"expected [0-9]+ bytes as in the manifest, found 2000; it {PAGE}$"),
+        (a_page_of_its_size, f"is not an HDF5 file; it {PAGE}$"),
         (a_folder, "is not a regular file"),
     ],
 )
@@ -263,11 +272,21 @@ def test_a_shard_that_is_not_the_one_meant_is_named_before_any_work(
     change(path / shard)
     with lodcli.open(path) as source:
         for work in (source.batches, lambda: iter([source.read_index("ids")])):
-            with pytest.raises(DamagedFileError, match=f"^{path}: {shard}: {said}"):
+            with pytest.raises(
+                (DamagedFileError, NotThisFormatError), match=f"^{path}: {shard}: {said}"
+            ):
                 next(iter(work()))  # not only when it is its turn
-        with pytest.raises(DamagedFileError, match=shard):
+        with pytest.raises(REFUSALS, match=shard):
             source.slice("ids", (slice(None),))
         assert source.slice("ids", (0,)).identical(articles()["ids"][0])
+
+
+def test_a_page_in_place_of_the_manifest_is_named(tmp_path: Path) -> None:
+    path = sharded(tmp_path, articles(), shards=1)
+    a_page(path / manifests.NAME)
+    said = f"{manifests.NAME}: is not an HDF5 file; it {PAGE}$"
+    with pytest.raises(NotThisFormatError, match=said):
+        io.read_all(path)
 
 
 def test_a_shard_that_no_manifest_names_is_named(tmp_path: Path) -> None:
