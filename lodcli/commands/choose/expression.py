@@ -23,6 +23,7 @@ from lodcli.expressions.evaluation import Evaluation
 from lodcli.expressions.functions import EXACT_DIGITS, FUNCTIONS, clipped
 from lodcli.expressions.hints import hint_of_two
 from lodcli.expressions.parsing import Parsed, dotted, function_name
+from lodcli.expressions.syntax import no_lists
 from lodcli.expressions.texts import Packed, listed
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema
@@ -190,7 +191,7 @@ class _Items(Evaluation[Values]):
 
     def sliced(self, values: Values, start: int | None, stop: int | None) -> Values:
         if values.rows is None:
-            raise InvalidDataError("expected lists, this is one value for each item")
+            raise InvalidDataError(no_lists(values.data.shape[1:]))
         begins, lengths = clipped(np.diff(values.rows), start, stop)
         ends = lengths_to_offsets(lengths, level=0)
         taken = ranges(values.rows[:-1] + begins, ends)
@@ -214,7 +215,7 @@ class _Items(Evaluation[Values]):
     def tensor(self, node: ast.expr, name: str) -> Values:
         if name not in self._tensors:
             self.expression.no_tensor(node, name)
-        if self._reductions and self.expression.marks[name].values == "text":
+        if self._reductions and self.expression.marks_of(node)[1].values == "text":
             self.fail(
                 node,
                 f"{name} is text, and this function computes with numbers; compare a text with a "
