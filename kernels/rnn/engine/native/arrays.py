@@ -21,6 +21,8 @@ def aligned(count: int, dtype: np.dtype[Any]) -> Array:
     A vector that crosses a cache line costs two accesses. The memory of freed arrays is reused:
     fresh pages cost more than filling them.
     """
+    if not count:
+        return np.empty(0, dtype)
     wide = buffers.empty((count + _LINE_BYTES // dtype.itemsize,), dtype)
     skipped = -address(wide) % _LINE_BYTES // dtype.itemsize
     return wide[skipped : skipped + count]
