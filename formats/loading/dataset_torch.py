@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Literal, Unpack, get_args
@@ -332,10 +332,12 @@ def collate(
             items may have levels of their own.
         pad_value: of the layout "padded": what fills the end of a sequence, one value or a row; or
             a dict of them by the names of tensors, such as {"ids": 3, "tags": -100}. Tensors that
-            it does not name are padded with 0.
+            it does not name are padded with 0. The values of tuples are named "value 0", "value 1"
+            and so on, those of a namedtuple by their fields.
 
-    A tensor with one row per item, such as labels, becomes a dense tensor. Items may also come from
-    another dataset: tensors of torch, or dicts or tuples of them; a namedtuple stays one.
+    A tensor with one row per item, such as labels, becomes a dense tensor, without padding. Items
+    may also come from another dataset: tensors of torch, or dicts or tuples of them; a namedtuple
+    stays one.
 
     >>> batch = collate("padded")([torch.ones(1), torch.ones(3)])
     >>> batch[0].shape, batch[1].tolist()
@@ -344,7 +346,7 @@ def collate(
     return Collate(layout, pad_value)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Collate:
     """The function that `collate` returns; it can be pickled.
 
@@ -368,12 +370,33 @@ class Collate:
                 f"collate: layout: expected one of {', '.join(layouts)}, found {self.layout!r}"
                 f"{or_near(self.layout, layouts)}"
             )
+        named = isinstance(self.pad_value, Mapping)
+        values = self.pad_value if isinstance(self.pad_value, Mapping) else {"": self.pad_value}
+        made = {name: _plain(value) for name, value in values.items()}
+        object.__setattr__(self, "pad_value", made if named else made[""])
         if self.layout != "padded" and (
             isinstance(self.pad_value, Mapping) or np.any(np.asarray(self.pad_value) != 0)
         ):
             raise OptionError(
                 f"collate: pad_value is for the layout 'padded'; {self.layout!r} has no padding"
             )
+
+    def _key(self) -> object:
+        """Return what equal functions have in common; arrays are neither compared nor hashed."""
+        value = self.pad_value
+        named = isinstance(value, Mapping)
+        arrays = {
+            name: np.asarray(one)
+            for name, one in (value if isinstance(value, Mapping) else {"": value}).items()
+        }
+        values = ((name, one.shape, *one.ravel().tolist()) for name, one in arrays.items())
+        return self.layout, named, frozenset(values)
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, Collate) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key())
 
     def __call__(self, items: Any) -> Any:
         """Return a batch of a Dataset's items, or of tensors of torch, dicts or tuples of them."""
@@ -384,11 +407,7 @@ class Collate:
             return kind(*by_name.values()) if fields else tuple(by_name.values())
         batch = items if isinstance(items, Batch) else _joined(items)
         if isinstance(self.pad_value, Mapping):
-            for name in self.pad_value.keys() - batch.tensors.keys():
-                raise OptionError(
-                    f"collate: pad_value: no tensor {name!r} in the batch; there are: "
-                    f"{listing(list(batch.tensors))}"
-                )
+            _require_padded(batch, self.pad_value)
         offsets: dict[int, torch.Tensor] = {}
         several = len(batch.tensors) > 1
         found = {
@@ -439,6 +458,31 @@ class Collate:
             else:
                 found = tensor.to_torch(self.layout)
         return ready_to_hand(found) if in_worker() else found
+
+
+def _plain(value: npt.ArrayLike) -> npt.ArrayLike:
+    """Return a pad_value; a tensor of torch as an array, also of dtypes that NumPy lacks."""
+    return rows_from_torch(value.detach().cpu()) if isinstance(value, torch.Tensor) else value
+
+
+def _require_padded(batch: Batch, names: Iterable[str]) -> None:
+    """Raise OptionError unless the batch has these tensors, and their sequences are padded."""
+    for name in names:
+        tensor = batch.tensors.get(name)
+        if "" in batch.tensors:
+            raise OptionError(
+                f"collate: pad_value: expected one value, found a dict with {name!r}: the items "
+                "have no names"
+            )
+        if tensor is None:
+            raise OptionError(
+                f"collate: pad_value: no tensor {name!r} in the batch; there are: "
+                f"{listing(list(batch.tensors))}"
+            )
+        if not tensor.lod.n_levels:
+            raise OptionError(
+                f"collate: pad_value: {name!r} has one row per item and is not padded; leave it out"
+            )
 
 
 def _are_tuples(items: Sequence[Any]) -> bool:
