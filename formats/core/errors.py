@@ -67,7 +67,8 @@ def from_item(name: str, first: int) -> str:
 class naming_file:  # lower case: used as `with naming_file(..):`
     """Prefix LodErrors with their file; outer `naming` blocks then add nothing.
 
-    For a block with several open files: one is read while another is written.
+    For a block with several open files: one is read while another is written. The file of a
+    MemoryError is only in its `places`.
     """
 
     __slots__ = ("_label",)
@@ -81,6 +82,8 @@ class naming_file:  # lower case: used as `with naming_file(..):`
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, LodError):
             name_file(error, self._label)
+        elif isinstance(error, MemoryError) and not places(error):
+            setattr(error, _PLACES, [self._label])
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import click
 
+from lodcli.formats.core.errors import places
 from lodcli.formats.storage.interrupts import XCPU, Interrupted
 from lodcli.kernels.errors import LodError, OptionError, SelectionError, UnsupportedError
 from lodcli.kernels.options import for_shell
@@ -193,7 +194,7 @@ def report(error: BaseException, label: str, *, as_json: bool = False, more: str
 
 def _was_said(error: BaseException) -> bool:
     """Return whether the command that writes to standard input has reported the error already."""
-    from lodcli.formats.core.errors import ProducerFailedError, places
+    from lodcli.formats.core.errors import ProducerFailedError
     from lodcli.formats.storage.inputs import STANDARD_INPUT
 
     return isinstance(error, ProducerFailedError) and places(error)[:1] == [STANDARD_INPUT]
@@ -219,7 +220,10 @@ def explained(error: BaseException) -> tuple[str, int]:
     if isinstance(error, RuntimeError) and str(error) == "can't start new thread":
         return NO_THREAD, IO
     if isinstance(error, MemoryError):
-        return "not enough memory; try smaller inputs, or one tensor with FILE::NAME", IO
+        known = places(error)
+        where = f"{'::'.join(known)}: " if known else ""
+        less = "smaller inputs" + ", or one tensor with FILE::NAME" * (len(known) < 2)
+        return f"{where}not enough memory; try {less}", IO
     if isinstance(error, ImportError) and not str(error.name).startswith("lodcli"):
         if isinstance(error, ModuleNotFoundError):
             return f"needs the package {error.name}, which is not installed", UNSUPPORTED

@@ -16,7 +16,7 @@ import click
 
 from lodcli.formats.arrays.budget import WHOLE_COPIES, fits, require_fits
 from lodcli.formats.core.batching import only
-from lodcli.formats.core.errors import naming_file, naming_os
+from lodcli.formats.core.errors import naming_file, naming_os, places
 from lodcli.formats.core.format import BATCH_BYTES, Source, Stored, joined
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.io import one_tensor, open_file
@@ -234,6 +234,7 @@ def opened(
     options = replace(reading(options or ReadOptions()), part=reference.part)
     with (
         within_budget(memory_budget() or default_budget()),
+        _naming_tensor(reference),
         naming_os(reference.label),
         open_file(
             reference.path,
@@ -303,6 +304,17 @@ def _is_open(path: str, found: os.stat_result) -> bool:
 def attributes_of_opened() -> dict[str, Any]:
     """Return the attributes that are equal in all files that the command opened."""
     return alike(click.get_current_context().meta.get(_ATTRIBUTES, []))
+
+
+@contextmanager
+def _naming_tensor(reference: Reference) -> Iterator[None]:
+    """Add the named tensor to the places of a MemoryError about its file."""
+    try:
+        yield
+    except MemoryError as error:
+        if reference.name is not None and places(error) == [reference.label]:
+            places(error).append(reference.name)
+        raise
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -106,33 +105,29 @@ def _tried(
     """Return the result for a file, and all errors found in it, or in writing its sums."""
     path, faults = Path(source.path), list[Exception]()
     result: dict[str, Any] = {"file": source.file, "ok": True}
-    with _collecting(faults, source.label):
+    with _collecting(faults):
         if compare:
             from lodcli.formats.storage import sums
 
             result["sums"] = os.fspath(sums.sidecar_of(path))
             faults += sums.differences(path)
-    with _collecting(faults, source.label):
+    with _collecting(faults):
         result |= _verified(source, faults, quick=quick, jobs=jobs)
     if faults:
         result = {"file": source.file, "ok": False}
     elif write:
         from lodcli.formats.storage import sums
 
-        with _collecting(faults, source.label):
+        with _collecting(faults):
             result["sums"] = os.fspath(sums.write_sums(path, overwrite=force))
     return result, faults
 
 
 @contextlib.contextmanager
-def _collecting(faults: list[Exception], label: str) -> Iterator[None]:
-    """Append an exception raised in the block, about a file of this name, to a list."""
+def _collecting(faults: list[Exception]) -> Iterator[None]:
+    """Append an exception raised in the block to a list."""
     try:
         yield
-    except MemoryError:
-        # Under its own name, the message would not say which file.
-        what = "not enough memory; verify its tensors one by one, with FILE::NAME"
-        faults.append(OSError(errno.ENOMEM, what, label))
     except Exception as error:
         faults.append(error)
 

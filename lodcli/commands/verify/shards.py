@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
 from lodcli.formats.container.format import Container
-from lodcli.formats.core.errors import naming, naming_os
+from lodcli.formats.core.errors import naming_file, naming_os
 from lodcli.formats.dataset import manifest
 from lodcli.formats.dataset.source import DatasetSource
 from lodcli.formats.storage.inputs import Input
@@ -106,7 +106,7 @@ def _read(task: _Task) -> _Found:
 
 @contextmanager
 def _opened(path: str) -> Iterator[DatasetSource]:
-    with naming_os(path), naming(path), Input(path) as folder:
+    with naming_os(path), naming_file(path), Input(path) as folder:
         source = DatasetSource(folder)
         try:
             yield source

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from lodcli.commands.verify import command
-from lodcli.shell.references import Reference
+from lodcli.formats.container.reader import ContainerSource
 from tests.lodcli.conftest import Lod
 
 CHECKED = "CRC32C of header, index and rows"
@@ -46,25 +44,28 @@ def test_only_unreadable_files_are_an_io_failure(lod: Lod, folder: Path) -> None
     assert lod("verify", "nowhere.npz", "words.lod.h5").code == 3
 
 
+@pytest.mark.parametrize("method", ["__init__", "check_in_place"])
 def test_too_little_memory_names_the_file(
-    lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch
+    lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
-    read = command._verified
+    def fail(*args: object, **options: object) -> None:
+        raise MemoryError
 
-    def fail(source: Reference, *args: Any, **how: Any) -> Any:
-        if "many" in source.path:
-            raise MemoryError
-        return read(source, *args, **how)
-
-    monkeypatch.setattr(command, "_verified", fail)
-    done = lod("verify", "many.lod.h5", "words.lod.h5")
+    assert lod("convert", "words.lod.h5", "words.npz").code == 0
+    monkeypatch.setattr(ContainerSource, method, fail)
+    done = lod("verify", "many.lod.h5", "words.npz")
     assert done.code == 3
-    said = "many.lod.h5: not enough memory; verify its tensors one by one, with FILE::NAME"
+    said = "many.lod.h5: not enough memory; try smaller inputs, or one tensor with FILE::NAME"
     assert done.stderr == f"lod verify: {said}\n"
     assert [line.split()[:2] for line in done.stdout.splitlines()] == [
         ["many.lod.h5:", "FAILED"],
-        ["words.lod.h5:", "ok"],
+        ["words.npz:", "ok"],
     ]
+    done = lod("verify", "--json", "many.lod.h5::tags")
+    error = json.loads(done.stderr)["error"]
+    assert error["message"] == "many.lod.h5::tags: not enough memory; try smaller inputs"
+    assert (error["file"], error["dataset"]) == ("many.lod.h5", "tags")
+    assert (error["kind"], error["remedy"]) == ("MemoryError", "try smaller inputs")
 
 
 def test_quiet_shows_failures_only(lod: Lod, folder: Path) -> None:
