@@ -240,6 +240,20 @@ def test_an_interrupt_of_the_first_import_prints_no_traceback() -> None:
     assert (done.returncode, done.stderr) == (130, b"")
 
 
+def test_an_ignored_interrupt_of_the_first_import_stays_ignored() -> None:
+    """As nohup and background jobs of a shell ignore it."""
+    ignoring = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+    done = subprocess.run(
+        [sys.executable, "-c", ignoring + EARLY, "inspect", "none.lod.h5"],
+        env=environment(),
+        capture_output=True,
+        timeout=HANG_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert done.stderr.startswith(b"lod inspect: none.lod.h5: no such file")
+
+
 def started(line: str, folder: Path) -> subprocess.Popen[bytes]:
     """Start the installed `lod` with a pipe on standard input."""
     return subprocess.Popen(
