@@ -507,7 +507,7 @@ class _Names:
             ({name: place for place, name in enumerate(known)}, repeated(known))
             for known in (header, names)
         ]
-        self._width = len(header)
+        self._header = header
 
     def of(self, wanted: str) -> int:
         """Return the position of a column by its name, or by that of its tensor."""
@@ -522,10 +522,15 @@ class _Names:
         """Return the positions of the columns that group records, and of those to read."""
         groups = [self.of(name) for name in options.levels or ()]
         if options.field is None:
-            columns = [place for place in range(self._width) if place not in groups]
+            columns = [place for place in range(len(self._header)) if place not in groups]
         else:
             columns = [self.of(name) for name in options.field]
-        if set(groups) & set(columns) or not columns:
+        if both := set(groups) & set(columns):
+            raise SelectionError(
+                f"column {shown(self._header[min(both)])}: is in {option_name('levels')} and among "
+                "the chosen columns; leave it out of one"
+            )
+        if not columns:
             raise SelectionError(
                 f"no column is left for the numbers: {option('levels')} names them all"
             )

@@ -325,6 +325,15 @@ def test_columns_that_are_not_there_are_named(tmp_path: Path) -> None:
             given_lines(tmp_path, VISITS, **options)
 
 
+def test_a_column_of_a_level_is_not_chosen_as_well(tmp_path: Path) -> None:
+    message = "column 'x': is in levels and among the chosen columns; leave it out of one"
+    with pytest.raises(SelectionError, match=message):
+        given_lines(tmp_path, b"u,x,y\n1,2,3\n", levels=("u", "x"), field=("x", "y"))
+    message = "no column is left for the numbers: levels= names them all"
+    with pytest.raises(SelectionError, match=message):
+        given_lines(tmp_path, b"u,x\n1,2\n", levels=("u", "x"))
+
+
 def test_tensors_of_other_lengths_or_levels_are_refused(tmp_path: Path) -> None:
     lengths = {"a": [[1, 2], [3, 1, 2]], "b": [[1, 2], [3, 2, 1]]}
     two = {name: LoDTensor(np.arange(6), LoD.from_lengths(each)) for name, each in lengths.items()}
