@@ -70,8 +70,7 @@ class Nulls:
         if not isinstance(other, Nulls):
             return NotImplemented
         return len(self.masks) == len(other.masks) and all(
-            a is b or (a is not None and b is not None and np.array_equal(a, b))
-            for a, b in zip(self.masks, other.masks, strict=True)
+            map(equal_masks, self.masks, other.masks)
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -85,12 +84,25 @@ class Nulls:
         """Return the mask of a level, (items,) bool; None if no item is null.
 
         Args:
-            level: with L levels, level L is the rows, as is -1.
+            level: its number; with L levels, level L is the rows, as is -1. Without nulls, L is
+                not known, and any number is accepted.
+
+        Raises:
+            SelectionError: not a number, or no such level.
 
         >>> Nulls.of([None, [True, False]]).mask(-1)
         array([ True, False])
         """
-        return self.masks[level] if self.masks else None
+        if type(level) is not int and not isinstance(level, np.integer):
+            raise SelectionError(f"a level of nulls is a whole number, not {level!r}")
+        count = len(self.masks)
+        if count and not -count <= level < count:
+            rows = count - 1
+            there = "is 1 level" if rows == 1 else f"are {rows} levels"
+            raise SelectionError(
+                f"no level {level}: there {there}; use 0 to {rows}, where {rows} is the rows"
+            )
+        return self.masks[level] if count else None
 
     @property
     def count(self) -> int:
@@ -187,6 +199,13 @@ class Nulls:
 
 
 NO_NULLS = Nulls()
+
+
+def equal_masks(mask: Mask | None, other: Mask | None) -> bool:
+    """Return whether two masks are equal; None is a mask without nulls, and equals only None."""
+    if mask is None or other is None:
+        return mask is other
+    return mask is other or np.array_equal(mask, other)
 
 
 def joined(parts: Sequence[tuple[Nulls, LoD, int]]) -> Nulls:

@@ -19,7 +19,7 @@ from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.tensor.exchange.units import texts as texts_of_unit
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Times
-from lodcli.kernels.tensor.nulls import Nulls
+from lodcli.kernels.tensor.nulls import equal_masks
 
 
 def samples(tensor: LoDTensor, level: int = 0) -> list[str]:
@@ -89,7 +89,7 @@ def _of_batch(node: Node, batch: Tensors) -> _Texts:
         mask = first.nulls.mask(level)
         for other in others:
             mine = other.nulls.mask(level)
-            if mask is not mine and Nulls((mask,)) != Nulls((mine,)):
+            if not equal_masks(mask, mine):
                 raise InvalidDataError(
                     f"the fields of {node.name} do not agree on which lists are null, in level "
                     f"{level}"

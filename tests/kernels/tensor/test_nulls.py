@@ -41,6 +41,22 @@ def plain(found: Any) -> Any:
     return found.to_list() if isinstance(found, LoDTensor) else found
 
 
+def test_a_mask_of_a_level_that_is_not_there_is_refused() -> None:
+    nulls = LoDTensor.from_lists([[1, None], None]).nulls
+    assert nulls.mask(1) is nulls.mask(-1) is nulls.rows
+    for level in (2, 9, -3):
+        message = f"no level {level}: there is 1 level; use 0 to 1, where 1 is the rows"
+        with pytest.raises(SelectionError, match=message):
+            nulls.mask(level)
+    deep = LoDTensor.from_lists([[[1, None]]]).nulls
+    with pytest.raises(SelectionError, match="there are 2 levels; use 0 to 2, where 2 is the rows"):
+        deep.mask(3)
+    for one in (nulls, NO_NULLS):
+        for name in ("word", True, 1.0):
+            with pytest.raises(SelectionError, match=f"is a whole number, not {name!r}"):
+                one.mask(name)  # type: ignore[arg-type]
+
+
 @every_case
 def test_lists_come_back(values: list[Any]) -> None:
     tensor = LoDTensor.from_lists(values)
