@@ -60,44 +60,41 @@ class ArraySource(IndexedSource, Generic[A]):
             return rows.data[start:stop], None
         return as_numbers(self.read_array(rows, start, stop), start)
 
+    def describe(
+        self: ArraySource[Info],
+        names: Collection[str],
+        look: Callable[[str], Info],
+        kept: Mapping[str, Kept],
+        options: ReadOptions,
+    ) -> None:
+        """Set the schema, indexes, arrays and masks, which are among flat arrays with these names.
 
-def describe(
-    source: ArraySource[Info],
-    names: Collection[str],
-    look: Callable[[str], Info],
-    kept: Mapping[str, Kept],
-    options: ReadOptions,
-) -> None:
-    """Set the schema, indexes, arrays and masks of a source of flat arrays with these names.
+        Args:
+            names: of all arrays.
+            look: returns the metadata of an array; called once for each.
+            kept: by tensor, its stored marks, of which only the masks are set.
+            options: which arrays are rows, and which are the index.
+        """
+        arrays: dict[str, Info | FixedTexts] = {}
 
-    Args:
-        source: its `read_array` can be called.
-        names: of all arrays.
-        look: returns the metadata of an array; called once for each.
-        kept: by tensor, its stored marks, of which only the masks are set.
-        options: which arrays are rows, and which are the index.
-    """
-    arrays: dict[str, Info | FixedTexts] = {}
+        def looked(name: str) -> Info | FixedTexts:
+            if name not in arrays:
+                found = look(name)
+                is_text = found.dtype.kind in KINDS + STRINGS
+                arrays[name] = self._texts(found) if is_text else found
+            return arrays[name]
 
-    def looked(name: str) -> Info | FixedTexts:
-        if name not in arrays:
-            found = look(name)
-            is_text = found.dtype.kind in KINDS + STRINGS
-            arrays[name] = _texts(source, found) if is_text else found
-        return arrays[name]
+        tensors = held(tensors_in(names, options, kept), looked, self.left_out)
+        self.arrays = {name: arrays[parts.data] for name, parts in tensors.items()}
+        others = cast(Mapping[str, Info], arrays)  # neither masks nor offsets are texts
+        self.masks = {
+            name: {level: others[array] for level, array in parts.masks.items()}
+            for name, parts in tensors.items()
+        }
+        self.schema, self.lods = described(
+            tensors, arrays, lambda name: self.read_whole(others[name]), options
+        )
 
-    tensors = held(tensors_in(names, options, kept), looked, source.left_out)
-    source.arrays = {name: arrays[parts.data] for name, parts in tensors.items()}
-    others = cast(Mapping[str, Info], arrays)  # neither masks nor offsets are texts
-    source.masks = {
-        name: {level: others[array] for level, array in parts.masks.items()}
-        for name, parts in tensors.items()
-    }
-    source.schema, source.lods = described(
-        tensors, arrays, lambda name: source.read_whole(others[name]), options
-    )
-
-
-def _texts(source: ArraySource[Info], array: Info) -> FixedTexts:
-    with naming(array.label):
-        return FixedTexts.of(array.label, source.read_whole(array))
+    def _texts(self: ArraySource[Info], array: Info) -> FixedTexts:
+        with naming(array.label):
+            return FixedTexts.of(array.label, self.read_whole(array))

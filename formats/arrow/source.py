@@ -145,14 +145,15 @@ class RecordSource(Source):
                     worded[field.name] = partial(node_of, field, chosen, {}, called)
         return nodes | self._with_words(worded)
 
-    def _add_places(self, field: Any, node: Node, feature: Any) -> Iterator[str]:
-        """Add the tensors of a column, and yield the names that others have already."""
+    def _add_places(self, field: Any, node: Node, feature: Any) -> list[str]:
+        """Add the tensors of a column, and return the names that others have already."""
+        twice = []
         # The names of levels by their keys, which are of one column.
         called_levels: dict[tuple[str, ...], tuple[str | None, ...]] = {}
         for place in places(node):
             name, depth = place.leaf.name, len(place.keys)
             if name in self._places:
-                yield name
+                twice.append(name)
             self._owners[name] = field.name
             if place.leaf.marks.tells_records:
                 self._names[name] = called_levels.get(place.keys, (None,) * depth)
@@ -162,6 +163,7 @@ class RecordSource(Source):
             self._names[name] = names = level_names(field, place.leaf.marks.fields, depth)
             for level in range(1, depth + 1):
                 called_levels.setdefault(place.keys[:level], names[:level])
+        return twice
 
     def _with_words(self, columns: Mapping[str, Callable[[Words], Node | None]]) -> dict[str, Node]:
         """Return the layouts of columns whose dictionaries of text are categories."""

@@ -10,7 +10,7 @@ from typing import IO, Any, cast
 
 import numpy as np
 
-from lodcli.formats.arrays.array_source import ArraySource, describe
+from lodcli.formats.arrays.array_source import ArraySource
 from lodcli.formats.arrays.array_writer import ArraySpec, ArrayWriter, keyed_by_array
 from lodcli.formats.arrays.dates import as_numbers
 from lodcli.formats.arrays.fixed_texts import FixedTexts
@@ -196,7 +196,7 @@ class _NpzSource(ArraySource[Member]):
         if found is not None:
             self.attributes = found.attributes
             del infos[MARKS]
-        describe(self, infos, lambda name: read_member(self._archive, infos[name]), kept, options)
+        self.describe(infos, lambda name: read_member(self._archive, infos[name]), kept, options)
         self.schema = marked(self.schema, kept)
 
     def _holds_matrix(self, infos: Mapping[str, zipfile.ZipInfo]) -> bool:

@@ -18,7 +18,6 @@ from lodcli.formats.arrays.array_file import (
     Plan,
     write_placed,
 )
-from lodcli.formats.arrays.array_source import describe
 from lodcli.formats.arrays.flat_arrays import (
     FLAT_OPTIONS,
     FLAT_WRITE_OPTIONS,
@@ -79,7 +78,7 @@ class Safetensors(AnnotatedFormat):
         texts = {k: v for k, v in header.metadata.items() if said is None or k != MARKS}
         content = texts | dict(said.attributes if said is not None else {})
         found.attributes, found.notes = fitting(content)
-        describe(found, header.arrays, look, kept, options)
+        found.describe(header.arrays, look, kept, options)
         found.schema = marked(found.schema, kept)
         return found
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import zarr
 
-from lodcli.formats.arrays.array_source import ArraySource, describe
+from lodcli.formats.arrays.array_source import ArraySource
 from lodcli.formats.arrays.dates import times_of
 from lodcli.formats.arrays.fixed_texts import KINDS, STRINGS, require_texts
 from lodcli.formats.core.bounds import Bounds
@@ -87,7 +87,7 @@ class ZarrSource(ArraySource[ZarrArray]):
         self.checksums = None if kept is not None else ""
         marks = {} if kept is None else kept_marks(kept)
         self.attributes, self.notes = fitting(of_file(root, kept))
-        describe(self, names, look, marks, options)
+        self.describe(names, look, marks, options)
         if kept is None:
             self.notes = [*self.notes, *self._as_stored()]
         if kept is not None and not (options.data or options.offsets or options.lengths):
