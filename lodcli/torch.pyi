@@ -23,7 +23,10 @@ from lodcli.kernels.torch.rnn import restore as restore
 _Padded = tuple[torch.Tensor, npt.ArrayLike]
 _Torch = torch.Tensor | PackedSequence | Varlen | _Padded
 _Ragged = _Torch | LoDTensor
-_Given = TypeVar("_Given", torch.Tensor, LoDTensor, PackedSequence, Varlen, _Padded)
+_Either = torch.Tensor | LoDTensor
+_Given = TypeVar(
+    "_Given", torch.Tensor, LoDTensor, PackedSequence, Varlen, _Padded, _Either, _Ragged
+)
 
 def add(tensor: _Given, other: _Ragged, *, level: int = -1) -> _Given: ...
 def attention(

@@ -81,11 +81,15 @@ import numpy.typing as npt
 import torch
 from torch.nn.utils.rnn import PackedSequence
 """
-# The types of sequences that the ops for torch accept.
+# The types of sequences that the ops for torch accept. A type variable accepts a union only if it
+# is listed; with a bound instead, an op of a Parameter would return a Parameter.
 _FORMS = """_Padded = tuple[torch.Tensor, npt.ArrayLike]
 _Torch = torch.Tensor | PackedSequence | Varlen | _Padded
 _Ragged = _Torch | LoDTensor
-_Given = TypeVar("_Given", torch.Tensor, LoDTensor, PackedSequence, Varlen, _Padded)
+_Either = torch.Tensor | LoDTensor
+_Given = TypeVar(
+    "_Given", torch.Tensor, LoDTensor, PackedSequence, Varlen, _Padded, _Either, _Ragged
+)
 """
 _TYPES = {
     "tensor": "_Ragged",

@@ -268,6 +268,13 @@ def forms(words: lodcli.LoDTensor, packed: PackedSequence, varlen: Varlen) -> No
     assert_type(expand(mean(packed), packed), torch.Tensor)
     assert_type(merge_by_mask(varlen, varlen, [True]), Varlen)
     assert_type(scatter(mean(packed), packed, packed), torch.Tensor)
+    assert_type(softmax(torch.nn.Parameter(torch.ones(2))), torch.Tensor)
+
+
+def of_any_form(one: torch.Tensor | lodcli.LoDTensor, other: Varlen | PackedSequence) -> None:
+    assert_type(expand(one, other), torch.Tensor | lodcli.LoDTensor)
+    assert_type(softmax(one), torch.Tensor | lodcli.LoDTensor)
+    assert merge_by_mask(other, one, [True]) is not scatter(other, other, one)
 
 
 def losses(path: str, layer: LSTM) -> list[torch.Tensor]:
