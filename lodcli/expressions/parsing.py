@@ -43,7 +43,14 @@ from lodcli.expressions.functions import (
     TWO,
 )
 from lodcli.expressions.hints import as_written, function_hint, name_hint, syntax_hint
-from lodcli.expressions.syntax import as_slice, is_slice, place_of, replaced, with_words
+from lodcli.expressions.syntax import (
+    as_slice,
+    is_slice,
+    place_of,
+    replaced,
+    with_numbers,
+    with_words,
+)
 from lodcli.expressions.units import MOMENTS, is_duration, joint_unit, unit_beside
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema
@@ -122,7 +129,7 @@ class Parsed:
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 self._require_utf8(node, node.value)
-        self.tree = with_words(tree)
+        self.tree = with_numbers(with_words(tree))
         self._level_names = {
             id(call.args[0])
             for call in ast.walk(self.tree)
@@ -247,7 +254,7 @@ class Parsed:
             return 0
         given = node.args[1] if len(node.args) == 2 and not node.keywords else node
         digits = given.value if isinstance(given, ast.Constant) else None
-        if type(digits) is not int or digits > MOST_DIGITS:
+        if type(digits) is not int or not 0 <= digits <= MOST_DIGITS:
             how = "; round(x / 100) * 100 rounds to hundreds"
             what = f"expected a number of digits from 0 to {MOST_DIGITS}, as in round(x, 2)"
             self.fail(given, what + how * isinstance(given, ast.UnaryOp))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from lodcli.expressions.functions import REPLACE_MATCHES, SPLIT, TEXT_FUNCTIONS, TEXT_MAKERS
 from lodcli.expressions.texts import packed
 
 _MOST = 2**62  # places in lists, which have fewer elements
+_MOST_BITS = 4096  # of whole numbers that are computed before the evaluation
 _Place = int | None
 
 
@@ -58,6 +59,75 @@ def _as_word(node: ast.expr) -> ast.expr:
     )
 
 
+def with_numbers(tree: ast.expr) -> ast.expr:
+    """Return a tree, changed in place, with a number for each sum or power of whole numbers only.
+
+    Python computes it exactly: 2**53 + 1 is no float. A number beyond 64 bits replaces it only in
+    comparisons, which are exact for any number; elsewhere the evaluation computes it with floats.
+
+    >>> ast.unparse(with_numbers(ast.parse("u == 2**64 - 1", mode="eval").body))
+    'u == 18446744073709551615'
+    """
+    numbers: dict[ast.AST, int] = {}
+    inner, compared = set[ast.AST](), set[ast.AST]()
+    for node in reversed(list(ast.walk(tree))):  # inner ones first
+        children = list(ast.iter_child_nodes(node))
+        if (number := _whole_number(node, numbers)) is not None:
+            numbers[node] = number
+            inner.update(children)
+        elif isinstance(node, ast.Compare | ast.Tuple | ast.List | ast.Set):
+            compared.update(children)
+
+    def as_number(node: ast.expr) -> ast.expr:
+        number = numbers.get(node)
+        if number is None or node in inner or not _computes(node):
+            return node
+        if not -(2**63) <= number < 2**64 and node not in compared:
+            return node
+        return ast.copy_location(ast.Constant(number), node)
+
+    return replaced(tree, as_number)
+
+
+def _computes(node: ast.expr) -> bool:
+    """Return whether a part is more than a number with a sign."""
+    part = node.operand if isinstance(node, ast.UnaryOp) else node
+    return not isinstance(part, ast.Constant)
+
+
+def _whole_number(node: ast.AST, numbers: Mapping[ast.AST, int]) -> int | None:
+    """Return the whole number that a part is; None of others, and of very large ones.
+
+    Args:
+        node: the part.
+        numbers: those that its own parts are.
+    """
+    found: int | None = None
+    if isinstance(node, ast.Constant):
+        found = node.value if type(node.value) is int else None
+    elif isinstance(node, ast.UnaryOp) and node.operand in numbers:
+        number = numbers[node.operand]
+        if isinstance(node.op, ast.USub | ast.UAdd):
+            found = -number if isinstance(node.op, ast.USub) else number
+    elif isinstance(node, ast.BinOp) and node.left in numbers and node.right in numbers:
+        found = _operated(node.op, numbers[node.left], numbers[node.right])
+    return found if found is not None and found.bit_length() <= _MOST_BITS else None
+
+
+def _operated(op: ast.operator, left: int, right: int) -> int | None:
+    """Return the result of an operator; None if it may be no whole number, or a very large one."""
+    if isinstance(op, ast.Add):
+        return left + right
+    if isinstance(op, ast.Sub):
+        return left - right
+    if isinstance(op, ast.Mult):
+        return left * right
+    if isinstance(op, ast.Pow) and right >= 0 and left.bit_length() * right <= _MOST_BITS:
+        found: int = left**right
+        return found
+    return None
+
+
 def _made_word(name: str, texts: list[str]) -> str:
     from lodcli.expressions.text_functions_arrow import made_texts
 
@@ -102,9 +172,23 @@ def bounds_of(node: ast.Subscript) -> tuple[_Place, _Place] | None:
 
 
 def _number(node: ast.expr) -> int | None:
-    negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
-    part = node.operand if isinstance(node, ast.UnaryOp) and negative else node
+    signed = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd)
+    part = node.operand if isinstance(node, ast.UnaryOp) and signed else node
     value = part.value if isinstance(part, ast.Constant) else None
     if type(value) is not int:
         return None
-    return max(-_MOST, -value) if negative else min(_MOST, value)
+    negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
+    return max(-_MOST, min(_MOST, -value if negative else value))
+
+
+def no_lists(row_shape: tuple[int, ...]) -> str:
+    """Return the error about a slice of values that are no lists.
+
+    Args:
+        row_shape: of the values.
+    """
+    if not row_shape:
+        return "expected lists, this is one value for each item"
+    column = ", ".join("0" for _ in row_shape)
+    how = f"take its columns one by one, as in x[{column}]"
+    return f"expected lists, this is one row of shape {row_shape} for each item; {how}"

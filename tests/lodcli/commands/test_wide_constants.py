@@ -174,3 +174,40 @@ def test_the_greater_of_a_whole_number_and_a_float_is_not_rounded(
         lod("sort", "-q", "m.lod.h5", "--by", f"maximum(i, {other})", "-fo", "o.lod.h5").code == 0
     )
     assert tensor("o.lod.h5", "i").data.tolist() == [wide - 1, wide]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("i == 2**53+1", [2**53 + 1]),
+        ("2**53 < i", [2**53 + 1, 2**62 + 3, 2**63 - 1]),
+        ("i == 2**53+-1+2", [2**53 + 1]),
+        ("i == 2**62+3", [2**62 + 3]),
+        ("i in (2**53+1, 2**63-1)", [2**53 + 1, 2**63 - 1]),
+        ("i == -(2**63)", [-(2**63)]),
+        ("i > -2**63+1", [2**53, 2**53 + 1, 2**62 + 3, 2**63 - 1]),
+        ("i < 2**64", [2**53, 2**53 + 1, 2**62 + 3, 2**63 - 1, -(2**63)]),
+        ("i < 2**1000", [2**53, 2**53 + 1, 2**62 + 3, 2**63 - 1, -(2**63)]),
+        ("i - 2**53 == 3**2-2**3", [2**53 + 1]),
+        ("i > (2**62+2) * 2**0", [2**62 + 3, 2**63 - 1]),
+    ],
+)
+def test_numbers_computed_from_whole_numbers_are_exact(
+    lod: Lod, folder: Path, text: str, wanted: list[int]
+) -> None:
+    given = [2**53, 2**53 + 1, 2**62 + 3, 2**63 - 1, -(2**63)]
+    write_jsonl("i.jsonl", [{"i": one} for one in given])
+    done = lod("filter", "i.jsonl", text, "-qo", "f.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    assert tensor("f.lod.h5", "i").data.tolist() == wanted
+    assert lod("apply", text, "i.jsonl", "-qo", "o.lod.h5").code == 0
+    assert tensor("o.lod.h5").data.tolist() == [one in wanted for one in given]
+
+
+def test_the_greatest_number_of_64_bits_can_be_computed(lod: Lod, table: None) -> None:
+    assert lod("filter", "a.lod.h5", "u == 2**64-1", "-qo", "f.lod.h5").code == 0
+    assert tensor("f.lod.h5", "u").data.tolist() == [MOST]
+    assert lod("apply", "u == 2**64-1", "a.lod.h5", "-qo", "o.lod.h5").code == 0
+    assert tensor("o.lod.h5").data.tolist() == [False, False, True]
+    assert lod("filter", "a.lod.h5", "n / 2**64 < 2", "-qo", "n.lod.h5").code == 0  # floats
+    assert tensor("n.lod.h5", "n").data.size == 3
