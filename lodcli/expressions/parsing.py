@@ -176,7 +176,7 @@ class Parsed:
         for known in (self._times, self._known_marks, self._known_texts, self._known_exact):
             known.clear()
         for node in reversed(list(ast.walk(self.tree))):  # inner ones first: a sum may be long
-            if isinstance(node, ast.BinOp | ast.IfExp):
+            if isinstance(node, ast.BinOp | ast.IfExp | ast.Subscript):
                 self.exact_of(node)
                 self.marks_of(node)
                 self.texts_of(node)
@@ -188,7 +188,10 @@ class Parsed:
         or decimals.
         """
         if isinstance(node, ast.Subscript):
-            return ("this", NO_MARKS) if self.cuts_texts(node) else self.marks_of(node.value)
+            if node not in self._known_marks:
+                cuts = self.cuts_texts(node)
+                self._known_marks[node] = ("this", NO_MARKS) if cuts else self.marks_of(node.value)
+            return self._known_marks[node]
         if isinstance(node, ast.BinOp):
             if node not in self._known_marks:
                 decimals = self.exact_of(node) if self._has_decimals(node) else None

@@ -22,6 +22,7 @@ from lodcli.expressions.functions import (
     TIME_PARTS,
 )
 from lodcli.expressions.parsing import LISTS, function_name
+from lodcli.expressions.syntax import is_slice
 from lodcli.formats.choosing.choice import UNKNOWN, ValueRange
 from lodcli.formats.core.schema import LevelSpec, Schema, TensorSpec
 from lodcli.kernels.dtypes import has_nan
@@ -324,12 +325,14 @@ def _may_fail(expression: Expression, schema: Schema) -> bool:
     specs = {spec.name: spec for spec in schema}
 
     def rows_of(node: ast.AST) -> set[str]:
-        """Return the tensors of lists whose rows the values of a part have."""
+        """Return the tensors of lists, or slices, whose rows the values of a part have."""
         name = expression.named(node)
         if name is not None:
             return {name} if specs[name].depth else set()
         found = set[str]().union(*map(rows_of, ast.iter_child_nodes(node)))
         several.update(found if len(found) > 1 else ())
+        if found and is_slice(node):  # as long as no other slice, nor as the tensor
+            return {ast.unparse(node)}
         reduces = isinstance(node, ast.Call) and function_name(node) in REDUCTIONS
         return set() if reduces else found
 
