@@ -30,7 +30,7 @@ def main() -> int:
         gc.freeze()  # what is left goes with the process
         return code
     except MemoryError:  # outside of what reports errors
-        try:  # noqa: SIM105, which would import a module
+        try:  # noqa: SIM105 - contextlib would be imported
             os.write(2, b"lod: not enough memory\n")
         except OSError:
             pass
