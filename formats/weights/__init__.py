@@ -172,9 +172,13 @@ def _kind_of(source: Input) -> str:
     if head[4:9] == b"\0\0\0\0{":
         return "safetensors"
     if head.startswith(_PICKLES):
-        library = "paddle" if str(source.path).endswith((".pdparams", ".pdopt")) else "torch"
+        path = str(source.path)
+        library = "paddle" if path.endswith((".pdparams", ".pdopt")) else "torch"
+        what = "is a pickle, and reading one runs the code in it"
+        if path.endswith(".pdopt"):
+            what = "is the state of an optimizer, not a model"
         raise UnsupportedError(
-            "is a pickle, and reading one runs the code in it; save the weights with "
+            f"{what}; save the weights with "
             f"safetensors.{library}.save_file(model.state_dict(), 'weights.safetensors')"
         )
     if head.startswith(_HDF5):

@@ -269,6 +269,13 @@ def test_a_pickle_is_saved_with_its_own_library(tmp_path: Path, name: str, libra
         read_weights(tmp_path / name)
 
 
+def test_the_state_of_an_optimizer_is_no_weights(tmp_path: Path) -> None:
+    (tmp_path / "w.pdopt").write_bytes(b"\x80\x04 a pickle")
+    said = r"is the state of an optimizer, not a model; .* safetensors\.paddle\.save_file\(model"
+    with pytest.raises(UnsupportedError, match=said):
+        read_weights(tmp_path / "w.pdopt")
+
+
 # Keras' files are HDF5, of whose library a process is forked for each.
 CHANGED = slow_except([kind for kind in KINDS if kind != "keras-h5"], KINDS)
 
