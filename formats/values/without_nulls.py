@@ -117,13 +117,15 @@ class WithoutNulls(Wrapped):
             return item
         with naming(name):
             if self._how != "empty":
-                if self._how == "zero" and item.marks.categories is not None:
-                    _refuse_rows(item, before, "categories have no zero", "keep", "drop", "fill=X")
+                if self._how in ("zero", "nan") and item.marks.categories is not None:
+                    why = f"categories have no {self._how}"
+                    _refuse_rows(item, before, why, "keep", "drop", "fill=X")
                 # A number is a word of categories, and no code.
                 word = item.marks.categories is not None and self._how.startswith("fill=")
                 value = self._how.removeprefix("fill=") if word else fill_value(self._how)
                 return item.fill_nulls(value)
-            _refuse_rows(item, before, "no row is empty", "zero", "nan", "drop", "fill=X")
+            others = ("keep",) if item.marks.categories is not None else ("zero", "nan")
+            _refuse_rows(item, before, "no row is empty", *others, "drop", "fill=X")
             return LoDTensor(item.values, item.lod, item.marks)
 
 

@@ -171,7 +171,8 @@ class ComparedTexts(ExactDecimals[V]):
         try:
             function = made_texts(function_name(node), words)
         except LodError as error:
-            self.fail(node.args[1], str(error))
+            fits = function_name(node) == REPLACE_MATCHES and _is_pattern(words[0])
+            self.fail(node.args[2 if fits else 1], str(error))
         return self._changed_texts(function, node.args[0], pool)
 
     def _cut_texts(self, node: ast.Subscript, pool: list[Packed]) -> V:
@@ -274,6 +275,17 @@ class ComparedTexts(ExactDecimals[V]):
         """Return the number of bytes of each text that a choice picks, 0 of a null."""
         lengths = self._of_each_text(node, lambda data, offsets: np.diff(offsets))
         return self.coalesced(lengths, self.constant(0))
+
+
+def _is_pattern(word: str) -> bool:
+    """Return whether a word is a pattern."""
+    from lodcli.expressions.text_functions_arrow import values_of_texts
+
+    try:
+        values_of_texts("matches", [word])
+    except LodError:
+        return False
+    return True
 
 
 def _count(pool: list[Packed]) -> int:

@@ -38,7 +38,7 @@ from lodcli.expressions.functions import (
     picked,
     rounded_to,
 )
-from lodcli.expressions.hints import name_hint
+from lodcli.expressions.hints import cast_hint, name_hint
 from lodcli.expressions.operations import UnfitError, V
 from lodcli.expressions.parsing import (
     LISTS,
@@ -587,7 +587,8 @@ class Evaluation(ComparedTexts[V]):
             what = f"{text} is {unit}" if unit else f"{text} is no time"
             how = f"; write {text} // 10 * 10 for multiples of a number" if steps else ""
             if unit is None and self.expression.is_text(part):
-                how = f"; lod cast '{text}=timestamp[s]' makes times of texts"
+                source = self.expression.source_of(part)
+                how = cast_hint(self.expression.named(part), source, "timestamp[s]")
             expected = "a timestamp or date" if of_date else "a timestamp" if of_clock else "times"
             self.fail(part, f"{name} takes {expected}, {what}{how}")
         values, step = self.of(part), self._step(steps[0]) if steps else ""

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterable
 from keyword import iskeyword
+from shlex import quote
 
 from lodcli.kernels.suggestions import did_you_mean
 
@@ -203,3 +204,22 @@ def as_written(name: str) -> str:
     """
     plain = all(one.isidentifier() and not iskeyword(one) for one in name.split("."))
     return name if plain else f"tensor({name!r})"
+
+
+def cast_hint(name: str | None, text: str, dtype: str) -> str:
+    """Return how to make times, or numbers, of texts, as "; ..".
+
+    Args:
+        name: of the tensor; None of texts that an expression computes.
+        text: the part, as it was written.
+        dtype: of the result, such as timestamp[s].
+
+    >>> cast_hint("start", "start", "timestamp[s]")
+    "; lod cast 'start=timestamp[s]' makes times of texts"
+    >>> cast_hint(None, "x[:2]", "float64").partition(" makes ")[0]
+    "; lod apply 'x[:2]' .. --into NAME writes it, then lod cast NAME=float64"
+    """
+    what = "times" if dtype.startswith("timestamp") else "numbers"
+    target = quote(f"{name or 'NAME'}={dtype}")
+    writes = "" if name else f"lod apply {quote(text)} .. --into NAME writes it, then "
+    return f"; {writes}lod cast {target} makes {what} of texts"

@@ -22,7 +22,7 @@ _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 _COMMAND = re.compile(r"\blod ([a-z][a-z-]*)")
 # Commands of the shell, SQL and data frames, and what does their work.
 ELSEWHERE = {
-    "cat": "lod head FILE --to jsonl prints items, lod concat joins files",
+    "cat": "lod convert FILE --to jsonl prints items, lod concat joins files",
     **dict.fromkeys(
         ("count", "wc", "ls", "info", "show", "describe", "summary", "stats"),
         "lod inspect FILE counts items and rows, --stats summarizes values",
@@ -47,7 +47,9 @@ ELSEWHERE = {
     ),
     **dict.fromkeys(("flatten", "unnest", "unroll"), "lod explode FILE makes a row of each value"),
     **dict.fromkeys(("predict", "infer"), "lod run-rnn FILE --weights MODEL --emit class predicts"),
-    **dict.fromkeys(("batch", "batches", "bucket"), "lod plan FILE --tokens 8192 makes batches"),
+    **dict.fromkeys(
+        ("batch", "batches", "bucket"), "lod plan FILE --tokens 8192 --write OUT makes batches"
+    ),
 }
 # Options of other programs, and those of lod; for commands that have these.
 OPTIONS_ELSEWHERE = {
@@ -65,6 +67,8 @@ OPTIONS_ELSEWHERE = {
     "--label": ("--labels",),
     "--model": ("--weights", "--output"),
 }
+# What --output writes in commands where it may be meant.
+_OUTPUTS = {"--model": "MODEL"}
 # Names and values of files in messages.
 _QUOTED = re.compile(r"""(?<!\w)(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?!\w)""")
 
@@ -94,6 +98,19 @@ def remedy(code: int | None, name: str) -> str:
     if near:
         return f"; did you mean {near}?"
     return "; check the path" + ("" if os.path.isabs(name) else f", relative to {os.getcwd()}")
+
+
+def options_meant(name: str, params: Sequence[click.Parameter]) -> list[str]:
+    """Return the options of a command that one of another program may mean.
+
+    Args:
+        name: of the option that the command lacks.
+        params: of the command.
+    """
+    flags = {flag: one for one in params for flag in one.opts}
+    found = [flag for flag in OPTIONS_ELSEWHERE.get(name, ()) if flag in flags]
+    writes = _OUTPUTS.get(name)
+    return [one for one in found if one != "--output" or flags[one].metavar == writes]
 
 
 def shortage(code: int | None, name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ from lodcli.expressions.functions import (
     CLOCK,
     COALESCE,
     DATE,
+    FLOOR,
     FUNCTIONS,
     GROWING,
     TEXT_FUNCTIONS,
@@ -42,10 +44,10 @@ from lodcli.expressions.functions import (
     TWO,
     clipped,
 )
-from lodcli.expressions.hints import hint_of_two
+from lodcli.expressions.hints import cast_hint, hint_of_two
 from lodcli.expressions.operations import OverflowsError
 from lodcli.expressions.parsing import Parsed, function_name, words_of
-from lodcli.expressions.syntax import is_slice
+from lodcli.expressions.syntax import is_slice, no_lists
 from lodcli.expressions.texts import Packed
 from lodcli.expressions.units import as_numbers
 from lodcli.formats.core.errors import naming
@@ -139,14 +141,21 @@ class TensorExpression(Parsed):
         """Return what to make of texts for the function that takes them, as "; .."."""
         if self.marks[name].values != "text":
             return ""
-        calls = (call for call in ast.walk(self.tree) if isinstance(call, ast.Call))
-        function = next((function_name(call) for call in calls if text in call.args), "")
-        if function in (DATE, CLOCK, *TIME_PARTS):
-            return f"; lod cast '{name}=timestamp[s]' makes times of texts"
+        above = {
+            inner: node for node in ast.walk(self.tree) for inner in ast.iter_child_nodes(node)
+        }
+        part, outer = text, above.get(text)
+        while isinstance(outer, ast.expr) and self.texts_of(outer):
+            part, outer = outer, above.get(outer)
+        call = outer if isinstance(outer, ast.Call) and part in outer.args else None
+        function, named = function_name(call) if call else "", self.named(part)
+        steps = call is not None and len(call.args) > 1
+        if function in (DATE, CLOCK, *TIME_PARTS) or (function == FLOOR and steps):
+            return cast_hint(named, self.source_of(part), "timestamp[s]")
         entry = op_of(function)
-        if entry is not None and entry.marks:
-            return f"; after lod cast {name}=category, {function} takes it"
-        return f"; lod cast {name}=float64 makes numbers of texts"
+        if entry is not None and entry.marks and named:
+            return f"; after lod cast {quote(name)}=category, {function} takes it"
+        return cast_hint(named, self.source_of(part), "float64")
 
     def _of_any_kind(self) -> Iterator[ast.expr]:
         """Yield the parts that may be texts."""
@@ -313,7 +322,7 @@ class _Tensors(Evaluation[Values]):
 
     def sliced(self, values: Values, start: int | None, stop: int | None) -> Values:
         if not isinstance(values, LoDTensor) or not values.lod.n_levels:
-            raise InvalidDataError("expected lists, this is one value for each item")
+            raise InvalidDataError(no_lists(self.data(values).shape[1:]))
         begins, lengths = clipped(values.lod.lengths(-1), start, stop)
         return sequence_slice(values, begins, lengths, level=-1)
 

@@ -302,6 +302,13 @@ def test_categories_have_no_zero(tmp_path: Path) -> None:
     expected = "row <2> is null, and categories have no zero; use nulls='keep', 'drop' or 'fill=X'"
     with pytest.raises(UnsupportedError, match=f"c: {expected}"):
         io.read(path, "c", nulls="zero")
+    with pytest.raises(UnsupportedError, match=f"c: {expected.replace('zero', 'nan')}"):
+        io.read(path, "c", nulls="nan")
+    others = "use nulls='keep', 'drop' or 'fill=X'"
+    with pytest.raises(
+        UnsupportedError, match=f"c: row <2> is null, and no row is empty; {others}"
+    ):
+        io.read(path, "c", nulls="empty")
     assert tensor_in(path, "c", nulls="fill=yes").to_list() == ["no", "yes", "yes", "yes"]
     assert tensor_in(path, "l", nulls="zero").to_list() == [["no"], [], [], ["yes"]]
 

@@ -94,6 +94,7 @@ ERRORS = {
     "time(day)": "column 6: time takes a timestamp, day is date[D]",
     "date(n) == '2024-01-01'": "column 6: date takes a timestamp or date, n is no time",
     "hour(name) == 1": "is no time; lod cast 'name=timestamp[s]' makes times of texts",
+    "hour(strip(name)) == 1": "lod apply 'strip(name)' .. --into NAME writes it, then lod cast",
     "date(t, 1)": "column 1: date takes 1 argument, as in date(time)",
     "truncate(t, 1) > 0": "no function 'truncate'; write floor(time, 'PT1H')",
 }

@@ -223,9 +223,11 @@ def test_patterns_are_replaced_as_by_re(
     [
         ('replace_matches(title, "(", "")', 24, "missing )"),
         ('replace_matches(title, "", "x")', 24, "expected a text of one character at least"),
-        (r'replace_matches(title, "a", r"\3")', 24, "3"),
+        (r'replace_matches(title, "a", r"\3")', 29, "3"),
         (r'replace_matches(title, "\bx", "")', 24, r"found the character \x08; write r before"),
         (r'replace_matches(title, "(x)", "\1")', 31, r"found the character \x01; write r before"),
+        (r'replace_matches(title, "a", r"\a")', 29, "must be followed by a digit"),
+        (r'replace_matches(title, "(", r"\a")', 24, "missing )"),
         ('replace_matches(title, "a")', 1, "write replace_matches(text, '[0-9]+', '#')"),
         ('replace_matches("ab", "(", "") == title', 23, "missing )"),
     ],
@@ -264,3 +266,29 @@ def test_row_groups_are_left_out_only_if_no_slice_in_them_fits(lod: Lod, folder:
     for expression, holds in tests.items():
         found = [line["n"] for line in lines(lod, "filter", "t.parquet", expression)]
         assert found == [n for n in range(300) if holds(n)], expression
+
+
+def test_a_place_and_a_bound_may_have_a_sign(lod: Lod, table: list[dict[str, Any]]) -> None:
+    for text in ("ids[+1] == 2", "sum(ids[+1:2]) == 2", "ids[2-1] == 2"):
+        assert lod("filter", "t.lod.h5", text, "-fo", "f.lod.h5").code == 0
+        kept = io.read("f.lod.h5", "n").data.tolist()
+        assert kept == [one["n"] for one in table if at(one["ids"], 1) == 2] != []
+
+
+@pytest.mark.parametrize(("count", "code"), [(60, 0), (1500, 2)])
+def test_slices_of_slices_take_linear_time(
+    lod: Lod, table: list[dict[str, Any]], count: int, code: int
+) -> None:
+    slices = "[0:9]" * count  # without memory of the parts, 2 ** 60 steps
+    done = lod("filter", "t.lod.h5", f"ids{slices}[0] == 1", "-o", "f.lod.h5")
+    assert (done.code, "is nested too deeply" in done.stderr) == (code, code == 2)
+    done = lod("apply", f"ids{slices}", "t.lod.h5", "-o", "g.lod.h5")
+    assert (done.code, "is nested too deeply" in done.stderr) == (code, code == 2)
+
+
+def test_a_slice_of_rows_names_their_shape(lod: Lod, folder: Path) -> None:
+    io.write("r.lod.h5", {"r": LoDTensor(np.ones((2, 3)))})
+    said = "this is one row of shape (3,) for each item; take its columns one by one, as in x[0]"
+    for args in (["filter", "r.lod.h5", "r[:2] == 1"], ["apply", "r[:2]", "r.lod.h5"]):
+        done = lod(*args, "-o", "o.lod.h5")
+        assert (done.code, said in done.stderr) == (2, True)
