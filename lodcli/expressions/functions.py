@@ -58,8 +58,12 @@ TEXT_TESTS = {"contains": 1, "startswith": 1, "endswith": 1, "matches": 1}
 SPLIT = "split"  # each into a list of texts
 REPLACE_MATCHES = "replace_matches"  # of a pattern
 TEXT_MAKERS = {
-    **{"lower": 0, "upper": 0, "strip": 0, "replace": 2},
-    **{REPLACE_MATCHES: 2, SPLIT: 1},
+    "lower": 0,
+    "upper": 0,
+    "strip": 0,
+    "replace": 2,
+    REPLACE_MATCHES: 2,
+    SPLIT: 1,
 }
 # The number of characters of a text.
 CHARS = "chars"

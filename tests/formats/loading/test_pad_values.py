@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lodcli
 from lodcli.errors import OptionError
-from tests.formats.loading.test_loading import ours, torch
+
+torch: Any = pytest.importorskip("torch")
+ours: Any = lodcli.torch
 
 
 def test_a_pad_value_of_what_is_not_padded_is_an_error() -> None:
