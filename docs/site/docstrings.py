@@ -1,4 +1,4 @@
-"""Extensions of griffe: examples are blocks of code, and functions may have overloads alone."""
+"""Extension of griffe: the examples of docstrings are blocks of code."""
 
 from __future__ import annotations
 
@@ -18,18 +18,6 @@ class Examples(griffe.Extension):
         """Change the docstring of an object that was loaded."""
         if obj.docstring:
             obj.docstring.value = fenced(obj.docstring.value)
-
-
-class Overloads(griffe.Extension):
-    """Adds functions that stubs declare by overloads: griffe keeps the overloads alone."""
-
-    def on_module_members(self, *, mod: griffe.Module, **_: Any) -> None:
-        """Add the functions of a module that was loaded."""
-        for name, found in mod.overloads.items():
-            if name not in mod.members:
-                function = found[-1]
-                function.overloads = list(found)
-                mod.set_member(name, function)
 
 
 def fenced(text: str) -> str:

@@ -46,7 +46,10 @@ def page(module: str, public: list[tuple[str, str]], owners: dict[str, str]) -> 
         owner = owners[home]
         lines += [f"## {name}", ""]
         lines += [f"Also called `{other}`.\n" for other in others]
-        if owner == module:
+        if home == f"lodcli.torch.{name}":
+            ops = f"[lodcli.ops.{name}](lodcli.ops.md#{name})"
+            lines += [f"As {ops}, of [tensors of torch](../torch.md#ops)."]
+        elif owner == module:
             lines += [f"::: {home}", "    options:", "      show_root_heading: false"]
         else:
             lines += [f"See [{owner}]({owner}.md#{name.lower()})."]
@@ -66,7 +69,7 @@ def names(stub: str, module: str) -> list[tuple[str, str]]:
             assert isinstance(node.targets[0], ast.Name)
             public[node.targets[0].id] = homes[node.value.id]
         elif isinstance(node, ast.ClassDef | ast.FunctionDef):
-            public[node.name] = f"{module}.{node.name}"  # made at run time
+            public[node.name] = f"{module}.{node.name}"  # an op made at run time
     # Modules have pages of their own.
     public |= {name: home for name, home in homes.items() if home not in MODULES}
     return sorted((name, home) for name, home in public.items() if not name.startswith("_"))
