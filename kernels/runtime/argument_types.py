@@ -262,9 +262,11 @@ def _fits(value: Any, hint: Any) -> bool:
         wrong = wrong or isinstance(value, Mapping) or not hasattr(value, "__getitem__")
         if wrong or not isinstance(value, Collection):
             return False
-        # Arrays of other libraries have items of their own types.
-        checked = () if is_array and not isinstance(value, np.ndarray) else value
-        return all(_fits(each, item) for each in islice(checked, _CHECKED_ITEMS))
+        items = islice(value, _CHECKED_ITEMS)
+        if is_array and not isinstance(value, np.ndarray):
+            # Tensors and arrays of other libraries have items of their own types.
+            return item is not int or all(map(_is_index, items))
+        return all(_fits(each, item) for each in items)
     if getattr(hint, "_is_protocol", False):
         named = (*vars(hint), *getattr(hint, "__annotations__", ()))
         own = [name for name in named if not name.startswith("_")]

@@ -188,3 +188,31 @@ def test_a_float_is_no_number_of_items(name: str) -> None:
 def test_the_scale_of_attention_is_not_text() -> None:
     with pytest.raises(InvalidDataError, match="scale: expected a float or None, found '2'"):
         OPS["attention"].load()(ROWS, ROWS, ROWS, scale="2")
+
+
+IMAGES = LoDTensor(np.ones((1, 1, 4, 4)))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [LoDTensor([1, 2], [[2]]), LoDTensor([1.0, 2.0]), LoDTensor([[1], [2]])],
+    ids=["with a level", "of floats", "of rows"],
+)
+def test_a_tensor_that_is_no_list_of_numbers_is_named(wrong: LoDTensor) -> None:
+    option: Any = wrong
+    with pytest.raises(
+        InvalidDataError, match="kernels: expected a sequence of int, found LoDTensor"
+    ):
+        OPS["im2sequence"].load()(IMAGES, kernels=option)
+    with pytest.raises(
+        InvalidDataError, match="topks: expected a sequence of int, found LoDTensor"
+    ):
+        OPS["topk_avg_pooling"].load()(
+            LoDTensor([1.0, 2.0], [[2]]), LoD([[0, 1]]), LoD([[0, 2]]), topks=option, channel_num=1
+        )
+
+
+def test_a_tensor_of_whole_numbers_is_a_list_of_numbers() -> None:
+    option: Any = LoDTensor([2, 2])
+    found = OPS["im2sequence"].load()(IMAGES, kernels=option)
+    assert found.data.shape == (9, 4)
