@@ -293,12 +293,11 @@ def _settled(tensor: LoDTensor) -> LoDTensor:
 # -- writing -----------------------------------------------------------------------
 
 
-def _shared_key(spec: TensorSpec, level: int) -> tuple[str, ...] | None:
-    """Return a key that is equal for tensors to be written as one list of records."""
-    if len(spec.levels) <= level:
-        return None
-    alone = spec.marks.values and len(spec.levels) == level + 1  # text is not a list of records
-    return (spec.levels[level].key, *([spec.name] if alone else []))
+def _shared_key(spec: TensorSpec, level: int) -> str | None:
+    """Return a key that is equal for tensors to be written as one list of records; None: none."""
+    # Text is not a list of records.
+    lists = len(spec.levels) - (spec.marks.values is not None)
+    return spec.levels[level].key if level < lists else None
 
 
 def _called(marks: Marks, part: int) -> dict[str, str]:
@@ -356,17 +355,17 @@ class Plan:
         return _list_form(self._node_form(node, level + 1), marks, key)
 
     def _content(self, specs: Mapping[str, TensorSpec], level: int, bare: bool) -> Form:
+        first = next(iter(specs.values()))
+        if bare and level == len(first.levels):
+            return self._leaf(first)
         keys = {_shared_key(spec, level) for spec in specs.values()}
-        if len(keys) == 1 and None not in keys:
+        if bare or (len(keys) == 1 and None not in keys):
             key = self._key()
             for name in specs:
                 self.keys[name, level] = f"{key}-offsets"
-            first = next(iter(specs.values()))
             marks = first.marks if len(first.levels) == level + 1 else NO_MARKS
             content = self._content(specs, level + 1, bare)
             return _list_form(content, marks, key)
-        if bare:
-            return self._leaf(next(iter(specs.values())))
         key = self._key()
         contents = [self._content({name: spec}, level, True) for name, spec in specs.items()]
         return {

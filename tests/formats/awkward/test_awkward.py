@@ -131,6 +131,22 @@ def test_awkward_reads_what_we_write(tmp_path: Path, tensor: LoDTensor) -> None:
         assert repr(ak.to_list(theirs)) == repr(nested(tensor))
 
 
+@pytest.mark.parametrize("names", [("title",), ("title", "alias"), ("title", "size")])
+def test_awkward_reads_texts_with_names(tmp_path: Path, names: tuple[str, ...]) -> None:
+    ak = pytest.importorskip("awkward")
+    words = LoDTensor.from_lists([["ab", ""], ["ö"]])
+    known = {"title": words, "alias": words, "size": LoDTensor(np.arange(4), words.lod)}
+    io.write(tmp_path / "x.npz", {name: known[name] for name in names}, format_name="awkward")
+    with np.load(tmp_path / "x.npz") as file:
+        theirs = ak.from_buffers(file["form"].item(), file["length"].item(), dict(file))
+    assert ak.is_valid(theirs)
+    for name in names:
+        texts = [["ab", ""], ["ö"]]
+        expected = [[[0, 1], []], [[2, 3]]] if name == "size" else texts
+        assert ak.to_list(theirs[name]) == expected
+        assert nested(content(tmp_path / "x.npz")[name]) == nested(known[name])
+
+
 # -- round trips ---------------------------------------------------------------------
 
 
