@@ -9,7 +9,6 @@ import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol
 
@@ -24,6 +23,7 @@ from lodcli.formats.storage.pread import read_into
 from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.options import option
 from lodcli.kernels.platform.pools import NO_THREAD
 from lodcli.kernels.runtime import buffers as memory

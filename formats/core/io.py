@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import Any, Unpack
 
 from lodcli.formats.core import registry
@@ -58,6 +57,7 @@ from lodcli.formats.values.relabelled import (
     with_marks,
 )
 from lodcli.kernels.errors import LodError, OptionError, SelectionError, UnsupportedError
+from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.options import option
 from lodcli.kernels.platform.files import PathLike
 from lodcli.kernels.runtime.devices import gpu_number, require_gpu

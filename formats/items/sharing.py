@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lodcli.formats.core.schema import EqualOffsets, Schema, TensorSpec, find, rekeyed
 from lodcli.formats.structs.names import named
 from lodcli.kernels.errors import SelectionError, counted
 from lodcli.kernels.index.lod import LoD, level_named
+from lodcli.kernels.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

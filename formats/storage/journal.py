@@ -21,7 +21,6 @@ import stat
 import tempfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,6 +36,7 @@ from lodcli.formats.storage.partials import (
     shortened,
 )
 from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.platform import files
 
 VERSION = 1

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from lodcli.formats.arrow.sizes.parquet_runs import delta_sum, dictionary_length
 from lodcli.formats.arrow.sizes.thrift import BINARY, BOOL, I32, I64, Fields, Reader, ThriftError
 from lodcli.formats.choosing.choice import ValueRange
 from lodcli.formats.core.bounds import Bounds
+from lodcli.kernels.lazy_dataclass import dataclass
 
 _STATISTICS = {
     parquet_statistics.NULL_COUNT: I64,
