@@ -331,7 +331,8 @@ def sequence_histogram(
     bins: npt.NDArray[np.bool_] | None = None
     if data.dtype.kind in "iu" and cuts.dtype != data.dtype and _is_beyond_floats(cuts):
         cuts, bins = _whole_edges(cuts, data.dtype)
-    counts = on(backend, segment_histogram, size_bytes=data.nbytes)(data, offsets, cuts)
+    with np.errstate(all="ignore"):  # a NaN may be signalling
+        counts = on(backend, segment_histogram, size_bytes=data.nbytes)(data, offsets, cuts)
     if bins is not None:
         some, counts = counts, np.zeros_like(counts, shape=(len(counts), bins.size))
         counts[:, bins] = some[:, : np.count_nonzero(bins)]

@@ -28,6 +28,7 @@ from lodcli.kernels.errors import (
 )
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.immutable import immutable
+from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.platform.machine import available_bytes
 from lodcli.kernels.rnn.cells.activations import activation_named
 from lodcli.kernels.runtime.argument_types import CheckedFields, types_explained
@@ -274,7 +275,9 @@ class LayerWeights(CheckedFields, Summarized, ABC):
         """
 
     def astype(self, dtype: DTypeLike) -> Self:
-        """Return the weights in `dtype`; arrays of that dtype are shared, not copied.
+        """Return the weights in `dtype`; values out of its range become inf.
+
+        Arrays of that dtype are shared, not copied.
 
         Raises:
             OptionError: no such dtype.
@@ -285,7 +288,7 @@ class LayerWeights(CheckedFields, Summarized, ABC):
                 break
         else:
             return self
-        return self.moved(lambda array: array.astype(wanted, copy=False))
+        return self.moved(lambda array: as_dtype(array, wanted))
 
     @types_explained
     def with_arrays(self, arrays: Mapping[str, Array]) -> Self:
@@ -348,7 +351,8 @@ class LayerWeights(CheckedFields, Summarized, ABC):
             )
             if mine != added:
                 raise ShapeMismatchError(f"plus: {name}: expected shape {mine}, found {added}")
-        return self.with_arrays({name: array + theirs[name] for name, array in ours.items()})
+        with np.errstate(all="ignore"):  # gradients may be infinite
+            return self.with_arrays({name: array + theirs[name] for name, array in ours.items()})
 
     def frozen(self) -> Self:
         """Return read-only copies of the weights.

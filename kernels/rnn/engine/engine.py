@@ -16,6 +16,7 @@ import numpy as np
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.dtypes import is_half, working_dtype
+from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.ops.scan.linear_scan import segment_linear_scan, segment_linear_scan_grad
 from lodcli.kernels.options import option
 from lodcli.kernels.rnn.cells.cell import State
@@ -460,6 +461,6 @@ def _checked_states(
                     f"{what} {name}: expected it where the data lie, found it in "
                     f"{'main memory' if is_on_device(data) else 'the memory of a GPU'}"
                 )
-            array = array.astype(data.dtype, copy=False)
+            array = as_dtype(array, data.dtype)
         parts.append(array)
     return tuple(parts)

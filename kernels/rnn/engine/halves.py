@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.rnn.cells.weights import LayerWeights
 from lodcli.kernels.rnn.engine.layer import LayerGradients, LayerRun
 from lodcli.kernels.rnn.engine.plan import StepPlan
 
 Parts = tuple[Array | None, ...]
+_SINGLE = np.dtype(np.float32)
 
 
 def layer_forward(
@@ -33,7 +35,7 @@ def layer_forward(
         run: a twin of layer.layer_forward.
         how: its keyword arguments.
     """
-    made = run(_wide(data), plan, weights.astype(np.float32), _wide_parts(begin), **how)
+    made = run(_wide(data), plan, weights.astype(_SINGLE), _wide_parts(begin), **how)
     return LayerRun(_as(made.through, data), _as(made.last, data), made.kept)
 
 
@@ -55,13 +57,13 @@ def layer_backward(
         how: its keyword arguments.
     """
     given = _wide_parts(by_row), _wide_parts(by_sequence)
-    found = run(_wide(data), plan, weights.astype(np.float32), kept, *given, **how)
-    gradient = None if found.input is None else found.input.astype(data.dtype)
+    found = run(_wide(data), plan, weights.astype(_SINGLE), kept, *given, **how)
+    gradient = None if found.input is None else as_dtype(found.input, data.dtype)
     return LayerGradients(gradient, found.weights.astype(data.dtype), _as(found.first, data))
 
 
 def _wide(array: Array) -> Array:
-    return array.astype(np.float32)
+    return as_dtype(array, _SINGLE)
 
 
 def _wide_parts(parts: Parts) -> Any:
@@ -69,4 +71,4 @@ def _wide_parts(parts: Parts) -> Any:
 
 
 def _as(parts: tuple[Array, ...], data: Array) -> tuple[Array, ...]:
-    return tuple(part.astype(data.dtype) for part in parts)
+    return tuple(as_dtype(part, data.dtype) for part in parts)

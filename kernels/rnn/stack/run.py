@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike
 from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.rnn.cells.weights import require_real
 from lodcli.kernels.rnn.stack.chunked import Chunking
 from lodcli.kernels.rnn.stack.stack import RNNWeights, StackTape, stack_forward
@@ -122,7 +123,7 @@ def rows_as_vectors(data: Array, dtype: DTypeLike | None = None) -> Array:
     # The width is computed here, since reshape(-1) fails if there are no rows.
     width = math.prod(data.shape[1:])
     wanted = arithmetic_dtype(data.dtype) if dtype is None else dtype_of_rows(dtype)
-    return data.reshape(len(data), width).astype(wanted, copy=False)
+    return as_dtype(data.reshape(len(data), width), wanted)
 
 
 def arithmetic_dtype(dtype: DTypeLike) -> np.dtype[Any]:

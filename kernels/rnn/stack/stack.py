@@ -378,7 +378,8 @@ def stack_backward(
             for direction, share in zip(reversed(tapes), reversed(shares), strict=True)
         ]
         inputs = [part.input for part in layer if part.input is not None]
-        grad = sum(inputs[1:], start=inputs[0]) if inputs else None
+        with np.errstate(all="ignore"):  # they may be infinite
+            grad = sum(inputs[1:], start=inputs[0]) if inputs else None
         found.extend(layer)
     found.reverse()
     parts = iter(found)

@@ -23,6 +23,7 @@ import numpy as np
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import EmptySequenceError, InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.ops.pooling.pool import segment_mean
 from lodcli.kernels.ops.pooling.pool_grad import segment_mean_grad
 from lodcli.kernels.rnn.cells.cell import column_sums
@@ -140,8 +141,7 @@ class Classifier(Summarized):
         dtype = self.weight.dtype
         if self.standardization is not None:
             return self.standardization.applied(data, dtype)
-        with np.errstate(over="ignore"):  # rows of float64 may be infinite in float32
-            return rows_as_vectors(data).astype(dtype, copy=False)
+        return as_dtype(rows_as_vectors(data), dtype)
 
     def of_standardized(self) -> Classifier:
         """Return the same classifier for rows, and targets, that are standardized already."""

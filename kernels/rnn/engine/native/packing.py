@@ -141,6 +141,7 @@ def _once(what: str, weights: CellWeights, pack: P, make: Callable[[CellWeights,
     return once(tuple(arrays.values()), how, lambda: make(weights, pack))
 
 
+@np.errstate(all="ignore")  # biases may be infinite
 def _packed(weights: CellWeights, pack: Pack) -> tuple[Cell, Matrix]:
     shape = SHAPES[KINDS[weights.KIND]]
     last = 2 * weights.hidden_size

@@ -253,6 +253,14 @@ def test_searching_is_that_of_plain_loops(
     assert found.dtype == np.int64
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_a_histogram_of_a_signalling_nan_has_no_warning(dtype: str, backend: Any) -> None:
+    bits = {"float16": 0x7D00, "float32": 0x7F800001}[dtype]
+    rows = np.array([bits, 0], f"u{np.dtype(dtype).itemsize}").view(dtype)
+    found = sequence_histogram(LoDTensor(rows, [[2]]), [0, 1], backend=backend)
+    assert found.data.tolist() == [[1]]
+
+
 def test_a_histogram_by_hand() -> None:
     tensor = LoDTensor(np.array([0, 1, 1.5, 3, NAN, -1, 3.5, 1]), [[2, 1], [7, 0, 1]])
     found = sequence_histogram(tensor, [0, 1, 3])
