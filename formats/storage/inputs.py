@@ -314,15 +314,17 @@ class Input:
         return self._file
 
     def _unpack(self) -> None:
-        """Add a decompressor if the name says compressed; without a name, if the content does."""
-        if self.path is not None and suffix_codec(self.path.name) is None:
-            return  # raw numbers may begin like a compressed file
+        """Add a decompressor if the name says compressed; of a pipe, if the content does."""
         raw = self._file.raw  # type: ignore[attr-defined]
         seekable = raw.seekable()
+        named = self.path is not None and suffix_codec(self.path.name) is not None
+        if not named and self.path is not None and seekable:
+            return  # raw numbers may begin like a compressed file
         codec = codec_of(
             files.pread(raw.fileno(), MAGIC_BYTES, 0) if seekable else raw.look(MAGIC_BYTES)
         )
-        if codec is None and self.path is not None:
+        if codec is None and named:
+            assert self.path is not None
             from lodcli.formats.catalogue.unread import in_place_of
 
             other = in_place_of(raw.look(HEAD_BYTES))

@@ -17,7 +17,7 @@ from lodcli.formats.core.errors import DamagedFileError
 from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.formats.cases.opening import content, nested, pipe
+from tests.formats.cases.opening import content, nested, pipe, source_of, tensors_of
 
 LISTS = [list(range(n % 30)) for n in range(2000)]
 TEXT = "".join(f"{json.dumps(line)}\n" for line in LISTS).encode()
@@ -61,6 +61,16 @@ def test_standard_input_may_be_packed(suffix: str, pack: Pack) -> None:
     done = subprocess.run(command, input=pack(TEXT), capture_output=True)
     assert done.stderr == b""
     assert done.stdout == TEXT.replace(b" ", b"")
+
+
+@CODECS
+def test_a_pipe_whose_name_has_no_extension_may_be_packed(
+    suffix: str, pack: Pack, tmp_path: Path
+) -> None:
+    # As bash names those of <(..): /dev/fd/63.
+    for data in (pack(b"[1,2]\n[3]\n"), b"[1,2]\n[3]\n"):
+        with pipe(tmp_path, "", data) as fifo, source_of(fifo, format_name="jsonl") as source:
+            assert nested(tensors_of(source.read())["data"]) == [[1, 2], [3]]
 
 
 @CODECS
