@@ -7,9 +7,11 @@ import dataclasses
 import inspect
 import pickle
 import threading
+import typing
 from collections.abc import Callable
 from dataclasses import field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -184,6 +186,12 @@ class Pickled:
 
     x: int
     y: str = ""
+    path: Path | None = None
+
+
+def test_hints_of_methods_are_names_of_the_module() -> None:
+    hints = typing.get_type_hints(Pickled.__init__)
+    assert hints == {"x": int, "y": str, "path": Path | None, "return": type(None)}
 
 
 def test_objects_are_pickled() -> None:
