@@ -92,6 +92,12 @@ class ComparedTexts(ExactDecimals[V]):
             node: the part.
             pool: texts are appended to it; a null has the number of any.
         """
+        try:
+            return self._numbered(node, pool)
+        except RecursionError:
+            self.fail(node, "is nested too deeply")
+
+    def _numbered(self, node: ast.expr, pool: list[Packed]) -> V:
         first = _count(pool)
         name, marks = self.expression.marks_of(node)
         if isinstance(node, ast.IfExp):

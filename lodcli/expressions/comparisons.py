@@ -48,7 +48,7 @@ def compared(function: np.ufunc, values: Array, number: Array) -> Array:
     if values.dtype.kind in "iu":
         return _of_whole(function, values, number)
     if values.dtype.kind == "c":
-        number = np.asarray(_float(number)) if number.dtype.kind == "O" else number
+        number = np.asarray(float_of(int(number))) if number.dtype.kind == "O" else number
         number = rounded(number, values.real.dtype)
     if not is_float(values.dtype) or number.dtype.kind == "c":
         found: Array = function(values, number)
@@ -133,7 +133,7 @@ def _of_floats(function: np.ufunc, values: Array, number: Array) -> Array:
     dtype = values.dtype
     with np.errstate(over="ignore"):
         if number.dtype.kind == "O":
-            near = np.asarray(_float(number)).astype(dtype)
+            near = np.asarray(float_of(int(number))).astype(dtype)
         else:
             near = number.astype(dtype) if number.dtype.kind in "biu" else rounded(number, dtype)
         if near.dtype != dtype:  # rounding makes it infinite
@@ -145,12 +145,12 @@ def _of_floats(function: np.ufunc, values: Array, number: Array) -> Array:
     return _above(function, values, np.nextafter(near, dtype.type(-np.inf)) if above else near)
 
 
-def _float(number: Array) -> float:
-    """Return a whole number as a float; infinity if it is beyond all floats."""
+def float_of(number: int) -> float:
+    """Return the float nearest to a whole number; infinity if it is beyond all floats."""
     try:
-        return float(int(number))
+        return float(number)
     except OverflowError:
-        return float("inf") if int(number) > 0 else float("-inf")
+        return float("inf") if number > 0 else float("-inf")
 
 
 def _is(near: Array, number: Array) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Sequence
+from math import isfinite
 from shlex import quote
 from typing import NoReturn
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from lodcli.expressions.calendar import clock_of, date_of, floor_to, part_of
 from lodcli.expressions.compared_texts import ComparedTexts
-from lodcli.expressions.comparisons import compared
+from lodcli.expressions.comparisons import compared, float_of
 from lodcli.expressions.functions import (
     BINARY,
     CLOCK,
@@ -27,8 +28,10 @@ from lodcli.expressions.functions import (
     FLOOR,
     GROWING,
     INDEX,
+    MEDIAN,
     ONE,
     ORDERING,
+    QUANTILE,
     ROUND,
     SWAPPED,
     TEXT_FUNCTIONS,
@@ -38,7 +41,7 @@ from lodcli.expressions.functions import (
     picked,
     rounded_to,
 )
-from lodcli.expressions.hints import cast_hint, name_hint
+from lodcli.expressions.hints import call_of, cast_hint, hint_of_two, name_hint
 from lodcli.expressions.operations import UnfitError, V
 from lodcli.expressions.parsing import (
     LISTS,
@@ -164,10 +167,15 @@ class Evaluation(ComparedTexts[V]):
             self.fail(node, _NULL)
         if not isinstance(value, bool | int | float):
             self.fail(node, f"expected a number, found {value!r}")
-        if isinstance(value, int) and not -(2**63) <= value < 2**64:
-            of_text = self.expression.source_of(node)[:1] in ("'", '"')  # of a time: see _counted
-            self.fail(node, "the number does not fit 64 bits" + f"; {_COARSER}" * of_text)
-        return self.constant(value)
+        if not isinstance(value, int) or -(2**63) <= value < 2**64:
+            return self.constant(value)
+        near = float_of(value)
+        of_text = self.expression.source_of(node)[:1] in ("'", '"')  # of a time: see _counted
+        if of_text or near != value:
+            rounds = f"write {near!r} for the nearest float" if isfinite(near) else ""
+            how = _COARSER if of_text else rounds
+            self.fail(node, "the number does not fit 64 bits" + f"; {how}" * bool(how))
+        return self.constant(near)
 
     def _name(self, node: ast.Name) -> V:
         return self.tensor(node, node.id)
@@ -201,10 +209,6 @@ class Evaluation(ComparedTexts[V]):
         return self.mapped(lambda data: data[(slice(None), *place)], values)
 
     def _unaryop(self, node: ast.UnaryOp) -> V:
-        number = getattr(node.operand, "value", None)
-        if isinstance(node.op, ast.USub) and type(number) is int:
-            # As one number: 2**63 alone is no int64.
-            return self._constant(ast.copy_location(ast.Constant(-number), node))
         if isinstance(decimals := self.expression.marks_of(node)[1].unit, Decimals):
             values = self.in_own_unit(node.operand)
             negates = isinstance(node.op, ast.USub)
@@ -602,6 +606,18 @@ class Evaluation(ComparedTexts[V]):
             return self.mapped(function, values)
         except LodError as error:
             self.fail(steps[0] if steps else node, str(error))
+
+    def fraction(self, node: ast.Call) -> float:
+        """Return the share of the values that are below a quantile, from 0 to 1, or fail."""
+        name, given = function_name(node), node.args[1:]
+        if name == MEDIAN and len(node.args) == 1 and not node.keywords:
+            return 0.5
+        single = len(given) == 1 and not node.keywords
+        number = self.expression.number_of(given[0]) if name == QUANTILE and single else None
+        if number is not None and 0 <= number <= 1:
+            return float(number)
+        what = "one argument" if name == MEDIAN else "an argument and a number from 0 to 1"
+        self.fail(node, f"{name} takes {what}, as in {call_of(name)}{hint_of_two(node)}")
 
     def _rounded(self, node: ast.Call) -> V:
         """Return values rounded to a number of digits after the point."""

@@ -51,6 +51,9 @@ DATE, CLOCK, FLOOR = "date", "time", "floor"
 # Functions that return numbers of times: of a date, and of a time of day.
 DATE_PARTS, CLOCK_PARTS = ("year", "month", "day", "weekday"), ("hour", "minute", "second")
 TIME_PARTS = (*DATE_PARTS, *CLOCK_PARTS)
+# Functions of all values by their order: the latter takes a fraction from 0 to 1.
+MEDIAN, QUANTILE = "median", "quantile"
+QUANTILES = (MEDIAN, QUANTILE)
 # The function that takes a number of digits.
 ROUND = "round"
 # Functions of texts, by how many words they take: conditions; and those that return texts.

@@ -50,7 +50,7 @@ _FUNCTIONS = {
     **dict.fromkeys(("diff", "difference", "delta"), "lod apply has diff(x)"),
     **dict.fromkeys(("shift", "lag", "previous"), "lod apply has shift(x), the row before"),
     **dict.fromkeys(("lead", "next"), "lod apply has shift(x, -1), the row after"),
-    **dict.fromkeys(("median", "quantile", "percentile"), "there is none; lod apply sort sorts"),
+    **dict.fromkeys(("percentile", "approx_quantile"), "write quantile(x, 0.9)"),
     **dict.fromkeys(
         ("nunique", "n_unique", "count_distinct", "approx_count_distinct"),
         "lod apply has length(unique(x)); of texts, after lod cast x=category",
@@ -126,6 +126,7 @@ _OF_TWO = {
 _CALLS = {
     "coalesce": "coalesce(x, 0)",
     "index": "x + index()",
+    "quantile": "quantile(x, 0.9)",
     "tensor": 'tensor("x")',
     "stack": "stack(x, y)",
     **{name: f"{name}(x, 0)" for name in ("maximum", "minimum")},

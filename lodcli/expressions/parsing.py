@@ -35,6 +35,7 @@ from lodcli.expressions.functions import (
     DATE,
     FLOOR,
     INDEX,
+    QUANTILES,
     ROUND,
     SPLIT,
     TEXT_MAKERS,
@@ -45,13 +46,14 @@ from lodcli.expressions.functions import (
 from lodcli.expressions.hints import as_written, function_hint, name_hint, syntax_hint
 from lodcli.expressions.syntax import (
     as_slice,
+    folded,
     is_slice,
     place_of,
     replaced,
     with_numbers,
     with_words,
 )
-from lodcli.expressions.units import MOMENTS, is_duration, joint_unit, unit_beside
+from lodcli.expressions.units import MOMENTS, is_duration, joint_unit, unit_beside, unit_of_times
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema
 from lodcli.kernels.errors import LodError, OptionError
@@ -68,7 +70,7 @@ from lodcli.kernels.tensor.marks import (
 LONGEST = 10_000
 # Functions that return some of their values; others that keep durations.
 _PICKS = ("first", "last", "max", "min", *TWO, COALESCE)
-OF_TIMES = ("mean", "sum", "cumsum", "abs", "ceil", FLOOR, "round", "diff")
+OF_TIMES = ("mean", *QUANTILES, "sum", "cumsum", "abs", "ceil", FLOOR, "round", "diff")
 # Functions that return conditions.
 _CONDITIONS = ("all", "any", "isfinite", "isnan", *TEXT_TESTS)
 # Functions that return whole numbers of anything.
@@ -151,6 +153,8 @@ class Parsed:
         self._known_texts: dict[ast.expr, list[ast.expr]] = {}
         self._known_exact: dict[ast.expr, Decimals | None] = {}
         self._known_numbers: dict[ast.BinOp, Fraction | None] = {}
+        self._known_lists: dict[ast.AST, int] = {}
+        self._known_columns: dict[ast.AST, bool] = {}
         # The units of both sides; of a text such as "PT1H", in which it is added.
         self.sides: dict[ast.BinOp, tuple[Unit | None, Unit | None]] = {}
 
@@ -164,6 +168,8 @@ class Parsed:
         """Set the marks of the tensors that it may name."""
         self.marks = {spec.name: spec.marks for spec in schema}
         self._depths = {spec.name: spec.depth for spec in schema}
+        self._known_lists.clear()
+        self._known_columns.clear()
         self._columned = {spec.name for spec in schema if spec.row_shape}
         self.tree = replaced(self.tree, self._as_element)
         self._whole = {
@@ -238,7 +244,7 @@ class Parsed:
             unit = self._with_words(node, unit)
         elif isinstance(unit, Times):
             steps = isinstance(node, ast.Call) and len(node.args) > 1
-            unit = _unit_of_times(function, unit, picks=picks, steps=steps)
+            unit = unit_of_times(function, unit, picks=picks, steps=steps)
         elif not picks:
             unit = self._decimals_of_call(node, unit) if isinstance(unit, Decimals) else None
         # A byte of a text is no text.
@@ -260,7 +266,7 @@ class Parsed:
         if type(digits) is not int or not 0 <= digits <= MOST_DIGITS:
             how = "; round(x / 100) * 100 rounds to hundreds"
             what = f"expected a number of digits from 0 to {MOST_DIGITS}, as in round(x, 2)"
-            self.fail(given, what + how * isinstance(given, ast.UnaryOp))
+            self.fail(given, what + how * (type(digits) is int and digits < 0))
         return digits
 
     def _joint_decimals(self, parts: list[ast.expr]) -> Decimals | None:
@@ -388,11 +394,10 @@ class Parsed:
 
     def wide_number(self, node: ast.expr) -> int | None:
         """Return the whole number beyond 64 bits that a part is written as; None of others."""
-        part = node.operand if isinstance(node, ast.UnaryOp) else node
-        number = self.number_of(node)
-        whole = isinstance(part, ast.Constant) and isinstance(part.value, int)
-        held = number is None or -(2**63) <= number < 2**64
-        return int(number) if number is not None and whole and not held else None
+        number = node.value if isinstance(node, ast.Constant) else None
+        if not isinstance(number, int) or -(2**63) <= number < 2**64:
+            return None
+        return number
 
     def _computed(self, node: ast.BinOp) -> Fraction | None:
         """Return the sum, the difference or the product of two numbers."""
@@ -474,18 +479,18 @@ class Parsed:
 
     def in_lists(self, node: ast.expr) -> bool:
         """Return whether a part may be lists of values or texts, and not one for each item."""
-        waiting: list[tuple[ast.AST, int]] = [(node, 0)]
-        while waiting:
-            one, fewer = waiting.pop()  # how many lists functions around it take away
-            function = function_name(one) if isinstance(one, ast.Call) else ""
-            if function in TEXT_PICKS:
-                fewer += LONGEST if self.of_levels else 1
-            elif function == SPLIT:
-                fewer -= 1
-            if fewer < self._depths.get(self.named(one) or "", 0):
-                return True
-            waiting += [(inner, fewer) for inner in ast.iter_child_nodes(one)]
-        return False
+        return self.lists_of(node) > 0
+
+    def lists_of(self, node: ast.AST) -> int:
+        """Return in how many lists the values of a part may be, at most."""
+        return folded(node, self._known_lists, self._lists_of)
+
+    def _lists_of(self, node: ast.AST, inner: list[int]) -> int:
+        found = max([self._depths.get(self.named(node) or "", 0), *inner])
+        function = function_name(node) if isinstance(node, ast.Call) else ""
+        if function in TEXT_PICKS:
+            return found - (LONGEST if self.of_levels else 1)
+        return found + (function == SPLIT)
 
     def cuts_texts(self, node: ast.expr) -> bool:
         """Return whether a part is a slice of texts or words, and not of lists of them."""
@@ -510,11 +515,11 @@ class Parsed:
 
     def _has_columns(self, node: ast.expr) -> bool:
         """Return whether rows of a part may be arrays, of which x[2] is a column."""
-        return any(
-            (isinstance(one, ast.Call) and function_name(one) in _WIDENING)
-            or self.named(one) in self._columned
-            for one in ast.walk(node)
-        )
+        return folded(node, self._known_columns, self._widens)
+
+    def _widens(self, node: ast.AST, inner: list[bool]) -> bool:
+        widens = isinstance(node, ast.Call) and function_name(node) in _WIDENING
+        return widens or self.named(node) in self._columned or any(inner)
 
     def is_of_words(self, node: ast.expr) -> bool:
         """Return whether a part is texts or categories."""
@@ -673,22 +678,3 @@ def is_words(node: ast.expr) -> bool:
 def is_none(node: ast.expr) -> bool:
     """Return whether a part is None."""
     return isinstance(node, ast.Constant) and node.value is None
-
-
-def _unit_of_times(function: str, times: Times, *, picks: bool, steps: bool) -> Times | None:
-    """Return the unit of a function of times; None of numbers.
-
-    Args:
-        function: its name; "" of a choice.
-        times: the unit of its argument.
-        picks: whether it returns some of its values.
-        steps: whether it has a second argument.
-    """
-    if function == "diff":
-        return Times("duration", times.unit)
-    if function == DATE:
-        return Times("date", "D")
-    if function == CLOCK:
-        return Times("time", times.unit)
-    kept = picks or function == "mean" or (function == FLOOR and steps)  # a sum of moments is none
-    return times if kept or is_duration(times) else None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, MutableMapping
+from typing import TypeVar
 
 from lodcli.expressions.functions import REPLACE_MATCHES, SPLIT, TEXT_FUNCTIONS, TEXT_MAKERS
 from lodcli.expressions.texts import packed
@@ -11,6 +12,7 @@ from lodcli.expressions.texts import packed
 _MOST = 2**62  # places in lists, which have fewer elements
 _MOST_BITS = 4096  # of whole numbers that are computed before the evaluation
 _Place = int | None
+T = TypeVar("T")
 
 
 def replaced(tree: ast.expr, function: Callable[[ast.expr], ast.expr]) -> ast.expr:
@@ -28,6 +30,31 @@ def replaced(tree: ast.expr, function: Callable[[ast.expr], ast.expr]) -> ast.ex
             elif isinstance(value, ast.expr):
                 setattr(node, field, function(value))
     return function(tree)
+
+
+def folded(
+    node: ast.AST, known: MutableMapping[ast.AST, T], function: Callable[[ast.AST, list[T]], T]
+) -> T:
+    """Return a function of a part and of the results of its own parts, each computed once.
+
+    Args:
+        node: the part.
+        known: the results so far, which are kept here.
+        function: of a part, and the results of its own parts.
+
+    >>> tree = ast.parse("x + y * 2", mode="eval").body
+    >>> folded(tree, {}, lambda node, parts: isinstance(node, ast.Name) + sum(parts))
+    2
+    """
+    waiting = [node]
+    while waiting:
+        parts = list(ast.iter_child_nodes(waiting[-1]))
+        unknown = [one for one in parts if one not in known]
+        if not unknown:
+            one = waiting.pop()
+            known[one] = function(one, [known[part] for part in parts])
+        waiting += unknown
+    return known[node]
 
 
 def with_words(tree: ast.expr) -> ast.expr:
@@ -60,58 +87,34 @@ def _as_word(node: ast.expr) -> ast.expr:
 
 
 def with_numbers(tree: ast.expr) -> ast.expr:
-    """Return a tree, changed in place, with a number for each sum or power of whole numbers only.
+    """Return a tree, changed in place, with a number for each part of whole numbers only.
 
-    Python computes it exactly: 2**53 + 1 is no float. A number beyond 64 bits replaces it only in
-    comparisons, which are exact for any number; elsewhere the evaluation computes it with floats.
+    Python computes it exactly: 2**53 + 1 is no float.
 
     >>> ast.unparse(with_numbers(ast.parse("u == 2**64 - 1", mode="eval").body))
     'u == 18446744073709551615'
     """
-    numbers: dict[ast.AST, int] = {}
-    inner, compared = set[ast.AST](), set[ast.AST]()
-    for node in reversed(list(ast.walk(tree))):  # inner ones first
-        children = list(ast.iter_child_nodes(node))
-        if (number := _whole_number(node, numbers)) is not None:
-            numbers[node] = number
-            inner.update(children)
-        elif isinstance(node, ast.Compare | ast.Tuple | ast.List | ast.Set):
-            compared.update(children)
-
-    def as_number(node: ast.expr) -> ast.expr:
-        number = numbers.get(node)
-        if number is None or node in inner or not _computes(node):
-            return node
-        if not -(2**63) <= number < 2**64 and node not in compared:
-            return node
-        return ast.copy_location(ast.Constant(number), node)
-
-    return replaced(tree, as_number)
+    return replaced(tree, _as_number)
 
 
-def _computes(node: ast.expr) -> bool:
-    """Return whether a part is more than a number with a sign."""
-    part = node.operand if isinstance(node, ast.UnaryOp) else node
-    return not isinstance(part, ast.Constant)
-
-
-def _whole_number(node: ast.AST, numbers: Mapping[ast.AST, int]) -> int | None:
-    """Return the whole number that a part is; None of others, and of very large ones.
-
-    Args:
-        node: the part.
-        numbers: those that its own parts are.
-    """
+def _as_number(node: ast.expr) -> ast.expr:
+    """Return the whole number that an operator makes of some; another part as it is."""
     found: int | None = None
-    if isinstance(node, ast.Constant):
-        found = node.value if type(node.value) is int else None
-    elif isinstance(node, ast.UnaryOp) and node.operand in numbers:
-        number = numbers[node.operand]
+    if isinstance(node, ast.UnaryOp) and (number := _whole_number(node.operand)) is not None:
         if isinstance(node.op, ast.USub | ast.UAdd):
             found = -number if isinstance(node.op, ast.USub) else number
-    elif isinstance(node, ast.BinOp) and node.left in numbers and node.right in numbers:
-        found = _operated(node.op, numbers[node.left], numbers[node.right])
-    return found if found is not None and found.bit_length() <= _MOST_BITS else None
+    elif isinstance(node, ast.BinOp):
+        left, right = _whole_number(node.left), _whole_number(node.right)
+        if left is not None and right is not None:
+            found = _operated(node.op, left, right)
+    if found is None or found.bit_length() > _MOST_BITS:
+        return node
+    return ast.copy_location(ast.Constant(found), node)
+
+
+def _whole_number(node: ast.expr) -> int | None:
+    value = node.value if isinstance(node, ast.Constant) else None
+    return value if type(value) is int else None
 
 
 def _operated(op: ast.operator, left: int, right: int) -> int | None:
@@ -142,7 +145,7 @@ def is_slice(node: ast.AST) -> bool:
 
 def place_of(node: ast.Subscript) -> int | None:
     """Return the number in brackets; None if there is none."""
-    return _number(node.slice)
+    return _place(node.slice)
 
 
 def as_slice(node: ast.Subscript, place: int) -> ast.Subscript:
@@ -157,28 +160,24 @@ def as_slice(node: ast.Subscript, place: int) -> ast.Subscript:
 def bounds_of(node: ast.Subscript) -> tuple[_Place, _Place] | None:
     """Return the start and the stop of a slice; None if they are no whole numbers, or with a step.
 
-    >>> part = ast.parse("x[-3:]", mode="eval").body
+    >>> part = with_numbers(ast.parse("x[-3:]", mode="eval").body)
     >>> assert isinstance(part, ast.Subscript)
     >>> bounds_of(part)
     (-3, None)
     """
     assert isinstance(node.slice, ast.Slice)
     given = (node.slice.lower, node.slice.upper)
-    found = [None if one is None else _number(one) for one in given]
+    found = [None if one is None else _place(one) for one in given]
     unknown = any(
         one is not None and number is None for one, number in zip(given, found, strict=True)
     )
     return None if unknown or node.slice.step is not None else (found[0], found[1])
 
 
-def _number(node: ast.expr) -> int | None:
-    signed = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd)
-    part = node.operand if isinstance(node, ast.UnaryOp) and signed else node
-    value = part.value if isinstance(part, ast.Constant) else None
-    if type(value) is not int:
-        return None
-    negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
-    return max(-_MOST, min(_MOST, -value if negative else value))
+def _place(node: ast.expr) -> int | None:
+    """Return the whole number that a part is; the nearest that is one of a place in a list."""
+    number = _whole_number(node)
+    return None if number is None else max(-_MOST, min(_MOST, number))
 
 
 def no_lists(row_shape: tuple[int, ...]) -> str:

@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TypeGuard
 
-from lodcli.expressions.functions import BY_ORDER, FLOOR, OF_ANY
+from lodcli.expressions.functions import BY_ORDER, CLOCK, DATE, FLOOR, OF_ANY, QUANTILES
 from lodcli.kernels.tensor.exchange.time_texts import NANOSECONDS
 from lodcli.kernels.tensor.marks import Categories, Times, Unit
 
@@ -47,6 +47,26 @@ def joint_unit(one: Unit | None, other: Unit | None) -> Unit | None:
     if isinstance(one, Categories) and isinstance(other, Categories):
         return one.with_words(other)
     return other if one is None else one
+
+
+def unit_of_times(function: str, times: Times, *, picks: bool, steps: bool) -> Times | None:
+    """Return the unit of a function of times; None of numbers.
+
+    Args:
+        function: its name; "" of a choice.
+        times: the unit of its argument.
+        picks: whether it returns some of its values.
+        steps: whether it has a second argument.
+    """
+    if function == "diff":
+        return Times("duration", times.unit)
+    if function == DATE:
+        return Times("date", "D")
+    if function == CLOCK:
+        return Times("time", times.unit)
+    if picks or function in ("mean", *QUANTILES) or (function == FLOOR and steps):
+        return times
+    return times if is_duration(times) else None  # a sum of moments is none
 
 
 def is_duration(unit: Unit | None) -> TypeGuard[Times]:

@@ -39,6 +39,7 @@ from lodcli.expressions.functions import (
     FLOOR,
     FUNCTIONS,
     GROWING,
+    QUANTILES,
     TEXT_FUNCTIONS,
     TIME_PARTS,
     TWO,
@@ -61,10 +62,12 @@ from lodcli.kernels.errors import (
 )
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.arguments import require_order
 from lodcli.kernels.ops.plugins import find_op, working
 from lodcli.kernels.ops.pooling.pool import sequence_sum
 from lodcli.kernels.ops.registry import OPS, OpEntry
 from lodcli.kernels.ops.slicing.slice import sequence_slice
+from lodcli.kernels.ops.sorting.quantile import segment_quantile
 from lodcli.kernels.suggestions import or_near
 from lodcli.kernels.tensor.exchange.units import in_unit
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -72,8 +75,11 @@ from lodcli.kernels.tensor.marks import Categories, Decimals, Marks, Times, Unit
 from lodcli.kernels.tensor.nulls import Nulls
 
 # Besides the ops, such as sum, and the functions of all expressions.
-OWN = ("all", "any", "length", "stack")
-_NO_LEVEL = "{} takes a tensor with a level; this has none"
+OWN = ("all", "any", "length", *QUANTILES, "stack")
+_NO_LEVEL = (
+    "{} takes a tensor with a level; this has none; lod group --by KEY makes a list of the items "
+    "of each key"
+)
 # Options that are values of the tensor.
 _OF_VALUES = {"pad_value", "tokens", "blank"}
 # The difference of two dates, and a unit for durations whose unit does not matter.
@@ -348,20 +354,41 @@ class _Tensors(Evaluation[Values]):
             return self._op(node, entry)
         if name == "stack":
             return self._stack(node)
+        if name in QUANTILES:
+            return self._quantile(node, name)
         if len(node.args) != 1 or node.keywords:
             self.fail(node, f"{name} takes one argument, as in {name}(data){hint_of_two(node)}")
         if name == "length":
             return self._length(node.args[0])
-        values = self.of(node.args[0])
-        if not isinstance(values, LoDTensor) or not values.lod.n_levels:
-            self.fail(node.args[0], _NO_LEVEL.format(name))
-        self._require_defined(node, name)
         # The number of values that are true, or false: nan is neither.
-        values = _without_nan(values, np.any)
+        values = _without_nan(self._sequences(node, name), np.any)
         found = self.mapped(true_of if name == "any" else np.logical_not, values)
         assert isinstance(found, LoDTensor)
         counts = pooled(name, sequence_sum, found.astype(np.int64))
         return arithmetic(np.greater if name == "any" else np.equal, counts, 0)
+
+    def _sequences(self, node: ast.Call, name: str) -> LoDTensor:
+        """Return the argument of a function of sequences, or fail."""
+        values = self.of(node.args[0])
+        if not isinstance(values, LoDTensor) or not values.lod.n_levels:
+            self.fail(node.args[0], _NO_LEVEL.format(name))
+        self._require_defined(node, name)
+        return values
+
+    def _quantile(self, node: ast.Call, name: str) -> Values:
+        """Return the quantile of the rows of each finest sequence, for each column."""
+        fraction, values = self.fraction(node), self._sequences(node, name)
+        try:
+            require_order(values.dtype, name)
+        except LodError as error:
+            self.fail(node, str(error))
+
+        def quantiles(tensor: LoDTensor) -> LoDTensor:
+            data = segment_quantile(tensor.values, tensor.lod.levels[-1], fraction)
+            return LoDTensor(data, tensor.lod.without_finest())
+
+        found = pooled(name, quantiles, values.to_device("cpu"))
+        return found if found.nulls else found.to_device(values.device)
 
     def _length(self, node: ast.expr) -> Values:
         """Return the lengths of the finest lists of a part; of texts without lists, their bytes."""
@@ -377,7 +404,9 @@ class _Tensors(Evaluation[Values]):
             return self.text_lengths(node)
         if not isinstance(values, LoDTensor) or not lod.n_levels:
             self.fail(node, _NO_LEVEL.format("length"))
-        return LoDTensor(lod.lengths(-1), lod.without_finest()).to_device(values.device)
+        above = [*values.nulls.masks[: lod.n_levels - 1], None] if values.nulls else []
+        found = LoDTensor(lod.lengths(-1), lod.without_finest(), nulls=Nulls.of(above))
+        return found.to_device(values.device)
 
     def _stack(self, node: ast.Call) -> Values:
         if len(node.args) < 2 or node.keywords:
@@ -421,6 +450,8 @@ class _Tensors(Evaluation[Values]):
         tensor = self.taken(node) if known is None else known
         if not isinstance(tensor, LoDTensor):
             self.fail(node.args[0], f"{entry.name} takes a tensor, this is one number")
+        if entry.pools and entry.name != "sqrt" and not tensor.lod.n_levels:
+            self.fail(node.args[0], _NO_LEVEL.format(entry.name))
         if own.several:
             self.fail(node, f"{entry.name} returns several tensors; use it alone")
         if entry.package is None:

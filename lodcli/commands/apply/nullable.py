@@ -11,6 +11,7 @@ from lodcli.expressions.functions import (
     COALESCE,
     FUNCTIONS,
     INDEX,
+    QUANTILES,
     SPLIT,
     TEXT_TESTS,
     TIME_PARTS,
@@ -41,7 +42,7 @@ class Nullable:
     """
 
     def __init__(self, expression: Parsed, schema: Schema) -> None:
-        self._named = expression.named
+        self._named, self._lists_of = expression.named, expression.lists_of
         # By name of a tensor that may have nulls, whether it has lists.
         self._nullable = {
             spec.name: len(spec.levels) > spec.marks.is_text for spec in schema if spec.nullable
@@ -91,7 +92,8 @@ class Nullable:
             elif isinstance(one, ast.Call):
                 found = self._is_undefined(one, broadcast)
                 found = found or any(map(self._may_be_nan, _conditions(one)))
-                if not is_length(one):
+                # Of lists of lists, a null list has null lengths.
+                if not is_length(one) or self._lists_of(one.args[0]) > 1:
                     below = broadcast if _is_elementwise(one) else ()
                     waiting += [(each, below) for each in one.args]
             else:
@@ -190,7 +192,8 @@ def _levels_of_result(node: ast.AST, levels: _Levels | None) -> _Levels | None:
         return levels[:-1] if levels and single else None
     name, options = function_name(node), {one.arg for one in node.keywords}
     entry = OPS.get(name)
-    if levels and not options and (name in ("any", "all") or (entry and entry.pools)):
+    pools = name in ("any", "all", *QUANTILES) or (entry and entry.pools)
+    if levels and not options and pools:
         return levels[:-1]
     # A function of another level keeps only those above it.
     keeps = entry is not None and entry.keeps and not entry.keeps_by and "level" not in options

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lodcli.commands.choose.item_values import OF_NOTHING, PICKING, both_valid, known_of
+from lodcli.expressions.functions import QUANTILES
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
 
 # Null for a sequence without rows, unless they are given a pad_value.
-UNDEFINED = ("mean", "max", "min", "sqrt", *PICKING)
+UNDEFINED = ("mean", *QUANTILES, "max", "min", "sqrt", *PICKING)
 # All but those that pick a row skip nulls.
 SKIPPING = (*OF_NOTHING, *UNDEFINED)
 

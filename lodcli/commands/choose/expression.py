@@ -20,7 +20,7 @@ from lodcli.commands.choose.item_values import (
     reduced,
 )
 from lodcli.expressions.evaluation import Evaluation
-from lodcli.expressions.functions import EXACT_DIGITS, FUNCTIONS, clipped
+from lodcli.expressions.functions import EXACT_DIGITS, FUNCTIONS, QUANTILES, clipped
 from lodcli.expressions.hints import hint_of_two
 from lodcli.expressions.parsing import Parsed, dotted, function_name
 from lodcli.expressions.syntax import no_lists
@@ -268,7 +268,8 @@ class _Items(Evaluation[Values]):
             self.expression.refuse_call(node)
         if name == "length":
             return self._length(node)
-        if len(node.args) != 1 or node.keywords:
+        options = [self.fraction(node)] if name in QUANTILES else []
+        if not options and (len(node.args) != 1 or node.keywords):
             self.fail(node, f"{name} takes one argument, as in {name}(data){hint_of_two(node)}")
         self._require_defined(node, name)
         self._reductions += 1
@@ -277,7 +278,7 @@ class _Items(Evaluation[Values]):
         if not values.data.ndim:
             self.fail(node.args[0], f"{name} takes a tensor, this is one number")
         try:
-            found = reduced(name, values)
+            found = reduced(name, values, *options)
         except InvalidDataError as error:
             self.fail(node.args[0], str(error))
         self.require_digits(node, found)

@@ -16,7 +16,7 @@ from lodcli.expressions.comparisons import (
     is_rounded,
     require_exact,
 )
-from lodcli.expressions.functions import GROWING, TWO, rounded
+from lodcli.expressions.functions import GROWING, MEDIAN, QUANTILE, TWO, rounded
 from lodcli.kernels.dtypes import has_nan, is_float
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, Offsets
@@ -29,6 +29,7 @@ from lodcli.kernels.ops.pooling.pool import (
     segment_min,
     segment_sum,
 )
+from lodcli.kernels.ops.sorting.quantile import segment_quantile
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.nulls import Mask
 
@@ -37,6 +38,7 @@ OF_NOTHING, PICKING = ("sum", "any", "all"), ("first", "last")
 # Functions that ask whether values are true.
 ASKING = ("any", "all")
 _LEAST = -(2**63)
+_NO_ORDER = "complex numbers have no order"
 # Functions whose result may be the negative of a value.
 _SIGNED = (np.absolute, np.negative, np.sign)
 
@@ -377,7 +379,7 @@ def _flat(values: Values) -> tuple[Array, Offsets]:
 def _pooled(reference: Callable[..., Array], values: Values) -> Array:
     data, offsets = _flat(values)
     if data.dtype.kind == "c" and reference in (segment_max, segment_min):
-        raise InvalidDataError("complex numbers have no order")
+        raise InvalidDataError(_NO_ORDER)
     backend: Backend = "numpy" if data.dtype == np.longdouble else "auto"
     pooled: Array = on(backend, reference, size_bytes=data.nbytes)(data, offsets)
     return pooled
@@ -403,6 +405,13 @@ def _sum(values: Values) -> Array:
             # An overflow is off by a multiple of 2**64; rounding by far less.
             return found if np.all(np.abs(wide - found) < 2.0**62) else wide
     return _pooled(segment_sum, values)
+
+
+def _quantile(values: Values, fraction: float) -> Array:
+    data, offsets = _flat(values)
+    if data.dtype.kind == "c":
+        raise InvalidDataError(_NO_ORDER)
+    return segment_quantile(data, offsets, fraction)
 
 
 def _any(values: Values) -> Array:
@@ -433,8 +442,8 @@ def known_of(name: str, offsets: Offsets, valid: Mask | None, *, of_nothing: boo
     return known | ~full if of_nothing or name in OF_NOTHING else known
 
 
-def reduced(name: str, values: Values) -> Values:
-    """Return a function of all values of each item, by its name.
+def reduced(name: str, values: Values, *options: float) -> Values:
+    """Return a function of all values of each item, by its name, with its options.
 
     Nulls are skipped, but `first` and `last` may be null; for `any` and `all`, nan is a null too.
     The result is null for a null item, for one of which all values are null, and, unless `name` is
@@ -452,12 +461,14 @@ def reduced(name: str, values: Values) -> Values:
         counts = np.concatenate([[0], np.cumsum(valid)])[rows]
         given = Values(values.data[valid], counts)
     mask = both_valid(None if known.all() else known, values.items)
-    return Values(REDUCTIONS[name](given), valid=mask)
+    return Values(REDUCTIONS[name](given, *options), valid=mask)
 
 
-REDUCTIONS: dict[str, Callable[[Values], Array]] = {
+REDUCTIONS: dict[str, Callable[..., Array]] = {
     "sum": _sum,
     "mean": functools.partial(_pooled, segment_mean),
+    MEDIAN: _quantile,
+    QUANTILE: _quantile,
     "max": functools.partial(_pooled, segment_max),
     "min": functools.partial(_pooled, segment_min),
     "first": _one_row(segment_first),

@@ -327,3 +327,29 @@ def test_nan_as_a_condition_is_null_in_filter_too(
     done = lod("filter", "a.lod.h5", text, "-o", "c.lod.h5")
     assert (done.code, done.stderr) == (0, "")
     assert tensor("c.lod.h5", "i").to_list() == [n for n, value in enumerate(values) if value]
+
+
+def test_lengths_of_a_null_list_of_lists_are_null(lod: Lod, folder: Path) -> None:
+    content: list[Any] = [[[1, 2], None], None, [], [[], [3]]]
+    texts: list[Any] = [[["a"], None], None, [], [[], ["b"]]]
+    io.write("l.lod.h5", {"x": LoDTensor.from_lists(content), "s": LoDTensor.from_lists(texts)})
+    for text, wanted in {
+        "length(x)": [[2, 0], None, [], [0, 1]],
+        "length(s)": [[1, 0], None, [], [0, 1]],
+        "length(x) * 2": [[4, 0], None, [], [0, 2]],
+        "sum(length(x))": [2, None, 0, 1],
+        "coalesce(sum(length(x)), -1)": [2, -1, 0, 1],
+    }.items():
+        assert lod("apply", text, "l.lod.h5", "-fo", "o.parquet").code == 0, text
+        assert lod("convert", "o.parquet", "-qfo", "o.lod.h5").code == 0
+        assert tensor("o.lod.h5").to_list() == wanted, text
+
+
+@pytest.mark.parametrize("text", ["sum(x)", "first(x)", "any(x > 1)", "median(x)", "length(x)"])
+def test_a_function_of_lists_names_lod_group(lod: Lod, folder: Path, text: str) -> None:
+    write_jsonl("t.jsonl", [{"k": "a", "x": 1}, {"k": "a", "x": 2}])
+    done = lod("apply", text, "t.jsonl", "-o", "o.lod.h5")
+    assert done.code == 2
+    assert "this has none; lod group --by KEY makes a list of the items of each key" in done.stderr
+    assert lod("group", "-q", "t.jsonl", "--by", "k", "-o", "g.lod.h5").code == 0
+    assert lod("apply", text, "g.lod.h5", "-o", "o.lod.h5").code == 0

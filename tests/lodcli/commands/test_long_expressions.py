@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from datetime import date
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from lodcli.expressions import parsing
+from lodcli.expressions.parsing import dotted
 from lodcli.expressions.units import joint_unit
 from lodcli.formats.core import io
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -164,3 +166,22 @@ def test_many_members_are_found_as_by_python(lod: Lod, folder: Path, dtype: str)
         assert tensor("out.lod.h5").to_list() == wanted
         assert lod("filter", "m.lod.h5", text, "-fo", "out.lod.h5").code == 0
         assert len(tensor("out.lod.h5", "n")) == sum(wanted)
+
+
+@pytest.mark.parametrize("values", [[[1, 2], []], [["a", "b"], []]])
+def test_elements_of_elements_look_at_each_part_once(
+    lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch, values: list[list[int | str]]
+) -> None:
+    """They are errors, after as many steps as there are parts."""
+    calls = []
+
+    def counted(node: ast.AST) -> str | None:
+        calls.append(node)
+        return dotted(node)
+
+    monkeypatch.setattr(parsing, "dotted", counted)
+    io.write("x.lod.h5", LoDTensor.from_lists(values))
+    done = lod("apply", "data" + "[0]" * 1000, "x.lod.h5", "-o", "out.lod.h5")
+    assert done.code == 2
+    assert "is nested too deeply" in done.stderr
+    assert len(calls) < 100 * 1000

@@ -57,7 +57,10 @@ def test_constants_are_those_of_filter(lod: Lod, table: None, constant: str, op:
 
 def test_constants_are_added_to_a_tensor(lod: Lod, table: None) -> None:
     for text, wanted in {
-        f"n + {MOST} * 2": [2.0 * MOST] * 3,
+        f"n + ({MOST} + 1) * 2": [2.0**65] * 3,
+        "n + 2 ** 65": [2.0**65] * 3,
+        "n - 36893488147419103232": [-(2.0**65)] * 3,
+        "n * (10**22)": [1e22, 2e22, 0],
         f"n + {MOST} // {MOST}": [2, 3, 1],
         f"n + {MOST} % 4": [4, 5, 3],
         f"n + ({MOST} - {MOST - 1})": [2, 3, 1],
@@ -211,3 +214,14 @@ def test_the_greatest_number_of_64_bits_can_be_computed(lod: Lod, table: None) -
     assert tensor("o.lod.h5").data.tolist() == [False, False, True]
     assert lod("filter", "a.lod.h5", "n / 2**64 < 2", "-qo", "n.lod.h5").code == 0  # floats
     assert tensor("n.lod.h5", "n").data.size == 3
+
+
+@pytest.mark.parametrize("constant", ["2**64 + 1", "18446744073709551617", "10**23", "-(3**50)"])
+def test_a_number_beyond_64_bits_loses_no_digits(lod: Lod, table: None, constant: str) -> None:
+    near = repr(float(eval(constant)))
+    for command in (["apply", "{}", "a.lod.h5"], ["sort", "a.lod.h5", "--by", "{}"]):
+        args = [one.format(f"n + ({constant})") for one in command]
+        done = lod(*args, "-fo", "o.lod.h5")
+        assert done.code == 2
+        assert f"does not fit 64 bits; write {near} for the nearest float" in done.stderr
+        assert lod(*(one.format(f"n + {near}") for one in command), "-fo", "o.lod.h5").code == 0
