@@ -34,6 +34,7 @@ def value_of(schema: Schema, items: Mapping[str, Item], options: WriteOptions) -
     Raises:
         UnsupportedError: a form that cannot hold these lengths.
     """
+    items = _apart(items)
     if options.form == "flat" or options.cu_seqlens is not None:
         return _flat(schema, items, options)
     if options.form is None:
@@ -86,6 +87,21 @@ def tensor_of(array: Array) -> torch.Tensor:
         if array.dtype == ml_dtypes.bfloat16:
             return torch.from_numpy(array.view(np.uint16)).view(torch.bfloat16)
         return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), copy=False))
+
+
+def _apart(items: Mapping[str, Item]) -> dict[str, Item]:
+    """Return items with a copy of rows at an address where other rows have another dtype.
+
+    torch.save refuses such rows, also if they are empty.
+    """
+    known: dict[int, np.dtype[Any]] = {}
+    found = dict(items)
+    for name, item in items.items():
+        if isinstance(item, LoDTensor):
+            rows = item.data
+            if known.setdefault(rows.ctypes.data, rows.dtype) != rows.dtype:
+                found[name] = item.with_data(rows.copy())
+    return found
 
 
 def _value(name: str, item: Item, form: str | None, shared: dict[int, torch.Tensor]) -> Any:

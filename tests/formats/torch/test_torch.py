@@ -236,6 +236,21 @@ def test_padded_and_list(tmp_path: Path, sequences: LoDTensor) -> None:
     ]
 
 
+@pytest.mark.parametrize("rows", [6, 0])
+def test_rows_that_share_memory_as_other_dtypes_are_written(rows: int, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    numbers = np.arange(2 * rows, dtype=np.float32)
+    views: dict[str, Any] = {
+        "a": numbers,
+        "b": numbers.view(np.int32),
+        "c": numbers.view(np.uint16),
+    }
+    lodcli.write(tmp_path / "t.pt", {name: LoDTensor(view) for name, view in views.items()})
+    found = torch.load(tmp_path / "t.pt", weights_only=True)
+    for name, view in views.items():
+        np.testing.assert_array_equal(found[name].numpy(), view, strict=True)
+
+
 def test_flat_and_cu_seqlens(tmp_path: Path) -> None:
     found = written(tmp_path / "x.pt", {"data": WORDS, "tags": WORDS}, "flat")
     assert found["tags/lod.1"].tolist() == [0, 3, 5, 9, 10, 12, 15]
