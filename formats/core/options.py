@@ -462,7 +462,7 @@ def choose_others(what: str = "others") -> str:
     """Return advice about content that no tensor can hold, for a message.
 
     >>> choose_others("other columns")
-    'choose other columns with field=, or the rest with skip_unsupported=True'
+    'choose other columns with columns=, or the rest with skip_unsupported=True'
     """
     rest = option("skip-unsupported", True)
-    return f"choose {what} with {option('field')}, or the rest with {rest}"
+    return f"choose {what} with {option('columns')}, or the rest with {rest}"

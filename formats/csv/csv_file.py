@@ -154,9 +154,10 @@ class Csv(Format):
     def _not_alike(self, found: str = "", alike: Sequence[str] = ()) -> UnsupportedError:
         """Return the error; `alike` are tensors with levels of the same names."""
         several = f", or {listing(alike)} with lod convert --columns" if len(alike) > 1 else ""
+        explode = "" if found else "; lod explode writes a row for each value"
         return UnsupportedError(
             f"{self.name} holds only tensors with the same levels and lengths{found}; choose one "
-            f"with FILE::NAME{several}"
+            f"with FILE::NAME{several}{explode}"
         )
 
     def _require_alike(self, lods: Mapping[str, LoD], done: list[int]) -> None:

@@ -58,7 +58,9 @@ class Gap:
         spec = find(schema, name)
         unit = spec.marks.unit
         if spec.marks.is_text:
-            raise UnsupportedError(f"{name}: text has no gaps; lod cast makes times of it")
+            raise UnsupportedError(
+                f"{name}: text has no gaps; lod cast FILE '{name}=timestamp[s]' makes times of it"
+            )
         if spec.depth or spec.row_shape:
             raise SelectionError(f"{name}: a gap needs one time or number for each item")
         if isinstance(unit, Categories) or spec.dtype.kind in "bc":

@@ -242,7 +242,7 @@ def check_fields(
             )
             raise InvalidDataError(
                 f"line {number}: field {shown(unknown)} is not in {first_lines} the fields to read "
-                f"with {option('field')}"
+                f"with {option('columns')}"
             )
 
 

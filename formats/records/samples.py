@@ -53,7 +53,7 @@ MOST_VALUES = 1 << 13
 
 def choose_fields() -> str:
     """Return advice about a field that some samples lack, or that holds something else."""
-    return f"choose other fields with {option('field')}"
+    return f"choose other fields with {option('columns')}"
 
 
 class Collector:
@@ -99,7 +99,7 @@ class Collector:
             unknown = min(sample.keys() - {spec.name for spec in self._schema})
             raise InvalidDataError(
                 f"has the field {unknown}, which the first sample does not have; "
-                f"choose fields with {option('field')}"
+                f"choose fields with {option('columns')}"
             )
         self.samples += 1
         if self.samples % self._together == 0:

@@ -24,6 +24,7 @@ def files(folder: Path) -> None:
     Path("text.csv").write_text("a,b\n1,2\n")
     for name, made in tensors.items():
         io.write(f"{name}.lod.h5", made())
+    io.write("mixed.lod.h5", {"ids": LoDTensor([1, 2], [[2, 0]]), "n": LoDTensor([3, 4])})
     io.write("two.lod.h5", {"ids": LoDTensor([1, 2], [[2, 0]]), "n": LoDTensor([3], [[0, 1]])})
 
 
@@ -32,6 +33,7 @@ def files(folder: Path) -> None:
     [
         ("convert nan.lod.h5 x.json", "x.json: data: row 1: JSON has no nan; replace it, or write"),
         ("convert empty.lod.h5 x.csv", "csv holds no item without rows, as item 1 of level 0 is;"),
+        ("convert mixed.lod.h5 x.csv", "with FILE::NAME; lod explode writes a row for each value"),
         ("convert two.lod.h5 x.csv", "csv holds only tensors with the same levels and lengths;"),
         (
             "convert empty.lod.h5 x.bin",

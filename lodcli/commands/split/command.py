@@ -83,6 +83,8 @@ def command(
             key = quote(how.level)
             first = f"lod group {quote(source.path)} --by {key} | lod split - --by {key}"
             error.args = (f"{error}; for one file per value of a tensor: {first} ..",)
+        elif how.level is not None and how.level > 0:
+            error.args = (f"{error}; for {how.level} items per file: --by count {how.level}",)
         raise
     if not output.is_json():
         for one in written:

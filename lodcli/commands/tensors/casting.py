@@ -36,6 +36,14 @@ from lodcli.shell.targets import Target
 _FLAG = "--dtype-unsafe"
 _OTHERS = "text, category, decimal(10, 2), timestamp[us], date, time[us], duration[us]"
 _KINDS = ("text", "category", "decimal", *TIME_UNITS)
+# What other libraries call these dtypes, without brackets.
+_ELSEWHERE = {
+    **dict.fromkeys(("str", "string", "utf8", "varchar", "object"), "text"),
+    **dict.fromkeys(("categorical", "dictionary", "enum", "factor"), "category"),
+    **dict.fromkeys(("datetime", "datetime64", "timestamp", "timestamptz"), "timestamp[us]"),
+    **dict.fromkeys(("timedelta", "timedelta64", "interval"), "duration[us]"),
+    "decimal": "decimal(10, 2)",
+}
 _DECIMALS = re.compile(
     r"(?:(.+)=)?decimal(32|64|128|256)?\(([0-9]{1,3})(?:, ?(-?[0-9]{1,3}))?\)", re.ASCII
 )
@@ -146,10 +154,16 @@ def _dtypes(schema: Schema, texts: Sequence[str]) -> dict[str, np.dtype[Any]]:
         try:
             dtype = read_options(None, {"dtype": dtype_name}).dtype
         except OptionError:
-            bare = dtype_name.partition("[")[0].partition("(")[0]
+            bare = dtype_name.partition("[")[0].partition("(")[0].lower()
+            meant = _ELSEWHERE.get(bare)
+            hint = (
+                f"; write {name or 'TENSOR'}={meant}"
+                if meant
+                else or_near(bare, [*ALL_DTYPES, *_KINDS])
+            )
             raise OptionError(
                 f"dtype: no dtype {dtype_name!r}; there are: {', '.join(sorted(ALL_DTYPES))}; "
-                f"besides, TENSOR={_OTHERS}{or_near(bare, [*ALL_DTYPES, *_KINDS])}"
+                f"besides, TENSOR={_OTHERS}{hint}"
             ) from None
         assert dtype is not None
         if mark:

@@ -87,8 +87,8 @@ def _safetensors(header: bytes, data: bytes) -> bytes:
 
 
 _TWICE = b'{"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}'
-_ALIKE = "make them alike, or choose other fields with --field"
-_FIELD = "choose other fields with --field"
+_ALIKE = "make them alike, or choose other fields with --columns"
+_FIELD = "choose other fields with --columns"
 _INT32 = ("--dtype", "int32")
 
 FAULTS = [
@@ -147,7 +147,7 @@ FAULTS = [
         "mixed",
         ".csv",
         b"a,b\n1,2\n3,x\n",
-        ("line 3, column 'b': expected a whole number", "choose other columns with --field"),
+        ("line 3, column 'b': expected a whole number", "choose other columns with --columns"),
     ),
     Fault(
         "mixed",

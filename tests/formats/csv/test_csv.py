@@ -187,7 +187,7 @@ def test_values_none_of_which_is_finite_are_floats(values: list[float], tmp_path
         ),
         (b'k,v\na,1\n"a,2\n', "line 3: is not a record"),
         (b'k,v\na,1\n"a"b,2\n', "line 3: is not a record"),
-        (b"v,v\n1,2\n", "line 1: two columns are named 'v'; choose other columns with field="),
+        (b"v,v\n1,2\n", "line 1: two columns are named 'v'; choose other columns with columns="),
         (b"1.5,1.5\n1,2\n", "named '1.5'; if it is a record, put a line of names above it"),
         (
             b"a;b\n1;2\n",

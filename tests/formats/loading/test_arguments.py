@@ -25,10 +25,10 @@ READS: dict[str, tuple[bytes, dict[str, Any], str, str, str]] = {
         b'{"a":1}\n{"b":2}\n',
         {},
         "",
-        "field 'a' is missing; nulls='keep' reads it as a null; or choose others with field=, or "
+        "field 'a' is missing; nulls='keep' reads it as a null; or choose others with columns=, or "
         "the rest with skip_unsupported=True",
-        "field 'a' is missing; --nulls keep reads it as a null; or choose others with --field, or "
-        "the rest with --skip-unsupported",
+        "field 'a' is missing; --nulls keep reads it as a null; or choose others with --columns, "
+        "or the rest with --skip-unsupported",
     ),
     "exact.csv": (
         b"a\n0.5\n16777217\n",

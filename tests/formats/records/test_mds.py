@@ -284,7 +284,7 @@ FIRST = struct.unpack_from("<I", (THEIRS / "mds" / "shard.00000.mds").read_bytes
         ),
         (
             encoded(0, "pkl"),
-            "column any: is encoded as 'pkl', which is never unpickled; choose others with field=",
+            "column any: is encoded as 'pkl', which is never unpickled; choose others with col",
         ),
         (
             encoded(3, "int8"),

@@ -169,6 +169,11 @@ def test_times_are_those_that_arrow_casts(
             "t: row 0: 2024-05-01T12:00:00.000000 is not a whole number of the unit D; ",
         ),
         ("t=string", 2, "no dtype 'string'; there are: bfloat16, "),
+        ("t=string", 2, "duration[us]; write t=text\n"),
+        ("t=datetime64[ns]", 2, "duration[us]; write t=timestamp[us]\n"),
+        ("t=timedelta", 2, "duration[us]; write t=duration[us]\n"),
+        ("t=categorical", 2, "duration[us]; write t=category\n"),
+        ("x=decimal", 2, "duration[us]; write x=decimal(10, 2)\n"),
         (
             "t=string",
             2,

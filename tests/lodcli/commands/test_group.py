@@ -166,7 +166,7 @@ def test_kept_items_keep_nulls_and_their_sequences(lod: Lod, folder: Path) -> No
         ("m=1", 2, "no tensor named 'm'"),
         ("n=PT1M", 2, "n: expected a number, found 'PT1M'"),
         ("n=-1", 2, "n: expected a gap of 0 or more, found '-1'"),
-        ("word=1", 4, "word: text has no gaps; lod cast makes times of it"),
+        ("word=1", 4, "word: text has no gaps; lod cast FILE 'word=timestamp[s]' makes"),
         ("list=1", 2, "list: a gap needs one time or number for each item"),
         ("yes=1", 4, "yes: bool has no gaps"),
         ("n=1", 1, "n: row <1> is null, so it has no distance to others; --nulls drop"),

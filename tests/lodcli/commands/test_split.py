@@ -154,6 +154,7 @@ def test_names_are_numbers_of_equal_width_or_those_given(lod: Lod, folder: Path)
         ),
         (["--by", "fractions", "a,b", "-o", "{}.npz"], "expected shares such as 0.8,0.1,0.1"),
         (["--by", "verse", "-o", "{}.npz"], "no level named 'verse'"),
+        (["--by", "50", "-o", "{}.npz"], "; for 50 items per file: --by count 50"),
         (["--by", "label", "-o", "{}.npz"], ".lod.h5 --by label | lod split - --by label .."),
         (["--by", "0", "--level", "1", "-o", "{}.npz"], "names the level already"),
         (["--by", "count", "2", "--to", "mds", "-o", "{}.x"], "mds is not one file, so no set"),
