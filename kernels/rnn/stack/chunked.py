@@ -19,6 +19,8 @@ import numpy as np
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
+from lodcli.kernels.ops.dtypes import working_dtype
+from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.rnn.cells.weights import LayerWeights
 from lodcli.kernels.rnn.engine.engine import RNNResult, RNNTape, States, rnn_backward, rnn_forward
 from lodcli.kernels.rnn.engine.layer import LayerGradients
@@ -116,6 +118,7 @@ def chunked_forward(
 
     The tape is for rnn_backward. Its gradients are those of a tape of the whole run, except
     for the order in which gradients of weights are summed over rows, and for truncation.
+    Of float16 and bfloat16, the states between chunks are float32 as well.
 
     Args:
         data: (N, D) rows.
@@ -139,7 +142,11 @@ def chunked_forward(
     lengths = offsets_to_lengths(offsets)
     # First a run over no rows: it checks all arguments, and its last states are the initial ones.
     begin = rnn_forward(data[:0], np.zeros_like(offsets), weights, initial=initial, suffix=suffix)
-    state = [begin.last_hidden, *([] if begin.last_cell is None else [begin.last_cell])]
+    wide = working_dtype(data.dtype)
+    weights = weights.astype(data.dtype).astype(wide)
+    state = [
+        as_dtype(part, wide) for part in (begin.last_hidden, begin.last_cell) if part is not None
+    ]
     outputs = np.empty_like(data, shape=(len(data), begin.outputs.shape[1]))
     chunks = []
     bounds = chunking.bounds(int(lengths.max(initial=0)))
@@ -149,7 +156,7 @@ def chunked_forward(
         hidden, *cells = (part[sequences] for part in state)
         before = States(hidden=hidden, cell=cells[0] if cells else None)
         result = rnn_forward(
-            data[rows],
+            as_dtype(data[rows], wide),
             inside,
             weights,
             initial=before,
@@ -160,17 +167,17 @@ def chunked_forward(
             threads=threads,
             suffix=suffix,
         )
-        outputs[rows] = result.outputs
+        outputs[rows] = as_dtype(result.outputs, data.dtype)
         for whole, part in zip(state, (result.last_hidden, result.last_cell), strict=False):
             assert part is not None
             whole[sequences] = part
         cut = chunking.truncate is not None and stop % chunking.truncate == 0
         goes_on = lengths[sequences] > stop
         chunks.append(Chunk(sequences, rows, inside, goes_on, cut, before, result.tape))
-    cell = state[1] if len(state) == 2 else None
+    hidden, *cells = (as_dtype(part, data.dtype) for part in state)
     kept = Chunks(tuple(chunks), backend, current_precision())
     tape = RNNTape(weights, plan_steps(offsets), data, reverse, kept, _backward)
-    return RNNResult(outputs, None, state[0], cell, tape)
+    return RNNResult(outputs, None, hidden, cells[0] if cells else None, tape)
 
 
 def _rows(
@@ -197,12 +204,15 @@ def _backward(
     threads: int,
 ) -> LayerGradients:
     """Backpropagate chunk by chunk; arguments as for layer_backward."""
+    wide = working_dtype(data.dtype)
     running = [
-        np.zeros_like(data, shape=(len(plan.order), size)) if given is None else given.copy()
+        np.zeros_like(data, wide, shape=(len(plan.order), size))
+        if given is None
+        else given.astype(wide)
         for given, size in zip(by_sequence, weights.state_sizes, strict=True)
     ]
     cells = by_row[1] if len(by_row) == 2 else None
-    total = weights.astype(data.dtype).zeros_like()
+    total = weights.zeros_like()
     grad_input = np.empty_like(data) if with_input else None
     for chunk in reversed(kept.chunks):
         behind = [part[chunk.sequences] for part in running]
@@ -218,13 +228,14 @@ def _backward(
             input_gradient=with_input,
             threads=threads,
         )
-        if grad_input is not None:
-            grad_input[chunk.rows] = found.input
+        if grad_input is not None and found.input is not None:
+            grad_input[chunk.rows] = as_dtype(found.input, data.dtype)
         total = total.plus(found.weights)
         for whole, new in zip(running, (found.initial_hidden, found.initial_cell), strict=False):
             assert new is not None
             whole[chunk.sequences] = new
-    return LayerGradients(grad_input, total, tuple(running))
+    first = tuple(as_dtype(part, data.dtype) for part in running)
+    return LayerGradients(grad_input, total.astype(data.dtype), first)
 
 
 def _again(
@@ -234,7 +245,7 @@ def _again(
     # it returned. The precision of the backward pass applies only to its own products.
     with float32_products(kept.precision):
         result = rnn_forward(
-            data[chunk.rows],
+            as_dtype(data[chunk.rows], weights.dtype),
             chunk.offsets,
             weights,
             initial=chunk.initial,

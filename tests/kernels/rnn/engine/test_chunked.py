@@ -6,10 +6,12 @@ import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.rnn.cells.elman.elman import ElmanWeights
 from lodcli.kernels.rnn.engine.engine import rnn_backward, rnn_forward
 from lodcli.kernels.rnn.stack.chunked import Chunking, chunked_forward
 from lodcli.kernels.rnn.stack.stack import (
@@ -230,3 +232,33 @@ def test_what_is_not_trained_needs_no_chunks() -> None:
     result = stack_forward(problem.data, OFFSETS, problem.weights, chunking=Chunking(2))
     assert result.tape is None
     assert isinstance(problem.weights, RNNWeights)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16], ids=str)
+def test_states_between_chunks_of_halves_are_float32(dtype: Any) -> None:
+    """Added up one by one in float16, ones stop at 2,048; in bfloat16 at 256."""
+    steps, one = 3000, np.ones((1, 1))
+    add_up = ElmanWeights(weight_ih=one, weight_hh=one, nonlinearity="identity")
+    rows = np.ones((steps, 1), dtype)
+    run = chunked_forward(rows, offsets_of([steps]), add_up, chunking=Chunking(checkpoint=1))
+    counts = np.arange(1, steps + 1)[:, np.newaxis]
+    np.testing.assert_array_equal(run.outputs, counts.astype(dtype))
+    np.testing.assert_array_equal(run.last_hidden, counts[-1:].astype(dtype))
+    found = rnn_backward(run.tape, grad_outputs=rows)
+    np.testing.assert_array_equal(found.input, counts[::-1].astype(dtype))
+    np.testing.assert_array_equal(found.initial_hidden, counts[-1:].astype(dtype))
+    for array in (run.outputs, run.last_hidden, found.input, *found.weights.arrays().values()):
+        assert array.dtype == dtype
+
+
+@pytest.mark.parametrize(
+    ("dtype", "rounding"), [(np.float16, 2**-10), (ml_dtypes.bfloat16, 2**-7)], ids=str
+)
+@pytest.mark.parametrize("cell", ["lstm", "slstm", "gru", "lru"])
+def test_checkpoints_of_halves_change_nothing(cell: str, dtype: Any, rounding: float) -> None:
+    problem = Problem(cell, bidirectional=True)
+    problem.data = problem.data.astype(dtype)
+    whole, chunked = problem.run(None), problem.run(Chunking(checkpoint=2))
+    for (name, wanted), (_, got) in zip(numbers(*whole), numbers(*chunked), strict=True):
+        assert got.dtype == wanted.dtype == dtype, name
+        close(got.astype(float), wanted.astype(float), rounding, name)
