@@ -595,7 +595,7 @@ class Evaluation(ComparedTexts[V]):
                 how = cast_hint(self.expression.named(part), source, "timestamp[s]")
             expected = "a timestamp or date" if of_date else "a timestamp" if of_clock else "times"
             self.fail(part, f"{name} takes {expected}, {what}{how}")
-        values, step = self.of(part), self._step(steps[0]) if steps else ""
+        values, step = self.whole_times(self.of(part)), self._step(steps[0]) if steps else ""
         try:
             if name == FLOOR:
                 function = floor_to(step, unit)

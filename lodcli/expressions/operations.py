@@ -92,6 +92,10 @@ class Operations(ABC, Generic[V]):
         """
         return self.combined(function, left, right)
 
+    def whole_times(self, values: V) -> V:
+        """Return times of which parts are whole numbers: those that floats are in."""
+        return values
+
     @abstractmethod
     def elementwise(self, function: np.ufunc, values: V) -> V:
         """Return a function of one value. Raises LodError if it is not defined for the dtype."""

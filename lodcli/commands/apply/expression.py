@@ -302,6 +302,14 @@ class _Tensors(Evaluation[Values]):
             _require_near(self.data(found), self.data(self.combined(function, *floats)))
         return found
 
+    def whole_times(self, values: Values) -> Values:
+        if not isinstance(values, LoDTensor) or not is_float(values.dtype):
+            return values
+        found = _with_unit(
+            LoDTensor(np.floor(values.values), values.lod, nulls=values.nulls), _SECONDS
+        )
+        return LoDTensor(found.values, found.lod, nulls=found.nulls).to_device(values.device)
+
     def elementwise(self, function: np.ufunc, values: Values) -> Values:
         kind = self.data(values).dtype.kind
         if kind in "biu" and function not in (np.isfinite, np.isnan):

@@ -174,7 +174,12 @@ def combined(
         function in TWO.values() and is_float(np.result_type(a, b))  # it picks a whole number
     ):
         a, b = as_floats(a), as_floats(b)
-    if a.dtype == b.dtype == np.int64 and (a.ndim or b.ndim) and not fits(function, a, b):
+    divides = function in (np.floor_divide, np.remainder)  # also of constants: 1 % 0 is nan
+    if (
+        a.dtype == b.dtype == np.int64
+        and (a.ndim or b.ndim or divides)
+        and not fits(function, a, b)
+    ):
         a, b = a.astype(np.longdouble), b.astype(np.longdouble)
     try:
         return Values(function(a, b), rows, valid, items)

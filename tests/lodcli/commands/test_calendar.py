@@ -169,3 +169,20 @@ def test_parts_of_every_day_of_eight_hundred_years_are_those_of_polars() -> None
     assert (part_of("weekday", day)(days) + 1).tolist() == dates.weekday().to_list()
     far = np.array([-(2**63), 2**63 - 1])
     assert part_of("year", day)(far).tolist() == [-25252734927764585, 25252734927768524]
+
+
+def test_parts_of_a_mean_time_are_whole_numbers(lod: Lod, folder: Path) -> None:
+    """NumPy's mean of times rounds to a unit; here it is a float, which is in a second."""
+    seconds = LoDTensor([-1, 0, 86_400, 3], [[2, 0, 2]], Marks(unit=Times("timestamp", "s")))
+    waits = LoDTensor([5, 6, 7], marks=Marks(unit=Times("duration", "s")))
+    io.write("t.lod.h5", {"t": seconds, "w": waits, "n": LoDTensor([0, 1, 0])})
+    for text, wanted in {
+        "weekday(mean(t))": [2, None, 3],
+        "hour(median(t))": [23, None, 12],
+        "second(mean(t))": [59, None, 1],
+        "year(first(t) + w / n)": [None, None, None],
+    }.items():
+        assert lod("apply", text, "t.lod.h5", "-fo", "o.lod.h5").code == 0, text
+        assert tensor("o.lod.h5").dtype == np.int64, text
+        assert tensor("o.lod.h5").to_list() == wanted, text
+    assert applied(lod, "date(mean(t))") == [date(1969, 12, 31), None, date(1970, 1, 1)]
