@@ -23,6 +23,7 @@ from lodcli.formats.several.patterns import files_below, fixed_folder, is_file, 
 from lodcli.formats.several.tables import refuse_table
 from lodcli.formats.storage.compression import suffix_codec
 from lodcli.formats.storage.inputs import Input
+from lodcli.formats.structs.presence import as_described, with_equal_records
 from lodcli.formats.text.lines import shown
 from lodcli.formats.values.file_attributes import alike
 from lodcli.formats.values.partitions import NOT_READ
@@ -279,7 +280,8 @@ class ManyFiles(Source):
                 versions.append(file.input.version)
                 attributes = [alike([*attributes, file.source.attributes])]
         self.attributes, self.version = attributes[0], tuple(versions)
-        self._joined = joined_schema(self._schemas, files.paths)
+        self._described = with_equal_records(self._schemas)
+        self._joined = joined_schema(self._described, files.paths)
         self._by_file = self.kind.max_levels == 0
         self.schema = self._joined
         if self._by_file:
@@ -336,11 +338,13 @@ class ManyFiles(Source):
         """
         places = {spec.name: place for place, spec in enumerate(self.schema)}
         wanted = [places[name] for name in names]
-        for path, schema in zip(self._paths, self._schemas, strict=True):
+        each = zip(self._paths, self._schemas, self._described, strict=True)
+        for path, found, schema in each:
             with self._open_one(path) as file, naming_file(path):
-                if file.source.schema != schema:
+                if file.source.schema != found:
                     raise changed_while_read()
-                yield path, schema, [schema[place].name for place in wanted], file.source
+                source = as_described(file.source, schema)
+                yield path, schema, [schema[place].name for place in wanted], source
                 said = [f"{os.path.basename(path)}: {one}" for one in file.source.notes]
                 self.notes = [*self.notes, *said][:MOST_NOTES]
 

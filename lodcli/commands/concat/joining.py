@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 
 from lodcli.formats.core.errors import changed_while_read, naming_file
 from lodcli.formats.core.schema import Batch, Schema
 from lodcli.formats.items.concatenated import as_item, as_joined, below, joined_schema
+from lodcli.formats.structs.presence import as_described, with_equal_records
 from lodcli.shell.opened import Opened, opened
 from lodcli.shell.references import Reference
 
@@ -29,8 +31,12 @@ def joined(
     with ExitStack() as stack:
         few = len(sources) <= MOST_KEPT
         parts = [_Part(source, stack, few=few) for source in sources]
-        schema = joined_schema([part.schema for part in parts], [one.label for one in sources])
-        contents = (as_joined(part.batches(), part.schema, schema) for part in parts)
+        schemas = with_equal_records([part.schema for part in parts])
+        schema = joined_schema(schemas, [one.label for one in sources])
+        contents = (
+            as_joined(part.batches(own), own, schema)
+            for part, own in zip(parts, schemas, strict=True)
+        )
         if new_level is None:
             yield schema, (batch for content in contents for batch in content)
         else:
@@ -52,12 +58,20 @@ class _Part:
                 self.opened = file
                 stack.enter_context(opening.pop_all())
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self, described: Schema) -> Iterator[Batch]:
+        """Yield the batches of the tensors of a schema from `with_equal_records`."""
         if self.opened is not None:
-            yield from self.opened.batches()
+            yield from _described(self.opened, described).batches()
             return
         with opened(self.source) as file:
             if file.schema != self.schema:
                 with naming_file(self.source.label):
                     raise changed_while_read()
-            yield from file.batches()
+            yield from _described(file, described).batches()
+
+
+def _described(file: Opened, schema: Schema) -> Opened:
+    """Return a file whose selected tensors are those of a schema from `with_equal_records`."""
+    if file.schema == schema:
+        return file
+    return replace(file, source=as_described(file.source, schema))
