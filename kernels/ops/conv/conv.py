@@ -333,5 +333,6 @@ def segment_row_conv_grad(
     for k, scale in enumerate(weight):
         rows = np.flatnonzero(left > k)
         grad_data[rows + k] += scale * grad[rows]
-        grad_weight[k] = (grad[rows] * data[rows + k]).sum(axis=0)
+        # In float64: adding float32 rows one by one loses precision over thousands.
+        grad_weight[k] = (grad[rows] * data[rows + k]).sum(axis=0, dtype=np.float64)
     return grad_data, grad_weight

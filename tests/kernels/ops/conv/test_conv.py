@@ -352,3 +352,12 @@ def test_what_does_not_fit_is_refused() -> None:
         sequence_row_conv(WORDS, np.zeros((0, 1)))
     with pytest.raises(ShapeMismatchError, match=r"data \(N, D\)"):
         sequence_conv(LoDTensor(np.zeros(3), [[3]]), [[1.0]], context_length=1, context_start=0)
+
+
+@on_every_backend
+def test_the_gradient_of_the_weights_of_row_conv_is_precise_for_many_rows(backend: Backend) -> None:
+    rows = np.full((200_000, 2), 0.3, np.float32)
+    offsets, weight = np.array([0, len(rows)]), np.ones((2, 2), np.float32)
+    _, found = on(backend, segment_row_conv_grad)(rows, offsets, weight, rows)
+    exact = np.float64(rows[0, 0]) ** 2 * np.array([[len(rows)], [len(rows) - 1]])
+    np.testing.assert_allclose(found, exact.repeat(2, axis=1), rtol=1e-4)
