@@ -183,7 +183,8 @@ def _converted(
     if options.nulls not in (None, "keep") and any(spec.nullable for spec in opened.schema):
         from lodcli.formats.values.without_nulls import WithoutNulls
 
-        opened = WithoutNulls(opened, str(options.nulls), records=bool(kind.record))
+        records = opened.records or bool(kind.record)
+        opened = WithoutNulls(opened, str(options.nulls), records=records)
     if options.levels is not None and "levels" not in kind.options:
         only = find(opened.schema, name).name if one or name is not None else None
         opened = _levelled(opened, options.levels, only)

@@ -15,7 +15,7 @@ from lodcli.formats.core import io
 from lodcli.formats.items.items import Items
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Nulls
-from tests.lodcli.conftest import Lod, tensor
+from tests.lodcli.conftest import Lod, read_jsonl, tensor
 
 LISTS: list[Any] = [[1, None], None, [], [4]]
 TEXTS: list[Any] = [["a", None], None, ["Grüß"], []]
@@ -289,3 +289,16 @@ def test_ops_that_move_items_keep_nulls_of_later_batches(folder: Path, lod: Lod)
     done = lod("apply", "reverse", "in.lod.h5::ids", "--then", "sum", *args)
     assert done.code == 4
     assert re.search(r"item of level 0 <\d+> is null, and sum takes no nulls; use", done.stderr)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet"])
+def test_a_record_with_a_null_is_dropped_from_all_columns(
+    lod: Lod, folder: Path, suffix: str
+) -> None:
+    Path("t.csv").write_text("a,b,c\n1,2,x\n,3,y\n4,,z\n5,6.5,x\n")
+    if suffix != "csv":
+        assert lod("convert", "-q", "t.csv", f"t.{suffix}").code == 0
+    for command in (("convert",), ("filter", "b > 0")):
+        done = lod(command[0], f"t.{suffix}", *command[1:], "--nulls", "drop", "-fo", "x.jsonl")
+        assert (done.code, done.complaints) == (0, "")
+        assert read_jsonl("x.jsonl") == [{"a": 1, "b": 2, "c": "x"}, {"a": 5, "b": 6.5, "c": "x"}]
