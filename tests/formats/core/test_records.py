@@ -243,6 +243,18 @@ def test_a_null_record_with_a_field_that_is_not_null_is_refused(kind: str, tmp_p
         io.write(tmp_path / "x", found, format_name=kind)
 
 
+@pytest.mark.parametrize("kind", ["jsonl", "json", "parquet", "arrow", "datasets", "lod.h5", "npz"])
+def test_what_tells_null_records_is_written_alone(kind: str, tmp_path: Path) -> None:
+    found = io.read_all(converted(put(tmp_path / "a.jsonl", BOTH), "lod.h5"))
+    for name in ("s.present", "l.in.present"):
+        told, path = found[name], tmp_path / name
+        io.write(path, {name: told}, format_name=kind)
+        (other,) = io.read_all(path, format_name=kind).values()
+        assert isinstance(told, LoDTensor)
+        assert isinstance(other, LoDTensor)
+        assert other.to_list() == told.to_list()
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
