@@ -233,7 +233,7 @@ def featured(schema: pa.Schema, attributes: Mapping[str, Sequence[Mapping[str, A
     fields, features = list(schema), {}
     for number, field in enumerate(schema):
         said = [one.get(NAME) for one in attributes[field.name]]
-        kind = type_of(said[0]) if all(one == said[0] for one in said) else None
+        kind = type_of(said[0]) if said and all(one == said[0] for one in said) else None
         if kind is not None and alike(field.type, kind):
             features[field.name] = said[0]
             kind = _with_metadata(kind, field.type)

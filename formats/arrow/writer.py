@@ -52,7 +52,11 @@ def arrow_schema(
     """
     schema = with_labels(schema, always=labels)
     nodes, attributes, columns = tree(schema), _attributes(schema), _leaves(schema)
-    said = {node.name: [attributes[spec.name] for spec in node.specs] for node in nodes}
+    # What tells null records has no attributes of its own.
+    said = {
+        node.name: [attributes[spec.name] for spec in node.specs if not spec.marks.tells_records]
+        for node in nodes
+    }
     found = featured(pa.schema([field_of(node, columns) for node in nodes]), said)
     return with_file_attributes(found, parsed(options.attributes))
 

@@ -113,6 +113,23 @@ def test_datasets_reads_what_we_write_without_a_row(tmp_path: Path) -> None:
     }
 
 
+def test_features_of_null_records_and_of_records_of_nulls_are_kept(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    record = {"tags": datasets.List(datasets.Value("uint16")), "at": datasets.Value("date32")}
+    features = datasets.Features({"one": record})
+    rows = {"one": [None, {"tags": None, "at": None}, {"tags": [7], "at": None}]}
+    datasets.Dataset.from_dict(rows, features=features).save_to_disk(tmp_path / "theirs")
+    found = content(tmp_path / "theirs", nulls="keep")
+    assert list(found) == ["one.tags", "one.at", "one.present"]
+    io.write(tmp_path / "ours", found, format_name="datasets")
+    ours = datasets.load_from_disk(tmp_path / "ours")
+    assert ours.features == features
+    assert ours[:] == rows
+    # Alone, it is a column of its own features.
+    io.write(tmp_path / "alone", {"one.present": found["one.present"]}, format_name="datasets")
+    assert datasets.load_from_disk(tmp_path / "alone").num_rows == 3
+
+
 def test_features_beside_an_array_in_a_record_are_kept(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     labels, array = datasets.ClassLabel(names=["no", "yes"]), datasets.Array2D((None, 2), "int32")
