@@ -24,7 +24,9 @@ from lodcli.formats.arrow.sizes.parquet_runs import delta_sum, dictionary_length
 from lodcli.formats.arrow.sizes.thrift import BINARY, BOOL, I32, I64, Fields, Reader, ThriftError
 from lodcli.formats.choosing.choice import ValueRange
 from lodcli.formats.core.bounds import Bounds
+from lodcli.kernels.index.checks import Array
 from lodcli.kernels.lazy_dataclass import dataclass
+from lodcli.kernels.runtime.dispatch import on
 
 _STATISTICS = {
     parquet_statistics.NULL_COUNT: I64,
@@ -262,7 +264,7 @@ class Column:
         longest = total = 0
         for page in self._pages:
             if page.is_dictionary:
-                lengths = dictionary_lengths(self._decompressed(page), page.values)
+                lengths = self._word_lengths(page)
                 longest = int(lengths.max(initial=0))
             elif page.encoding in _DICTIONARY_CODES:
                 total += page.values * longest
@@ -278,7 +280,7 @@ class Column:
         total = 0
         for page in self._pages:
             if page.is_dictionary:
-                lengths = dictionary_lengths(self._decompressed(page), page.values)
+                lengths = self._word_lengths(page)
             elif page.encoding in _DICTIONARY_CODES:
                 total += indexed_sum(self._values_of(page), lengths, page.values)
             elif page.encoding == _PREFIXES:
@@ -288,6 +290,11 @@ class Column:
         # Words of very different lengths: their mean would be far off, and batches tiny.
         self.estimate = max(total, sum(page.values for page in self._pages))
         return total
+
+    def _word_lengths(self, page: Page) -> Array:
+        """Return the length of each word of a dictionary."""
+        body = self._decompressed(page)
+        return on("auto", dictionary_lengths, size_bytes=len(body))(body, page.values)
 
     def _values_of(self, page: Page) -> bytes:
         """Return the body of a data page after its levels."""

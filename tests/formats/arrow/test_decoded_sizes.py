@@ -222,6 +222,25 @@ def test_few_long_words_of_many_values_are_estimated(tmp_path: Path) -> None:
     assert 1500 * 20_000 <= pages.estimate(0, [0], bounds) <= 2 * 1500 * 20_000
 
 
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_the_words_of_a_truncated_dictionary_are_those_before_its_end(backend: Any) -> None:
+    from lodcli.formats.arrow.sizes.parquet_runs import dictionary_lengths
+    from lodcli.kernels.runtime.dispatch import on
+
+    lengths_of = on(backend, dictionary_lengths)
+    chance = random.Random(0)
+    lengths = [chance.choice([0, 1, 7, 300]) for _ in range(50)]
+    body = b"".join(length.to_bytes(4, "little") + bytes(length) for length in lengths)
+    ends = np.cumsum([4 + length for length in lengths])
+    for stop in range(len(body) + 1):
+        # A word counts once its length is there.
+        whole = int(np.searchsorted(ends - lengths, stop, "right"))
+        assert lengths_of(body[:stop], 50).tolist() == lengths[:whole]
+    assert lengths_of(body, 3).tolist() == lengths[:3]
+    assert lengths_of(body, 1 << 40).tolist() == lengths
+    assert lengths_of(b"\xff" * 8, 2).tolist() == [2**32 - 1]
+
+
 def _packed_page(width: int, count: int) -> bytes:
     """Return a page of indices that are all 0, as one bit-packed run."""
     head, groups = bytearray(), (count // 8) << 1 | 1
