@@ -37,10 +37,10 @@ _VIDEO = "; PyAV returns the frames of a video, numpy.save writes them as npy"
 _SHAPES = f"; geopandas.read_file reads it, {_AS_PARQUET}"
 _VECTORS = "; gensim reads its vectors, numpy.save writes them as npy"
 # How a .bin file of word2vec begins: the numbers of words and of dimensions, as text.
-_WORD2VEC = re.compile(rb"[1-9][0-9]{0,9} [1-9][0-9]{0,5}\n[^\0-\x20]")
+_WORD2VEC = rb"[1-9][0-9]{0,9} [1-9][0-9]{0,5}\n[^\0-\x20]"
 # Files that stand in place of others: text in the first case, else an error page of a server.
-_LFS_POINTER = re.compile(rb"version https://git-lfs\.github\.com/spec/")
-_MARKUP = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype html|html|\?xml)", re.IGNORECASE)
+_LFS_POINTER = rb"version https://git-lfs\.github\.com/spec/"
+_MARKUP = rb"(?i)(\xef\xbb\xbf)?\s*<(!doctype html|html|\?xml)"
 _PAGE = Unread("HTML or XML", "; if a server sent it in place of the file, fetch the file again")
 _TABLES = f"; pandas.read_html and read_xml read tables in it, {_AS_PARQUET}"
 # Their specification limits them to less.
@@ -208,9 +208,9 @@ def in_place_of(head: bytes, *, markup: bool = True) -> Unread | None:
         head: its first bytes.
         markup: whether HTML and XML are; not in place of text, which may be HTML.
     """
-    if _LFS_POINTER.match(head):
+    if re.match(_LFS_POINTER, head):
         return Unread("a pointer of Git LFS", "; git lfs pull fetches the file itself")
-    if markup and _MARKUP.match(head):
+    if markup and re.match(_MARKUP, head):
         return _PAGE
     return None
 
@@ -246,7 +246,7 @@ def refuse_pointer(begin: Callable[[int], bytes], size: int | None) -> None:
 
 def of_beginning(head: bytes) -> Unread | None:
     """Return the kind of file that begins like this; None if it is unknown."""
-    if _WORD2VEC.match(head):
+    if re.match(_WORD2VEC, head):
         return Unread("vectors of word2vec", _VECTORS)
     found = in_place_of(head)
     if found is not None:
@@ -297,7 +297,7 @@ def advice(head: bytes, ending: str) -> str:
     """
     kind = of_beginning(head)
     if kind is not None:
-        lines = f"; {option('from', 'text')} reads its lines" if _MARKUP.match(head) else ""
+        lines = f"; {option('from', 'text')} reads its lines" if re.match(_MARKUP, head) else ""
         return f"it begins like {kind.what}, which lod does not read{kind.advice}{lines}"
     if ending in _ENDINGS:
         return f"lod does not read {_ENDINGS[ending].what}{_ENDINGS[ending].advice}"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from lodcli.formats.core import registry
 from lodcli.formats.core.errors import Incoming, NotThisFormatError, naming, naming_file
@@ -45,7 +46,6 @@ from lodcli.formats.core.writing import (
     output_format,
     refuse_pipe,
 )
-from lodcli.formats.several import many_files
 from lodcli.formats.storage.inputs import Input, require_path
 from lodcli.formats.storage.output_set import OutputSet
 from lodcli.formats.values.inner_axes import InnerAxes, takes_axes
@@ -63,6 +63,9 @@ from lodcli.kernels.platform.files import PathLike
 from lodcli.kernels.runtime.devices import gpu_number, require_gpu
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
+if TYPE_CHECKING:
+    from lodcli.formats.several.many_files import Listed
+
 
 @dataclass(frozen=True)
 class OpenFile:
@@ -79,6 +82,15 @@ class OpenFile:
         return ", ".join(
             filter(None, (self.kind.checksums if own is None else own, self.input.checksums))
         )
+
+
+def listed(path: PathLike, format_name: str | None) -> Listed | None:
+    """Return the files that a path denotes: see `many_files.listed`; None for a file."""
+    if os.path.isfile(path):  # nearly always
+        return None
+    from lodcli.formats.several import many_files
+
+    return many_files.listed(path, format_name)
 
 
 @contextmanager
@@ -107,7 +119,9 @@ def open_file(
     """
     require_path(path)
     options = options or NO_OPTIONS
-    if (files := many_files.listed(path, format_name)) is not None:
+    if (files := listed(path, format_name)) is not None:
+        from lodcli.formats.several import many_files
+
         how: dict[str, Any] = {"options": options, "limits": limits, "one": one}
         how |= {"name": name, "format_name": format_name, "optional": optional}
         # --field chooses columns in the files.

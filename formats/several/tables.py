@@ -14,10 +14,10 @@ _LOGS = {
     "_delta_log": ("Delta Lake", None),
     ".hoodie": ("Hudi", None),
     "_versions": ("Lance", None),
-    "metadata": ("Iceberg", re.compile(r"(v\d+|\d{5,}-.+)(\.gz)?\.metadata\.json(\.gz)?")),
+    "metadata": ("Iceberg", r"(v\d+|\d{5,}-.+)(\.gz)?\.metadata\.json(\.gz)?"),
 }
 # Folders inside a table: its data, partitions, and hashes in Iceberg's layout for object stores.
-_INSIDE = re.compile(r"data|.*=.*|[01]+", re.DOTALL)
+_INSIDE = r"(?s)data|.*=.*|[01]+"
 
 
 def refuse_table(folder: str) -> None:
@@ -41,15 +41,15 @@ def refuse_table(folder: str) -> None:
 def _around(folder: str) -> Iterator[str]:
     """Yield a folder, and those that are its table if it is inside of one."""
     yield folder
-    while _INSIDE.fullmatch(os.path.basename(folder)):
+    while re.fullmatch(_INSIDE, os.path.basename(folder)):
         folder = os.path.dirname(folder)
         yield folder
 
 
-def _has(folder: str, names: re.Pattern[str] | None) -> bool:
+def _has(folder: str, names: str | None) -> bool:
     if names is None:
         return os.path.isdir(folder)
     try:
-        return any(map(names.fullmatch, os.listdir(folder)))
+        return any(re.fullmatch(names, one) for one in os.listdir(folder))
     except OSError:
         return False

@@ -7,7 +7,6 @@ import errno
 import os
 import re
 import stat
-import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import cached_property
@@ -100,6 +99,8 @@ class FolderOutput(Output):
             os.rename(self._partial / part, self._partial / name)
 
     def _make_partial(self, path: Path) -> tuple[int, str]:
+        import tempfile  # slow to import
+
         fd = -1
         while fd < 0:
             partial = tempfile.mkdtemp(prefix=partial_prefix(path), suffix=SUFFIX, dir=path.parent)

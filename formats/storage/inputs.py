@@ -14,10 +14,8 @@ import errno
 import io
 import json
 import os
-import shutil
 import stat
 import sys
-import tempfile
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -578,6 +576,9 @@ class Input:
     def make_seekable(self) -> BinaryIO:
         """Return the whole input as a seekable file; a pipe is first copied to an anonymous one."""
         if not self.seekable:
+            import shutil  # slow to import, as tempfile
+            import tempfile
+
             spooled = tempfile.TemporaryFile(prefix="lod-")  # noqa: SIM115
             try:
                 shutil.copyfileobj(self.file, spooled, 1 << 20)

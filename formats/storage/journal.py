@@ -18,7 +18,6 @@ import json
 import os
 import re
 import stat
-import tempfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -266,6 +265,8 @@ def _owner_may_replace(journal: Path, path: Path) -> bool:
 
 def _replace_folder(partial: Path, path: Path) -> None:
     """Rename a folder over another one, which is moved aside and then removed."""
+    import tempfile  # slow to import, and folders are rare
+
     aside = tempfile.mkdtemp(prefix=partial_prefix(path), suffix=SUFFIX, dir=path.parent)
     try:
         os.rename(path, aside)

@@ -12,7 +12,6 @@ import errno
 import os
 import stat
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
@@ -166,7 +165,12 @@ class Output:
 
     def _make_partial(self, path: Path) -> tuple[int, str]:
         """Return a descriptor and the name of a new partial file beside `path`."""
-        return tempfile.mkstemp(prefix=partial_prefix(path), suffix=SUFFIX, dir=path.parent)
+        # Not tempfile.mkstemp, which takes long to import.
+        folder, prefix = os.path.abspath(path.parent), partial_prefix(path)
+        while True:
+            name = os.path.join(folder, f"{prefix}{os.urandom(4).hex()}{SUFFIX}")
+            with contextlib.suppress(FileExistsError):
+                return os.open(name, files.CREATE, 0o600), name
 
     def _open_partial(self, path: Path) -> None:
         while self._partial is None:
@@ -186,6 +190,8 @@ class Output:
             raise OSError(errno.EBADF, "is closed")
         if seekable:
             self._spooled = True
+            import tempfile
+
             with tempfile.TemporaryFile(prefix="lod-") as spooled:
                 self.fd = os.dup(spooled.fileno())
         else:
@@ -228,6 +234,8 @@ class Output:
             if error.filename is None:
                 error.filename = os.fspath(self._partial or self.path or self.label)
                 if self.path is None and (spooling or self._spooled):
+                    import tempfile
+
                     error.filename += f", collected in {tempfile.gettempdir()}"
             path = None if self.path is None else os.fspath(self.path)
             if path and error.filename2 in (None, path) and error.filename != self.label:
@@ -236,6 +244,8 @@ class Output:
 
     def spool(self, *, buffering: int = -1) -> IO[bytes]:
         """Return an anonymous temporary file on the file system of the target."""
+        import tempfile
+
         # No interrupt between opening the descriptor and making the file of it.
         if self.path is None:
             with shielded():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -88,6 +87,8 @@ def remove(path: Path) -> None:
         os.unlink(path)
         return
     try:
+        import shutil  # slow to import, and folders are rare
+
         shutil.rmtree(path)
     except OSError as error:
         if error.errno != errno.EMFILE:

@@ -28,7 +28,7 @@ from lodcli.kernels.tensor.nulls import Mask, Nulls
 
 # The value of a key that is null.
 _NULL = "__HIVE_DEFAULT_PARTITION__"
-_WHOLE, _DATE = re.compile(r"-?[0-9]{1,19}"), re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_WHOLE, _DATE = r"-?[0-9]{1,19}", r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _DAYS = Times("date", "D")
 # Why some files take no keys.
 NOT_READ = "which are read only with formats of records, and files of one tensor with items"
@@ -156,9 +156,9 @@ def _column(texts: Sequence[str | None]) -> list[Key]:
     numbers: dict[str, int] = {}
     marks = TEXT
     try:
-        if known and all(map(_WHOLE.fullmatch, known)):
+        if known and all(re.fullmatch(_WHOLE, one) for one in known):
             numbers, marks = {one: int(np.int64(int(one))) for one in known}, NO_MARKS
-        elif known and all(map(_DATE.fullmatch, known)):
+        elif known and all(re.fullmatch(_DATE, one) for one in known):
             numbers, marks = {one: number_of(one, _DAYS) for one in known}, Marks(unit=_DAYS)
     except (LodError, OverflowError):  # the 31st of June, or a number of more than 64 bits
         numbers, marks = {}, TEXT

@@ -17,7 +17,7 @@ FULL_BYTES = 256 << 20
 # or of the address space.
 DEFAULT_SHARE = 4
 
-_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,3})?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
+_SIZE = r"(?i)([0-9]{1,15}(?:\.[0-9]{1,3})?)\s*([KMGT]?)(?:i?B)?"
 
 # One for the process, not for each thread: data prefetched by other threads counts as well.
 _budget: int | None = None
@@ -29,7 +29,7 @@ def parsed_size(text: str) -> int | None:
     >>> parsed_size("1.5k"), parsed_size("2 GiB"), parsed_size("many")
     (1536, 2147483648, None)
     """
-    found = _SIZE.fullmatch(text)
+    found = re.fullmatch(_SIZE, text)
     if found is None:
         return None
     return int(float(found[1]) * 1024 ** " KMGT".index(found[2].upper() or " "))

@@ -50,11 +50,11 @@ _WORDS = {
     errno.ENXIO: "cannot be opened as a file",
 }
 
-_NONE_SUCH = re.compile("^No such (option|command)")
+_NONE_SUCH = "^No such (option|command)"
 # click's "No such command 'x'. Did you mean 'y'?", or, of several, in parentheses.
-_SUGGESTION = re.compile(r"\.? \(?Did you mean '?(.+?)'?\?\)?$")
-_NOT_A_CHOICE = re.compile(r"'([^']*)' is not one of (.*)$")
-_NOT_WHOLE = re.compile(r"is not a valid integer( range)?$")
+_SUGGESTION = r"\.? \(?Did you mean '?(.+?)'?\?\)?$"
+_NOT_A_CHOICE = r"'([^']*)' is not one of (.*)$"
+_NOT_WHOLE = r"is not a valid integer( range)?$"
 
 
 @for_shell()
@@ -205,9 +205,9 @@ def explained(error: BaseException) -> tuple[str, int]:
     if isinstance(error, click.ClickException):
         said = _no_option(error) if isinstance(error, click.NoSuchOption) else None
         message = " ".join((said or error.format_message()).split()).removesuffix(".")
-        message = _NONE_SUCH.sub(r"no \1", message)
-        message = _SUGGESTION.sub(r"; did you mean \1?", message)
-        message = _NOT_WHOLE.sub("is not a whole number", message)
+        message = re.sub(_NONE_SUCH, r"no \1", message)
+        message = re.sub(_SUGGESTION, r"; did you mean \1?", message)
+        message = re.sub(_NOT_WHOLE, "is not a whole number", message)
         message += _near_choice(message)
         return message[:1].lower() + message[1:], USAGE
     if isinstance(error, LodError):
@@ -250,7 +250,7 @@ def _no_option(error: click.NoSuchOption) -> str:
 
 def _near_choice(message: str) -> str:
     """Return a hint to append to click's message about a value that is not one of the choices."""
-    found = _NOT_A_CHOICE.search(message)
+    found = re.search(_NOT_A_CHOICE, message)
     near = found and did_you_mean(found[1], re.findall("'(.*?)'", found[2]))
     return f"; {near}" if near else ""
 

@@ -19,7 +19,7 @@ from lodcli.formats.core.batching import only
 from lodcli.formats.core.errors import naming_file, naming_os, places
 from lodcli.formats.core.format import BATCH_BYTES, Source, Stored, joined
 from lodcli.formats.core.indexed import IndexedSource
-from lodcli.formats.core.io import one_tensor, open_file
+from lodcli.formats.core.io import listed, one_tensor, open_file
 from lodcli.formats.core.limits import declared_bytes
 from lodcli.formats.core.marks import marked
 from lodcli.formats.core.names import listing
@@ -35,7 +35,6 @@ from lodcli.formats.core.schema import (
     find_all,
 )
 from lodcli.formats.items.indexed_copy import Labelled, in_place, indexed
-from lodcli.formats.several.many_files import listed
 from lodcli.formats.structs.names import named
 from lodcli.formats.values.file_attributes import alike
 from lodcli.kernels.errors import OptionError, SelectionError

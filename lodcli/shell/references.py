@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from lodcli.kernels.index.selection import Key
 
 # 18 digits: more would not fit int64, and no file has that many of anything.
-_INDEX = re.compile(r"[+-]?[0-9]{1,18}")
+_INDEX = r"[+-]?[0-9]{1,18}"
 _NUMBER = r"\s*([+-]?[0-9]{1,18})?\s*"
-_TOO_LONG = re.compile("[0-9]{19}")
-_RANGE = re.compile(f"{_NUMBER}:{_NUMBER}(?::{_NUMBER})?")
+_TOO_LONG = "[0-9]{19}"
+_RANGE = f"{_NUMBER}:{_NUMBER}(?::{_NUMBER})?"
 
 
 @dataclass(frozen=True)
@@ -83,16 +83,16 @@ def parse_branch(text: str) -> tuple[Key, ...]:
 
 
 def _part(part: str, text: str) -> Key:
-    if _INDEX.fullmatch(part):
+    if re.fullmatch(_INDEX, part):
         return int(part)
-    found = _RANGE.fullmatch(part)
+    found = re.fullmatch(_RANGE, part)
     hint = "write 2, 2,0, 2:3, :5, -2: or 0:10:2"
     if found:
         start, stop, step = (None if one is None else int(one) for one in found.groups())
         if step != 0:
             return slice(start, stop, step)
         hint = "its step is 0"
-    elif _TOO_LONG.search(part):
+    elif re.search(_TOO_LONG, part):
         hint = "a number has at most 18 digits"
     where = "" if part == text.strip() else f" in {text.strip()!r}"
     raise SelectionError(f"{part!r}{where} is not an item or a range of items; {hint}")

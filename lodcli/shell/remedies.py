@@ -18,8 +18,8 @@ from lodcli.kernels.platform import processes
 MOST_NAMES = 2000
 # Share of letters in common from which a name is suggested.
 LIKE = 0.75
-_OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
-_COMMAND = re.compile(r"\blod ([a-z][a-z-]*)")
+_OPTION = r"(?<![\w-])--[a-z][a-z-]+"
+_COMMAND = r"\blod ([a-z][a-z-]*)"
 # Commands of the shell, SQL and data frames, and what does their work.
 ELSEWHERE = {
     "cat": "lod convert FILE --to jsonl prints items, lod concat joins files",
@@ -70,7 +70,7 @@ OPTIONS_ELSEWHERE = {
 # What --output writes in commands where it may be meant.
 _OUTPUTS = {"--model": "MODEL"}
 # Names and values of files in messages.
-_QUOTED = re.compile(r"""(?<!\w)(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?!\w)""")
+_QUOTED = r"""(?<!\w)(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?!\w)"""
 
 
 def remedy(code: int | None, name: str) -> str:
@@ -153,10 +153,10 @@ def owner(message: str, group: click.Command, args: Sequence[str]) -> str:
     if convert is None or isinstance(command, click.Group) or "lod convert" in message:
         return ""
     lacking = _flags(convert) - _flags(command)
-    for name in _COMMAND.findall(message):  # as in "lod cast FILE --dtype-unsafe rounds them"
+    for name in re.findall(_COMMAND, message):  # as in "lod cast FILE --dtype-unsafe rounds them"
         named_command = _below(group, name)
         lacking -= _flags(named_command) if named_command is not None else set()
-    found = _OPTION.findall(_QUOTED.sub("", message))
+    found = re.findall(_OPTION, re.sub(_QUOTED, "", message))
     named = [one for one in dict.fromkeys(found) if one in lacking]
     if not named:
         return ""

@@ -38,7 +38,7 @@ _REPORT = "lodcli.written"
 STREAM_TO_COME = "lodcli.stream"
 # For --scheduler: a cluster on this machine, for one command.
 LOCAL_SCHEDULER = "local"
-_ADDRESS = re.compile(r"(?:(?:tcp|tls|ws|wss|ucx)://)?[^\s/@]+:[0-9]{1,5}")
+_ADDRESS = r"(?:(?:tcp|tls|ws|wss|ucx)://)?[^\s/@]+:[0-9]{1,5}"
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class Target:
     def _check_scheduler(self) -> None:
         if self.scheduler in (None, LOCAL_SCHEDULER):
             return
-        if not _ADDRESS.fullmatch(self.scheduler):
+        if not re.fullmatch(_ADDRESS, self.scheduler):
             raise click.UsageError(
                 f"--scheduler: expected {LOCAL_SCHEDULER}, tcp://HOST:PORT or tls://HOST:PORT, "
                 f"found {self.scheduler[:80]!r}"

@@ -449,6 +449,7 @@ def test_inspect_loads_nothing_for_what_was_not_asked(folder: Path) -> None:
     ).split()
     parts = {one.rpartition(".")[2] for one in loaded if one.startswith("lodcli.commands.inspect.")}
     assert parts == {"command", "drawing", "examined", "statistics", "summary"}
+    assert "lodcli.formats.several.many_files" not in loaded  # the path is one file
 
 
 def test_a_command_between_two_pipes_loads_nothing_for_files(folder: Path) -> None:

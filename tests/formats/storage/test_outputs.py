@@ -16,7 +16,7 @@ import pytest
 
 from lodcli.formats.container.owned import ReadFile
 from lodcli.formats.hdf5.strict import StrictFile
-from lodcli.formats.storage import outputs
+from lodcli.formats.storage import outputs, partials
 from lodcli.formats.storage.outputs import Output, TargetExistsError
 from lodcli.kernels.platform import files
 from tests.formats.broken.failing import error_of, failing
@@ -114,6 +114,19 @@ def test_an_existing_target_is_refused(folder: Path) -> None:
     with pytest.raises(TargetExistsError, match=f"^{path}: exists already; use overwrite=True"):
         write(path, overwrite=False)
     assert path.read_bytes() == OLD
+
+
+def test_a_name_of_another_partial_file_is_not_taken(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = partials.partial_prefix(folder / "new.bin") + "00" * 4 + partials.SUFFIX
+    (folder / taken).write_bytes(b"of another writer")
+    drawn = iter([b"\0" * 4, b"\1" * 4])
+    monkeypatch.setattr(os, "urandom", lambda size: next(drawn))
+    with Output(folder / "new.bin") as output:
+        output.write(b"new")
+        assert stat.S_IMODE(os.fstat(output.fd).st_mode) & 0o077 == 0
+    assert (folder / "new.bin").read_bytes() == b"new"
 
 
 def test_a_target_that_appears_meanwhile_is_refused(folder: Path) -> None:
