@@ -22,6 +22,7 @@ _I64 = ir.IntType(64)
 
 BLOCKS = 4  # number of vectors side by side
 SIDE_BYTES = BLOCKS * VECTOR_BYTES
+RUN = 256  # vectors per partial sum: rounding errors grow with this
 # Single values of at most this many bytes use one narrower vector: the same sums, without zeros.
 SHORT_BYTES = min(level().vector_bytes, VECTOR_BYTES // 2)
 
@@ -33,8 +34,11 @@ class _Columns:
         self.v, self.rows, self.row_bytes, self.mask, self.blocks = v, rows, row_bytes, mask, blocks
         self.held: dict[Any, Any] = {}
 
-    def visit(self, start: Values, body: Callable[..., Any]) -> Values:
+    def visit(self, start: Values, body: Callable[..., Any], *, sums: bool = False) -> Values:
         """Call body(offset in bytes, mask, block, carried) for every vector.
+
+        Args:
+            sums: whether it carries sums, which then begin with 0 in every run of RUN rows.
 
         Returns:
             It carries values, initially `start`, for each block; without `start`, none.
@@ -47,7 +51,25 @@ class _Columns:
                 found.append(body(offset, self.mask, n, values[n] if values else None))
             return found if values else []
 
-        return self.v.loop(self.rows, 1, start, row)
+        return self.loop(self.rows, 1, start, row, sums)
+
+    def loop(
+        self, count: Any, step: Any, carried: Values, body: Callable[..., Values], sums: bool
+    ) -> Values:
+        """Return the values after the loop; see `visit`."""
+        v, builder = self.v, self.v.builder
+        if not sums:
+            return v.loop(count, step, carried, body)
+        length = builder.mul(_I64(step) if isinstance(step, int) else step, _I64(RUN))
+
+        def run(first: Any, totals: Values) -> Values:
+            left = builder.sub(count, first)
+            size = builder.select(builder.icmp_signed("<", left, length), left, length)
+            zeros = [v.zero() for _ in totals]
+            parts = v.loop(size, step, zeros, lambda k, part: body(builder.add(first, k), part))
+            return list(map(v.plus, totals, parts))
+
+        return v.loop(count, length, carried, run)
 
     def offset(self, row: Any, row_bytes: Any, block: int) -> Any:
         """Return the bytes from the first vector to another one."""
@@ -111,8 +133,8 @@ class _Streamed(_Columns):
         self.begun: dict[Any, Any] = {}
         self.loaded: set[Any] = set()
 
-    def visit(self, start: Values, body: Callable[..., Any]) -> Values:
-        values = super().visit(start, body)
+    def visit(self, start: Values, body: Callable[..., Any], *, sums: bool = False) -> Values:
+        values = super().visit(start, body, sums=sums)
         self.held |= self.begun
         self.begun = {}
         return values
@@ -165,7 +187,7 @@ class _Narrow(_Columns):
         # Values of the last vector by address: they stay in registers instead of memory.
         self.held: dict[Any, Any] = {}
 
-    def visit(self, start: Values, body: Callable[..., Any]) -> Values:
+    def visit(self, start: Values, body: Callable[..., Any], *, sums: bool = False) -> Values:
         builder = self.v.builder
 
         def visited(k: Any, mask: Any, values: Values) -> Values:
@@ -174,7 +196,7 @@ class _Narrow(_Columns):
             return [found] if values else []
 
         values = visited(self.many, self.mask, start)
-        return self.v.loop(self.many, self.step, values, lambda k, v: visited(k, None, v))
+        return self.loop(self.many, self.step, values, lambda k, v: visited(k, None, v), sums)
 
     def fold(self, values: Values, merge: Callable[[Any, Any], Any]) -> Values:
         v, builder = self.v, self.v.builder
@@ -291,7 +313,7 @@ def _powers(on: _Columns, to: Any, at: Any, tops: Values, *, kept: bool = True) 
         on.fetch(to, offset)
         return v.plus(total, v.where(mask, value, v.zero()))
 
-    return on.fold(on.visit([v.zero()] * on.blocks, power), v.plus)
+    return on.fold(on.visit([v.zero()] * on.blocks, power, sums=True), v.plus)
 
 
 def _subtract(on: _Columns, to: Any, at: Any, tops: Values, logs: Values) -> None:
@@ -314,7 +336,7 @@ def _flows(on: _Columns, flow: Any, y: Any, log: bool) -> Values:
             value = v.builder.fmul(value, on.load(y, offset, mask))
         return v.plus(total, v.where(mask, value, v.zero()))
 
-    return on.fold(on.visit([v.zero()] * on.blocks, added), v.plus)
+    return on.fold(on.visit([v.zero()] * on.blocks, added, sums=True), v.plus)
 
 
 def _flow_back(on: _Columns, to: Any, flow: Any, y: Any, totals: Values, log: bool) -> None:

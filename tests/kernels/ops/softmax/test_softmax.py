@@ -279,3 +279,20 @@ def test_a_long_sequence_of_rows_without_values_gives_such_rows(backend: Backend
     found = sequence_softmax(tensor, backend=backend)
     assert found.data.shape == tensor.data.shape
     assert sequence_softmax_grad(found, tensor, backend=backend).data.shape == tensor.data.shape
+
+
+@on_every_backend
+@pytest.mark.parametrize("shape", [(262_143, 1), (87_380, 3), (16_383, 16), (16_383, 40)], ids=str)
+def test_sums_over_many_rows_are_precise(shape: tuple[int, int], backend: Backend) -> None:
+    """One after another, equal powers of float32 are rounded in the same direction."""
+    rows = np.zeros(shape, np.float32)
+    rows[0] = 0.3
+    tensor = LoDTensor(rows, [[len(rows)]])
+    exact = np.exp(rows.astype(np.float64)) / np.exp(rows.astype(np.float64)).sum(axis=0)
+    found = sequence_softmax(tensor, backend=backend).data
+    np.testing.assert_allclose(found, exact, rtol=5e-6)
+    logs = sequence_log_softmax(tensor, backend=backend).data
+    np.testing.assert_allclose(logs, np.log(exact), rtol=0, atol=5e-6)
+    flow, result = np.full_like(rows, 0.3), exact.astype(np.float32)
+    gradient = sequence_softmax_grad(flow, tensor, result=result, backend=backend).data
+    np.testing.assert_allclose(gradient, np.zeros(shape), rtol=0, atol=2e-6 * exact.max())
