@@ -37,4 +37,6 @@ def __getattr__(name: str) -> object:
             f"module 'lodcli.torch' has no attribute {name!r}: it has the ops with a gradient; "
             f"lodcli.ops.{name} takes LoDTensors"
         )
+    if name in _NAMES:
+        import lodcli.kernels.torch  # noqa: F401 - an error with a remedy without torch
     return _get(name)

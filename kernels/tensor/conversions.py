@@ -455,6 +455,7 @@ class Conversions:
             OptionError: no such layout.
             UnsupportedError: not one level; an empty sequence, for "packed".
         """
+        import lodcli.kernels.torch  # noqa: F401 - an error with a remedy without torch
         from lodcli.kernels.tensor.exchange.torch import to_torch
 
         return to_torch(self.data, self.lod, layout, self.to_padded)

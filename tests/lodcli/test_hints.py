@@ -255,6 +255,8 @@ HINTS = [
     ("head one.jsonl -n x", 2, "'x' is not a whole number"),
     ("inspect --head x one.jsonl", 2, "'x' is not a whole number"),
     ("sample one.jsonl -5", 2, "AMOUNT: expected a number of items such as 100"),
+    ("filter one.jsonl data == 3", 2, "arguments (==, 3); put the expression in quotes; see"),
+    ("filter one.jsonl a b", 2, "got unexpected extra argument (b); see"),
     ("inspect one.jsonl -5", 2, "got unexpected extra argument (-5); see"),
     ("head -5 one.jsonl", 2, "argument (one.jsonl); the number of items goes after -n: -n 5;"),
     ("tail one.jsonl 12", 2, "extra argument (12); the number of items goes after -n: -n 12;"),
@@ -351,7 +353,7 @@ def test_values_and_names_of_a_file_are_no_options(lod: Lod, folder: Path) -> No
     Path("v.csv").write_text("a\n1\n--vocab\n")
     done = lod("inspect", "v.csv")
     assert "found '--vocab'; " in done.stderr
-    assert done.stderr.endswith(" (lod convert has --field)\n")
+    assert done.stderr.endswith(" (lod convert has --columns)\n")
 
 
 def test_a_file_may_be_named_like_a_negative_number(lod: Lod, files: Path) -> None:

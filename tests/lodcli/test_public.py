@@ -186,7 +186,8 @@ def test_ops_load_numpy_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("torch.LSTM", "lodcli.torch: torch is not installed; pip install 'lodcli[torch]'"),
+        ("torch.LSTM", "torch is not installed; pip install 'lodcli[torch]'"),
+        ("torch.Dataset", "torch is not installed; pip install 'lodcli[torch]'"),
         ("dask.from_dataset", "lodcli.dask needs the package dask; pip install 'lodcli[dask]'"),
     ],
 )
@@ -199,6 +200,17 @@ def test_without_a_package_its_names_say_what_to_install(name: str, said: str) -
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == said
+
+
+def test_a_conversion_to_torch_says_what_to_install() -> None:
+    code = (
+        "import importlib.util as util, lodcli\n"
+        "util.find_spec = lambda name: None\n"
+        "try: lodcli.LoDTensor([1, 2], [[2]]).to_torch()\n"
+        "except lodcli.UnsupportedError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "torch is not installed; pip install 'lodcli[torch]'\n"
 
 
 # What a user's project may look like: it passes the strict checks, and what is wrong is found.

@@ -14,7 +14,7 @@ from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import TensorSpec, find
 from lodcli.formats.text.lines import shown
 from lodcli.kernels.dtypes import is_float
-from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.places import branch_below
@@ -110,6 +110,11 @@ def read_examples(
     with opened(reference) as file, naming(reference.label):
         names = _class_names(file, labels)
         name = _sequences(file, labels, like).name
+        if labels == "label" and not any(spec.name == labels for spec in file.schema):
+            known = listing([spec.name for spec in file.schema if spec.name != name]) or "none"
+            raise SelectionError(
+                f"no tensor named 'label'; --labels NAME names another tensor of labels: {known}"
+            )
         items = file.read([name, labels])
         tensor = without_decimals(one_tensor(items[name], "this command"), exact=False)
         if not tensor.lod.n_levels:

@@ -511,7 +511,11 @@ def test_a_null_is_an_error_that_names_its_tensor(lod: Lod, folder: Path) -> Non
         (["-o", "m", "--weights", "gone"], 3, "gone: no such file"),
         (["-o", "there"], 3, "exists already"),
         (["-o", "signs.lod.h5"], 2, "signs.lod.h5: a model is written as safetensors"),
-        (["-o", "m", "--test", "words.lod.h5"], 2, "no tensor named 'label'"),
+        (
+            ["-o", "m", "--test", "words.lod.h5"],
+            2,
+            "words.lod.h5: no tensor named 'label'; --labels NAME names another tensor of labels: ",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(
