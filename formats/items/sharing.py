@@ -16,8 +16,8 @@ from lodcli.kernels.lazy_dataclass import dataclass
 class Shared:
     """The tensors of a file that share the items of one level.
 
-    A tensor shares them if it has that level, or if its rows are the items: it then has only the
-    levels above. Outermost items are shared by all tensors with equally many of them, such as the
+    A tensor shares them if it has that level, or if its values (rows, or whole texts) are the
+    items: it then has only the levels above. Outermost items are shared by all tensors with equally many of them, such as the
     fields of records; the items of a tensor without levels are its rows.
 
     Attributes:
@@ -159,6 +159,6 @@ def _shares(spec: TensorSpec, lead: TensorSpec, level: int, *, records: bool) ->
     keys, lead_keys = ([one.key for one in each.levels] for each in (spec, lead))
     if not lead_keys or not keys:
         return False
-    if len(keys) > level:
+    if spec.depth > level or not level:
         return keys[: level + 1] == lead_keys[: level + 1]
-    return len(keys) == level and keys == lead_keys[:level]
+    return spec.depth == level and keys[:level] == lead_keys[:level]

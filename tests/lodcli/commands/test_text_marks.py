@@ -11,7 +11,7 @@ import lodcli
 from lodcli.formats.core import io
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import NO_MARKS, TEXT
-from tests.lodcli.conftest import Lod, tensor
+from tests.lodcli.conftest import Lod, read_jsonl, tensor
 
 WORDS = [["Grüß", "a"], [], ["b", "\n😀"], ["", "c"]]
 COUNTS = [3, 1, 2, 0]
@@ -116,3 +116,21 @@ def test_strict_refuses_a_format_without_marks(lod: Lod) -> None:
     done = lod("convert", "in.lod.h5::t", "t.lodt", "--strict")
     assert done.code == 4
     assert "paddle does not keep these marks: text of t" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["head -n 9", "tail -n 9", "sort", "filter length()>0"])
+def test_bytes_of_a_text_are_no_items_of_lists_that_are_as_long(
+    lod: Lod, folder: Path, command: str
+) -> None:
+    Path("t.jsonl").write_text(
+        '{"lists":[[1],[2,3]],"text":"ab","words":["x","yz"],"n":[5,6]}\n'
+        '{"lists":[[4]],"text":"c","words":["uvw"],"n":[7]}\n'
+    )
+    assert lod("convert", "-q", "t.jsonl", "t.parquet").code == 0
+    name, *rest = command.split(" ")
+    done = lod(name, "t.parquet::lists", *rest, "--level", "1", "-o", "o.jsonl")
+    assert done.code == 0, done.stderr
+    assert "text is left out: does not share the items of lists (level 1)" in done.stderr
+    wanted = [([1], "x", 5), ([2, 3], "yz", 6), ([4], "uvw", 7)]
+    found = read_jsonl("o.jsonl")
+    assert sorted((one["lists"], one["words"], one["n"]) for one in found) == wanted
