@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import accumulate
@@ -126,11 +126,20 @@ def _call_each(kernels: Kernel, calls: Sequence[Arguments], stopped: Array) -> N
         kernels.call(0, 1, *arguments)
 
 
+def team(threads: int) -> AbstractContextManager[Team]:
+    """Return a context of a team of up to `threads` threads; of one if another caller has it."""
+    return _alone() if threads == 1 else _reserved(threads)
+
+
+@cache
+def _alone() -> AbstractContextManager[Team]:
+    return nullcontext(Team(1))
+
+
 @contextmanager
-def team(threads: int) -> Iterator[Team]:
-    """Yield a team of up to `threads` threads; of one if another caller has the team."""
+def _reserved(threads: int) -> Iterator[Team]:
     pool = _pool()
-    if threads == 1 or not pool.team.acquire(blocking=False):
+    if not pool.team.acquire(blocking=False):
         yield Team(1)
         return
     try:

@@ -30,7 +30,7 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.platform.machine import available_bytes
-from lodcli.kernels.rnn.cells.activations import activation_named
+from lodcli.kernels.rnn.cells.activations import ACTIVATIONS, activation_named
 from lodcli.kernels.runtime.argument_types import CheckedFields, types_explained
 from lodcli.kernels.runtime.arrays import is_on_device
 from lodcli.kernels.runtime.summaries import Summarized
@@ -262,9 +262,11 @@ class LayerWeights(CheckedFields, Summarized, ABC):
                 raise ShapeMismatchError(
                     f"{name}{suffix}: expected shape {shape}, found {array.shape}"
                 )
-            require_real(name, array, suffix)
+            if array.dtype.kind != "f":
+                require_real(name, array, suffix)
         for field in self.ACTIVATION_FIELDS:
-            activation_named(getattr(self, field))
+            if (activation := getattr(self, field)) not in ACTIVATIONS:
+                activation_named(activation)
 
     @abstractmethod
     def check_ranks(self, suffix: str) -> None:

@@ -174,7 +174,7 @@ def rnn_forward(
     weights.check(suffix)
     _check_data(data, weights, suffix)
     _require_together(data, weights, suffix)
-    plan = plan_steps(checked_offsets(offsets, len(data)))
+    plan = plan_steps(checked_offsets(offsets, len(data), copy=False))
     weights = weights.astype(data.dtype)
     begin = _initial_states(initial, weights, len(plan.order), data, keep)
     run_forward, run_backward = _on(backend, weights, data, keep)
@@ -392,10 +392,10 @@ def _check_data(data: Array, weights: LayerWeights, suffix: str) -> None:
 def _initial_states(
     initial: States | None, weights: LayerWeights, sequences: int, data: Array, keep: bool
 ) -> State:
-    states = States() if initial is None else initial
+    hidden, cell = (None, None) if initial is None else (initial.hidden, initial.cell)
     if (
-        states.hidden is not None
-        and states.cell is None
+        hidden is not None
+        and cell is None
         and isinstance(weights, LinearWeights)
         and len(weights.state_sizes) == 2
     ):
@@ -403,7 +403,7 @@ def _initial_states(
             f"initial hidden: a {weights.KIND} whose output is not its state continues from its "
             "cell state; give that as well"
         )
-    given = _checked_states("initial", (states.hidden, states.cell), weights, sequences, data)
+    given = _checked_states("initial", (hidden, cell), weights, sequences, data)
     # zeros_like is several times slower for a few rows.
     zeros = np.zeros if type(data) is np.ndarray else partial(_zeros_like, data)
     # A tape keeps copies: the caller may change its arrays, often the last states of the previous
@@ -428,7 +428,8 @@ def _require_together(data: Array, weights: LayerWeights, suffix: str) -> None:
     """
     there = is_on_device(data)
     for name, array in weights.arrays().items():
-        if is_on_device(array) != there:
+        # A plain array in main memory is the common case, and needs no call.
+        if (there or type(array) is not np.ndarray) and is_on_device(array) != there:
             places = ("main memory", "a GPU's memory")
             move = "cupy.asarray" if there else "cupy.asnumpy"
             raise UnsupportedError(
@@ -446,6 +447,8 @@ def _checked_states(
 ) -> tuple[Array | None, ...]:
     """Return the parts of a state in the dtype of the data, shapes and places checked."""
     sizes = weights.state_sizes
+    if given[0] is None and given[1] is None:  # fast path
+        return given[: len(sizes)]
     if len(sizes) == 1 and given[1] is not None:
         raise UnsupportedError(f"{what} cell: a cell of kind {weights.KIND} has no cell state")
     parts: list[Array | None] = []

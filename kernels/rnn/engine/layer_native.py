@@ -81,7 +81,7 @@ def layer_forward(
         np.ascontiguousarray(data), np.ascontiguousarray(begin[0]), not begin[0].any(), state_c,
         outputs, by_row, by_rows, keep and shape.kept > 0, gates,
     )  # fmt: skip
-    threads = threads_worth(threads, work_of(weights, rows))
+    threads = threads_worth(threads, float(rows) * weights.operations)
     _run(products, weights.KIND, cell, matrix, plan, run, reverse, threads)
     through: State = (outputs, by_rows) if by_row else (outputs,)
     last = tuple(
@@ -109,7 +109,7 @@ def layer_backward(
     threads: int,
 ) -> LayerGradients:
     """See layer.py."""
-    work = 2 * work_of(weights, len(data))
+    work = 2.0 * len(data) * weights.operations
     collector = Collector(
         products_for(data.dtype), data, plan, weights, kept, by_row, by_sequence,
         with_input=with_input,
@@ -140,12 +140,6 @@ def layer_backward(
     for key, space in rooms:
         give_back(key, space, space.from_at.nbytes + space.to_at.nbytes)
     return collector.gradients()
-
-
-def work_of(weights: CellWeights, rows: int) -> float:
-    """Return the number of floating-point operations of a forward run."""
-    width = 0 if weights.weight_ih is None else weights.input_size
-    return 2.0 * rows * weights.GATES * weights.hidden_size * (weights.hidden_size + width)
 
 
 def _run(
@@ -215,7 +209,7 @@ def _room(
     slots: int,
 ) -> tuple[tuple[Any, ...], ForwardSpace]:
     """Return the scratch memory of one thread, and the key to return it under."""
-    widest = max((group.total for group in groups), default=0)
+    widest = groups[0].total if groups else 0  # no later one is larger
     count = 1 << (widest - 1).bit_length() if widest else 0
     panel = layout().panel_width(run.data.itemsize)
     width = -(-matrix.columns // panel) * panel if matrix.depth else 1

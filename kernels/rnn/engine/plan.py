@@ -111,13 +111,18 @@ def _planned(offsets: Offsets) -> StepPlan:
     return StepPlan(order, lengths, starts, alive[1:])
 
 
-def checked_offsets(offsets: object, rows: int) -> Offsets:
+def checked_offsets(offsets: object, rows: int, *, copy: bool = True) -> Offsets:
     """Return `offsets` as int64, once they are known to cut `rows` rows into sequences.
+
+    Args:
+        offsets: of one level.
+        rows: number of rows.
+        copy: False to share memory where possible, with a caller that may change it later.
 
     Raises:
         InvalidLoDError: as for an index of one level.
     """
-    level = as_int64(offsets, level=0, what="offsets")
+    level = as_int64(offsets, level=0, what="offsets", copy=copy)
     check_offsets(level, level=0)
     check_rows((level,), rows)
     return level

@@ -218,6 +218,19 @@ def test_a_run_changes_nothing_it_was_given() -> None:
         np.testing.assert_array_equal(array, copy)
 
 
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_a_tape_does_not_change_with_the_offsets_of_the_caller(backend: Any) -> None:
+    rng = np.random.default_rng(3)
+    offsets, rows = np.array([0, 2, 3, 7]), rng.normal(size=(7, 3))
+    weights = seeded_weights("gru", 3, 4, rng=rng, dtype=np.float64).layers[0][0]
+    run = rnn_forward(rows, offsets, weights, keep=True, backend=backend)
+    before = rnn_backward(run.tape, grad_outputs=run.outputs)
+    offsets[1:] = 0
+    after = rnn_backward(run.tape, grad_outputs=run.outputs)
+    np.testing.assert_array_equal(after.input, before.input)
+    np.testing.assert_array_equal(after.weights.weight_hh, before.weights.weight_hh)
+
+
 def test_no_tape_is_kept_unless_asked_for() -> None:
     data, weights = np.ones((2, 1)), ElmanWeights(weight_ih=ONE, weight_hh=ONE)
     assert rnn_forward(data, np.array([0, 2]), weights).tape is None
