@@ -263,8 +263,17 @@ class Evaluation(ComparedTexts[V]):
             for side, value in ((node.left, left), (node.right, right)):
                 if self.data(value).dtype.kind == "b":
                     self.fail(side, f"{function.__name__} is not defined for booleans and {unit}")
+        if isinstance(node.op, ast.Pow):
+            left, right = self._base(node.left, left), self._base(node.right, right)
         values = self._in_one_unit(node, (left, right), (one, two))
         return self.both(node, function, *values, unit)
+
+    def _base(self, node: ast.expr, values: V) -> V:
+        """Return the base or the exponent of a power: of decimals without a point, floats too."""
+        name, unit = self.expression.marks_of(node)[0], self.expression.marks_of(node)[1].unit
+        if not isinstance(unit, Decimals) or unit.scale:
+            return values
+        return self.mapped(lambda digits: self.floats(name, digits, unit), values)
 
     def _boolop(self, node: ast.BoolOp) -> V:
         function = np.logical_and if isinstance(node.op, ast.And) else np.logical_or

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,10 @@ from hypothesis import strategies as st
 
 from lodcli.commands.choose.expression import Expression
 from lodcli.expressions.digits import order_of_digits, stepped
-from tests.lodcli.conftest import Lod
+from lodcli.formats.core import io
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Decimals, Marks
+from tests.lodcli.conftest import Lod, tensor
 
 Row = dict[str, Any]
 COUNT = 400
@@ -292,3 +296,15 @@ def test_digits_are_rounded_as_by_python(many: list[int], scale: int) -> None:
     for name, how in {**ROUNDED, "round": decimal.ROUND_HALF_EVEN}.items():
         wanted = [int(D(one).scaleb(-scale).to_integral_value(how)) for one in many]
         assert stepped(name, scale)(digits).tolist() == wanted
+
+
+def test_powers_of_decimals_without_a_point_are_floats(lod: Lod, folder: Path) -> None:
+    """Not whole numbers that wrap."""
+    digits = [10**10, 3, -2]
+    io.write("p.lod.h5", {"p": LoDTensor(digits, marks=Marks(unit=Decimals(18, 0)))})
+    for text, wanted in {"p ** 2": [1e20, 9, 4], "(p - 1) ** 2": [(1e10 - 1) ** 2, 4, 9]}.items():
+        assert lod("apply", text, "p.lod.h5", "-fo", "o.lod.h5").code == 0
+        assert tensor("o.lod.h5").dtype == np.float64
+        assert tensor("o.lod.h5").to_list() == wanted
+    assert lod("filter", "p.lod.h5", "2 ** p > 1", "-qo", "f.lod.h5").code == 0
+    assert tensor("f.lod.h5", "p").values.tolist() == digits[:2]
