@@ -8,7 +8,6 @@ nothing until another program needs memory.
 
 from __future__ import annotations
 
-import contextlib
 import mmap
 from typing import Any
 
@@ -90,9 +89,11 @@ def _taken(size: int) -> _Block | None:
         # A copy: an array may be deleted, and its block returned, at any time.
         for block in reversed(blocks.copy()):
             if size <= len(block) <= _WASTE * size:
-                with contextlib.suppress(ValueError):  # another thread took it
+                try:
                     blocks.remove(block)
-                    return block
+                except ValueError:  # another thread took it
+                    continue
+                return block
     whole = -(-size // LEAST_BYTES) * LEAST_BYTES
     try:
         block = _Block(-1, whole, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -117,11 +118,13 @@ def _give_back(block: _Block) -> None:
         _mark(block)
     else:
         _free.append(block)
-    with contextlib.suppress(IndexError):  # another thread emptied it
+    try:
         while _bytes(_free) > UNMARKED_BYTES:
             _mark(_free.pop(0))
         while len(kept := _marked + _free) > MOST_BLOCKS or _bytes(kept) > MOST_BYTES:
             (_marked or _free).pop(0)
+    except IndexError:  # another thread emptied it
+        return
 
 
 def _mark(block: _Block) -> None:
