@@ -84,16 +84,18 @@ _NO_LEVEL = (
 _OF_VALUES = {"pad_value", "tokens", "blank"}
 # The difference of two dates, and a unit for durations whose unit does not matter.
 _DAYS, _SECONDS = Times("duration", "D"), Times("duration", "s")
+# An op that pools a sequence, by the name of a function of each value in other languages.
+_ROOT = "sqrt"
 
 
 def ops() -> dict[str, OpEntry]:
     """Return the built-in ops that an expression can call: those that work batch by batch."""
-    return {name: entry for name, entry in OPS.items() if entry.itemwise}
+    return {name: entry for name, entry in OPS.items() if entry.itemwise and name != _ROOT}
 
 
 def op_of(name: str) -> OpEntry | None:
     """Return the op of a name in an expression, built in or of a plug-in; None if it is not one."""
-    return None if name in {"", *OWN, *FUNCTIONS} else find_op(name)
+    return None if name in {"", _ROOT, *OWN, *FUNCTIONS} else find_op(name)
 
 
 class TensorExpression(Parsed):
@@ -458,7 +460,7 @@ class _Tensors(Evaluation[Values]):
         tensor = self.taken(node) if known is None else known
         if not isinstance(tensor, LoDTensor):
             self.fail(node.args[0], f"{entry.name} takes a tensor, this is one number")
-        if entry.pools and entry.name != "sqrt" and not tensor.lod.n_levels:
+        if entry.pools and not tensor.lod.n_levels:
             self.fail(node.args[0], _NO_LEVEL.format(entry.name))
         if own.several:
             self.fail(node, f"{entry.name} returns several tensors; use it alone")
@@ -496,8 +498,7 @@ class _Tensors(Evaluation[Values]):
             rows = tensor.nulls.rows is not None
             self.fail(node, refusal(entry.name, tensor, remedy if rows else ""))
         except LodError as error:
-            root = "; the square root of each value is x ** 0.5" if entry.name == "sqrt" else ""
-            self.fail(node, f"{error}{root}")
+            self.fail(node, str(error))
         except (TypeError, ValueError, OverflowError) as error:
             self.fail(node, f"{entry.name}: {error}")
         assert isinstance(result, LoDTensor)

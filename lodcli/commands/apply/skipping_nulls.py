@@ -10,7 +10,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
 
 # Null for a sequence without rows, unless they are given a pad_value.
-UNDEFINED = ("mean", *QUANTILES, "max", "min", "sqrt", *PICKING)
+UNDEFINED = ("mean", *QUANTILES, "max", "min", *PICKING)
 # All but those that pick a row skip nulls.
 SKIPPING = (*OF_NOTHING, *UNDEFINED)
 

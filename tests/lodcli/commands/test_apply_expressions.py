@@ -225,7 +225,7 @@ def test_whole_numbers_have_functions_without_rounding(lod: Lod, folder: Path) -
         ("x + concat(x)", 4, "concat needs a whole file or several"),
         ("exp(x, 2)", 0, "exp takes 1 argument, as in exp(data)"),
         ("x - sum(x, lvl=0)", 4, "sum has no option 'lvl'; there are: level"),
-        ("sqrt(label) + x", 0, "no sequences; the square root of each value is x ** 0.5"),
+        ("sqrt(x) + x", 0, "no function 'sqrt'; write x ** 0.5; the op sqrt is sum(x) / length("),
         ("sum(2) + x", 4, "sum takes a tensor, this is one number"),
         ("exp(x, out=x)", 0, "exp takes 1 argument, as in exp(data)"),
         ("maximum(x)", 0, "maximum takes several arguments, as in maximum(data, 0)"),
