@@ -7,6 +7,7 @@ import mmap
 import platform
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -98,6 +99,38 @@ def test_what_came_back_last_is_used_first() -> None:
     address = last.ctypes.data
     del first, last
     assert memory.empty((ROWS,), np.dtype(np.float64)).ctypes.data == address
+
+
+class _Raced(list[Any]):
+    """A list from which another thread takes an element just before it is taken here."""
+
+    def remove(self, value: Any) -> None:
+        super().remove(value)
+        super().remove(value)
+
+    def pop(self, place: Any = -1) -> Any:
+        self.clear()
+        return super().pop(place)
+
+
+def test_a_block_that_another_thread_takes_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = memory.empty((ROWS,), np.dtype(np.float64))
+    address = held.ctypes.data
+    del held
+    taken = list(memory._free)
+    monkeypatch.setattr(memory, "_free", _Raced(taken))
+    assert memory.empty((ROWS,), np.dtype(np.float64)).ctypes.data != address
+
+
+def test_another_thread_may_empty_the_pool_while_a_block_is_given_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory, "UNMARKED_BYTES", 0)
+    monkeypatch.setattr(memory, "_free", _Raced())
+    block = memory._taken(memory.LEAST_BYTES)
+    assert block is not None
+    memory._give_back(block)  # as __del__ does, which would hide an error
+    assert memory._free == []
 
 
 def test_small_arrays_and_every_dtype() -> None:
