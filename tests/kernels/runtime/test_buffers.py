@@ -125,11 +125,11 @@ def test_a_block_that_another_thread_takes_is_not_used(monkeypatch: pytest.Monke
 def test_another_thread_may_empty_the_pool_while_a_block_is_given_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(memory, "UNMARKED_BYTES", 0)
-    monkeypatch.setattr(memory, "_free", _Raced())
-    block = memory._taken(memory.LEAST_BYTES)
-    assert block is not None
-    memory._give_back(block)  # as __del__ does, which would hide an error
+    monkeypatch.setattr(memory, "UNMARKED_BYTES", memory.LEAST_BYTES)
+    one, two = (memory._taken(memory.LEAST_BYTES) for _ in range(2))
+    monkeypatch.setattr(memory, "_free", _Raced([one]))
+    assert two is not None
+    memory._give_back(two)  # as __del__ does, which would hide an error
     assert memory._free == []
 
 
