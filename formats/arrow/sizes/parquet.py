@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as types
 
@@ -72,7 +71,7 @@ class ParquetRecords(Records):
             self.count = sum(self._rows)
             self._pages = Pages(data, self._groups.schema)
             self._leaves = _leaves(self.schema, self._groups.num_columns)
-            self.refused = self._encrypted()
+            self.refused = self._encrypted() | self._of_no_values()
             # By column, of what the footer says: a struct is asked for each of its fields.
             self._nullable: dict[str, bool] = {}
             self._ratios: dict[str, set[tuple[int, ...]]] = {}
@@ -95,6 +94,20 @@ class ParquetRecords(Records):
             )
             for name, leaves in self._leaves.items()
             if self._pages.encrypted.intersection(leaves)
+        }
+
+    def _of_no_values(self) -> dict[str, LodError]:
+        """Return the error for each column with lists of the fixed size 0.
+
+        pyarrow writes them as lists of one item each, which it cannot read.
+        """
+        return {
+            field.name: UnsupportedError(
+                f"column {shown(field.name)}: holds lists of the fixed size 0, which pyarrow "
+                f"writes to Parquet and cannot read; {choose_others('other columns')}"
+            )
+            for field in self.schema
+            if _has_no_values(field.type)
         }
 
     def _has_far_times(self, data: File) -> bool:
@@ -232,6 +245,8 @@ def _are_far(array: Any) -> bool:
     """Return whether a time in milliseconds, in any field or list, overflows as nanoseconds."""
     kind = array.type
     if types.is_timestamp(kind):
+        import pyarrow.compute as pc  # slow to import
+
         low, high = pc.min_max(array.cast(pa.int64())).as_py().values()
         return low is not None and (low < -_MOST_MS or high >= _MOST_MS)
     if types.is_map(kind):
@@ -239,6 +254,14 @@ def _are_far(array: Any) -> bool:
     if types.is_struct(kind):
         return any(map(_are_far, array.flatten()))
     return types.is_nested(kind) and _are_far(array.flatten())
+
+
+def _has_no_values(kind: pa.DataType) -> bool:
+    """Return whether a type contains lists of the fixed size 0."""
+    kind = plain_type(kind)
+    if types.is_fixed_size_list(kind) and not kind.list_size:
+        return True
+    return any(_has_no_values(kind.field(number).type) for number in range(kind.num_fields))
 
 
 def _refuse_wide(data: File, error: Exception) -> None:

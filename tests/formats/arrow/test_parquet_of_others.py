@@ -61,6 +61,21 @@ def test_an_encrypted_column_is_no_damage(tmp_path: Path) -> None:
         assert list(source.left_out) == ["secret"]
 
 
+@pytest.mark.parametrize("where", ["column", "list", "struct"])
+def test_lists_of_the_fixed_size_zero_are_no_damage(where: str, tmp_path: Path) -> None:
+    none = pa.list_(pa.int32(), 0)
+    kinds = {"column": none, "list": pa.list_(none), "struct": pa.struct([("s", none)])}
+    values = {"column": [[], []], "list": [[[]], []], "struct": [{"s": []}, {"s": []}]}
+    table = pa.table({"none": pa.array(values[where], kinds[where]), "open": [[3], [4, 5]]})
+    pq.write_table(table, tmp_path / "x.parquet")
+    with pytest.raises(UnsupportedError, match=r"column 'none': holds lists of the fixed size 0"):
+        content(tmp_path / "x.parquet")
+    with lodcli.open(tmp_path / "x.parquet", skip_unsupported=True) as source:
+        assert list(source.left_out) == ["none"]
+    found = content(tmp_path / "x.parquet", skip_unsupported=True)
+    assert {name: item.to_list() for name, item in found.items()} == {"open": [[3], [4, 5]]}
+
+
 def test_an_encrypted_footer_is_no_damage(tmp_path: Path) -> None:
     table = pa.table({"secret": [1, 2], "open": [[3], [4, 5]]})
     path = written_encrypted(tmp_path / "x.parquet", table, plaintext_footer=False)
