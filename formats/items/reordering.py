@@ -31,6 +31,7 @@ from lodcli.kernels.runtime import buffers as memory
 from lodcli.kernels.runtime.memory_budget import at_most
 from lodcli.kernels.tensor.gather import gather_items
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import NO_MARKS
 
 # Items of at most this total size are reordered in memory.
 IN_MEMORY_BYTES = 64 << 20
@@ -48,7 +49,7 @@ _ITEMS = 1 << 16
 def reordered(items: Items, order: Offsets) -> Iterator[dict[str, LoDTensor]]:
     """Yield items of a file in an order, in batches; at least one.
 
-    Tensors have no marks, which would tell `marked` that they were checked.
+    Only tensors that were checked when they came into memory have marks, which tell `marked` so.
 
     Args:
         items: of a file.
@@ -142,7 +143,8 @@ class _InPlace:
                 self._large[name].read(wanted, block)
                 data = block.view(spec.dtype.newbyteorder("=")).reshape(rows, *spec.row_shape)
             nulls = self._items.nulls(name).taken(self._items.lods[name], wanted)
-            found[name] = LoDTensor(data, index, nulls=nulls)
+            marks = NO_MARKS if self._items.held_rows(name) is None else spec.marks
+            found[name] = LoDTensor(data, index, marks, nulls)
         return found
 
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lodcli.formats.container import checksums
-from lodcli.formats.core import io
+from lodcli.formats.core import io, marks
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.io import write_batches
 from lodcli.formats.core.schema import Item
@@ -158,6 +158,24 @@ def test_wrong_text_and_codes_are_found_when_they_are_written(
         with pytest.raises(InvalidDataError, match=message):
             write_batches(target, items.schema, reordered(items, order))
     assert not target.exists()
+
+
+def test_text_that_was_checked_as_it_was_read_is_not_checked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As columns of Parquet are, whose reader checks them and which are sorted in memory."""
+    path = tmp_path / "words.jsonl"
+    path.write_text("".join(f'{{"id":{n},"text":"{n}é"}}\n' for n in range(5)))
+    monkeypatch.setattr(reordering, "IN_MEMORY_BYTES", -1)
+    order = np.array([3, 0, 4, 1, 2])
+    with source_of(path) as source, indexed(source, ["id", "text"]) as found:
+        items = Items(found, sharing(found.schema, records=True))
+        checked: list[LoD] = []
+        monkeypatch.setattr(marks, "check_text", lambda rows, lod, before: checked.append(lod))
+        write_batches(tmp_path / "out.jsonl", items.schema, reordered(items, order))
+    assert not checked
+    lines = (tmp_path / "out.jsonl").read_text().splitlines()
+    assert lines == [f'{{"id":{n},"text":"{n}é"}}' for n in order]
 
 
 def test_memory_holds_the_rows_of_one_tensor_in_another_order(
