@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as types
 
 from lodcli.formats.arrow.dictionaries import codes_of
@@ -130,6 +129,8 @@ class ColumnReader:
         fields = [array.field(number) for number in range(array.type.num_fields)]
         if not array.null_count:
             return fields
+        import pyarrow.compute as pc  # slow to import
+
         missing = pc.invert(array.is_valid())
         # flatten() does not apply the mask to runs, which have no validity bits.
         fields = [plain(one, self._bounds) if has_runs(one.type) else one for one in fields]
@@ -188,6 +189,8 @@ class ColumnReader:
             return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), items
         # Not `filter`: pyarrow has none for lists of views or runs.
         array = _as_lists(array) if types.is_map(array.type) else array
+        import pyarrow.compute as pc  # slow to import
+
         # Not `fill_null`, which imports pandas if it is installed.
         lengths = np.where(mask, integers(pc.list_value_length(array)), 0)
         offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
@@ -291,6 +294,8 @@ def opened(array: Any) -> tuple[Offsets, Any]:
         fixed = np.arange(len(array) + 1) * kind.list_size
         return fixed, _items(array, int(fixed[-1]))
     if is_list_view(kind):
+        import pyarrow.compute as pc  # slow to import
+
         lengths = integers(pc.list_value_length(array))
         views = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
         return views, _items(array, int(views[-1]))
@@ -309,12 +314,17 @@ def _slice(array: Any, start: int, count: int) -> Any:
 
 def _items(array: Any, count: int) -> Any:
     """Return the items of all lists that are not null, `count` in all."""
+    if types.is_fixed_size_list(array.type) and not array.null_count:
+        # As flatten, which imports pyarrow.compute.
+        return array.values.slice(array.offset * array.type.list_size, count)
     # pyarrow joins parts of any type, but makes no empty arrays of extension types.
     return array.flatten() if count else array.values.slice(0, 0)
 
 
 def _as_lists(array: Any) -> Any:
     """Return maps, of which some are null, as lists of structs."""
+    import pyarrow.compute as pc  # slow to import
+
     offsets = array_of(integers(array.offsets).copy())  # pyarrow takes no slice with a mask
     entries = _slice(array, 0, len(array.keys))
     return pa.ListArray.from_arrays(offsets, entries, mask=pc.invert(array.is_valid()))

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as types
 
 from lodcli.formats.arrow.files import Records, Wanted
@@ -95,6 +94,8 @@ def in_range(records: Records, nodes: Mapping[str, Node], counts: Mapping[str, i
         if not types.is_integer(array.type):
             found.discard(name)
             continue
+        import pyarrow.compute as pc  # slow to import
+
         low, high = pc.min_max(array).as_py().values()
         if low is not None and not 0 <= low <= high < counts[name]:
             found.discard(name)

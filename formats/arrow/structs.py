@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.structs.tree import Node
@@ -81,7 +80,11 @@ def _missing(node: Node, parts: Mapping[str, Any]) -> Any:
         # What tells null records is an ordinary field if it is alone: then there are no others.
         if node.required or not fields or not all(parts[name].null_count for name in fields):
             return None
+        import pyarrow.compute as pc  # slow to import
+
         return reduce(pc.and_, [parts[name].is_null() for name in fields])
+    import pyarrow.compute as pc
+
     told = next(node.present.specs).name
     missing = pc.invert(parts[told].fill_null(False))
     for name in fields:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.tensor.exchange.time_texts import NANOSECONDS
@@ -42,6 +41,8 @@ def among(words: Sequence[str], data: Array, offsets: Offsets) -> Array:
         data: (N,) uint8, the bytes of all texts.
         offsets: (K + 1,), of the texts.
     """
+    import pyarrow.compute as pc  # slow to import
+
     found: Array = pc.is_in(as_arrow(data, offsets), pa.array(words, pa.large_string())).to_numpy(
         zero_copy_only=False
     )

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as types
 
 from lodcli.formats.arrow.sizes.buffers import (
@@ -106,6 +105,8 @@ def _picked(words: Any, indices: Any, bounds: Bounds) -> Any:
         parts = [_picked(one, indices, bounds) for one in fields]
         missing = None
         if words.null_count or indices.null_count:
+            import pyarrow.compute as pc  # slow to import
+
             missing = pc.invert(words.is_valid().take(indices).fill_null(False))
         return pa.StructArray.from_arrays(parts, [one.name for one in words.type], mask=missing)
     if types.is_string(words.type) or types.is_binary(words.type):

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as types
 
 from lodcli.formats.arrow.sizes.buffers import array_of
@@ -79,6 +78,8 @@ def _repeat(arrays: Sequence[Any]) -> bool:
 
 
 def _distinct(array: Any) -> int:
+    import pyarrow.compute as pc  # slow to import
+
     return int(pc.count_distinct(array).as_py())
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as types
 
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
@@ -354,6 +353,8 @@ def _opened(array: Any) -> tuple[Offsets, Any]:
     if types.is_fixed_size_list(kind):
         return np.arange(len(array) + 1) * kind.list_size, array.flatten()
     if types.is_list_view(kind) or types.is_large_list_view(kind):
+        import pyarrow.compute as pc  # slow to import
+
         lengths = pc.list_value_length(array).to_numpy()
         return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), array.flatten()
     raise UnsupportedError(f"values: no tensor holds the Arrow type {kind}")

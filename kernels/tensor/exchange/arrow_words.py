@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.tensor.marks import MOST_WORD_BYTES, MOST_WORDS, Categories
@@ -56,5 +55,7 @@ def recoded(array: Any, categories: Categories, kind: Any) -> Any:
                 f"a word of a dictionary is not among the categories: {error}"
             ) from None
         mapping = pa.Array.from_buffers(pa.int64(), own.size, [None, pa.py_buffer(own)])
+        import pyarrow.compute as pc  # slow to import
+
         codes = pc.take(mapping.cast(kind), codes)
     return codes if codes.type == kind else codes.cast(kind)
