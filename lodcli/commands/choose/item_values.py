@@ -21,6 +21,7 @@ from lodcli.kernels.dtypes import has_nan, is_float
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.dtypes import is_half
 from lodcli.kernels.ops.pooling.pool import (
     segment_first,
     segment_last,
@@ -160,7 +161,11 @@ def combined(
             return replace(right, data=compared(MIRRORED[function], right.data, left.data))
     rounds = isinstance(function, np.ufunc) and function in MIRRORED
     rounds = rounds and is_rounded(left.data.dtype, right.data.dtype)
-    a, b = (_repeated(one, one.data if rounds else one.number, rows) for one in (left, right))
+    picks = function in TWO.values() or not isinstance(function, np.ufunc)
+    numbers = _numbers((left, right), picks=picks)
+    if rounds:
+        numbers = [left.data, right.data]
+    a, b = (_repeated(one, data, rows) for one, data in zip((left, right), numbers, strict=True))
     masks = [
         one.valid if one.valid is None else _repeated(one, one.valid, rows) for one in (left, right)
     ]
@@ -186,6 +191,21 @@ def combined(
     except TypeError:  # a remainder of complex numbers
         what = f"{function.__name__} is not defined for {a.dtype} and {b.dtype}"
         raise InvalidDataError(what) from None
+
+
+def _numbers(values: Sequence[Values], *, picks: bool) -> list[Array]:
+    """Return the numbers that are computed with: see `Values.number`.
+
+    If one is picked, floats of two bytes stay as they are, with numbers () of their precision, so
+    that a comparison with a number rounds it alike.
+    """
+    dtypes = {one.data.dtype for one in values if one.data.ndim}
+    dtype = next(iter(dtypes), np.dtype(np.float64))
+    if picks and len(dtypes) == 1 and is_half(dtype):
+        found = [one.data if one.data.ndim else rounded(one.data, dtype) for one in values]
+        if all(one.dtype == dtype for one in found):
+            return found
+    return [one.number for one in values]
 
 
 def _common_rows(values: Sequence[Values], first: int) -> Offsets | None:
@@ -250,14 +270,15 @@ def chosen(condition: Values, left: Values | None, right: Values | None, first: 
         raise InvalidDataError("expected a tensor among the condition and the values")
     rows = _common_rows(given, first)
     true = _repeated(condition, condition.true, rows)
-    sides, valid = list[Array](), list[Array]()
-    for one in (left, right):
-        mask = None if one is None else one.valid
-        if one is None or mask is None:
-            valid.append(np.asarray(one is not None))
-        else:
-            valid.append(_repeated(one, mask, rows))
-        sides.append(np.zeros((), np.int64) if one is None else _repeated(one, one.number, rows))
+    both = [Values(np.zeros((), np.int64)) if one is None else one for one in (left, right)]
+    numbers = zip(both, _numbers(both, picks=True), strict=True)
+    sides = [_repeated(one, data, rows) for one, data in numbers]
+    valid = [
+        np.asarray(one is not None)
+        if one is None or one.valid is None
+        else _repeated(one, one.valid, rows)
+        for one in (left, right)
+    ]
     true, a, b = _in_axes(true, *_of_one_kind(sides[0], sides[1]))
     data = np.where(true, a, b)
     valid = [_in_so_many_axes(one, data.ndim) for one in valid]
@@ -296,8 +317,7 @@ def coalesced(left: Values, right: Values, first: int) -> Values:
     found = combined(chosen, replace(left, valid=None), replace(right, valid=None), first)
     valid = masks[0] | masks[1]
     wheres = [_in_so_many_axes(one, found.data.ndim) for one in (masks[0], ~masks[0] & masks[1])]
-    sides = [_repeated(one, one.number, rows) for one in (left, right)]
-    _require_exact(sides, wheres, found.data)
+    _require_exact([_repeated(x, x.number, rows) for x in (left, right)], wheres, found.data)
     return replace(found, valid=None if valid.all() else valid)
 
 

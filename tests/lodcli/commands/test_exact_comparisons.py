@@ -12,6 +12,7 @@ import pytest
 
 from lodcli.commands.apply.expression import TensorExpression
 from lodcli.commands.choose.expression import Expression
+from lodcli.formats.core.schema import schema_of
 from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -171,3 +172,35 @@ def test_numbers_beyond_64_bits_may_be_in_a_list(name: str) -> None:
         found = Expression(text).of_batch({"x": LoDTensor(values)}, 0, len(values)).data
         assert found.tolist() == wanted, text
         assert TensorExpression(text).of({"x": LoDTensor(values)}).data.tolist() == wanted, text
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(x if x > 0 else 0) == 0.1",
+        "(x if x > 0 else None) == 0.1",
+        "(0.1 if x > 1 else x) == 0.1",
+        "coalesce(x, 0) == 0.1",
+        "coalesce(x, y) == 0.1",
+        "maximum(x, -1) == 0.1",
+        "minimum(x, y, 3) == 0.1",
+        "max(x) == 0.1",
+    ],
+)
+def test_a_picked_value_is_compared_like_the_value(name: str, text: str) -> None:
+    """Halves too, which `lod filter` computes as float32."""
+    dtype = dtype_of_rows(name)
+    tensors = {"x": LoDTensor(np.array([0.1, 0.2, -3]).astype(dtype))}
+    tensors["y"] = LoDTensor(np.array([7, 8, 9]).astype(dtype))
+    wanted = [True, False, False]
+    expression = Expression(text)
+    expression.check(schema_of(tensors))
+    found = expression.of_batch(tensors, 0, 3)
+    assert found.data.tolist() == wanted
+    if "max(" not in text and not text.startswith("(0.1"):  # which NumPy makes float32
+        applied = TensorExpression(text)
+        applied.check(schema_of(tensors))
+        assert (
+            applied.of({name: tensors[name] for name in applied.tensors}).values.tolist() == wanted
+        )
