@@ -331,8 +331,8 @@ class RecordSource(Source):
         if self._with_nulls is not None:
             return name in self._with_nulls
         place, leaf = self._places[name], self._places[name].leaf
-        # Statistics of lists count empty lists as nulls.
-        lists = bool(place.keys or leaf.row_shape)
+        # Statistics of lists count empty lists as nulls. Text is one value.
+        lists = bool(leaf.row_shape) or len(place.keys) > (leaf.marks.values is not None)
         return leaf.nullable and (lists or self._records.may_be_null(self._owners[name]))
 
     # -- reading -------------------------------------------------------------------

@@ -193,6 +193,24 @@ def test_statistics_of_writers_known_for_wrong_ones_are_not_used(
     assert are_wrong(writer) == wrong
 
 
+def test_texts_have_nulls_only_where_statistics_count_some(tmp_path: Path) -> None:
+    columns = {
+        "all": pa.array(["a", "", "b"]),
+        "some": pa.array(["a", None, "b"]),
+        "bytes": pa.array([b"a", b"", b"c"]),
+        "lists": pa.array([["a"], [], ["b"]]),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "counted.parquet")
+    pq.write_table(pa.table(columns), tmp_path / "uncounted.parquet", write_statistics=False)
+    for name, expected in (("counted", {"some", "lists"}), ("uncounted", {*columns})):
+        with source_of(tmp_path / f"{name}.parquet") as source:
+            assert {spec.name for spec in source.schema if spec.nullable} == expected
+            io.write_batches(tmp_path / f"{name}.again.parquet", source.schema, source.batches())
+        again = pq.read_table(tmp_path / f"{name}.again.parquet")
+        assert {field.name for field in again.schema if field.nullable} == expected
+        assert again.to_pydict() == {key: one.to_pylist() for key, one in columns.items()}
+
+
 def test_nulls_that_old_polars_does_not_count_are_announced(tmp_path: Path) -> None:
     path = Path(__file__).parents[1] / "theirs" / "polars.parquet"
     with source_of(path) as source:
