@@ -38,7 +38,7 @@ class _Columns:
         """Call body(offset in bytes, mask, block, carried) for every vector.
 
         Args:
-            sums: whether it carries sums, which then begin with 0 in every run of RUN rows.
+            sums: whether it carries sums, which then are those of runs of RUN vectors.
 
         Returns:
             It carries values, initially `start`, for each block; without `start`, none.
@@ -62,14 +62,20 @@ class _Columns:
             return v.loop(count, step, carried, body)
         length = builder.mul(_I64(step) if isinstance(step, int) else step, _I64(RUN))
 
-        def run(first: Any, totals: Values) -> Values:
-            left = builder.sub(count, first)
-            size = builder.select(builder.icmp_signed("<", left, length), left, length)
-            zeros = [v.zero() for _ in totals]
-            parts = v.loop(size, step, zeros, lambda k, part: body(builder.add(first, k), part))
+        def size(left: Any) -> Any:
+            return builder.select(builder.icmp_signed("<", left, length), left, length)
+
+        def run(before: Any, totals: Values) -> Values:
+            first, zeros = builder.add(before, length), [v.zero() for _ in totals]
+            parts = v.loop(
+                size(builder.sub(count, first)),
+                *(step, zeros, lambda k, part: body(builder.add(first, k), part)),
+            )
             return list(map(v.plus, totals, parts))
 
-        return v.loop(count, length, carried, run)
+        # The first run needs no sum of its own: most sequences have only this one.
+        totals = v.loop(size(count), step, carried, body)
+        return v.loop(builder.sub(count, length), length, totals, run)
 
     def offset(self, row: Any, row_bytes: Any, block: int) -> Any:
         """Return the bytes from the first vector to another one."""
@@ -336,7 +342,7 @@ def _flows(on: _Columns, flow: Any, y: Any, log: bool) -> Values:
             value = v.builder.fmul(value, on.load(y, offset, mask))
         return v.plus(total, v.where(mask, value, v.zero()))
 
-    return on.fold(on.visit([v.zero()] * on.blocks, added, sums=True), v.plus)
+    return on.fold(on.visit([v.zero()] * on.blocks, added), v.plus)
 
 
 def _flow_back(on: _Columns, to: Any, flow: Any, y: Any, totals: Values, log: bool) -> None:

@@ -293,6 +293,3 @@ def test_sums_over_many_rows_are_precise(shape: tuple[int, int], backend: Backen
     np.testing.assert_allclose(found, exact, rtol=5e-6)
     logs = sequence_log_softmax(tensor, backend=backend).data
     np.testing.assert_allclose(logs, np.log(exact), rtol=0, atol=5e-6)
-    flow, result = np.full_like(rows, 0.3), exact.astype(np.float32)
-    gradient = sequence_softmax_grad(flow, tensor, result=result, backend=backend).data
-    np.testing.assert_allclose(gradient, np.zeros(shape), rtol=0, atol=2e-6 * exact.max())
