@@ -17,6 +17,7 @@ from lodcli.formats.core.schema import Schema, TensorSpec, find
 from lodcli.formats.items import keys
 from lodcli.formats.items.external_sort import size_bytes, sorted_by
 from lodcli.formats.items.taking import item_count, joined_items, part, taken
+from lodcli.formats.structs.presence import with_optional_records
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Offsets, lengths_to_offsets
 from lodcli.kernels.index.forms import ranges
@@ -103,9 +104,9 @@ def with_names(
         if spec.name in names.values() and spec.name not in names:
             raise _twice(spec.name)
     renamed = {spec.name: names.get(spec.name, spec.name) for spec in schema}
-    return tuple(replace(spec, name=renamed[spec.name]) for spec in schema), (
-        {new: batch[name] for name, new in renamed.items()} for batch in batches
-    )
+    schema = tuple(replace(spec, name=renamed[spec.name]) for spec in schema)
+    found = ({new: batch[name] for name, new in renamed.items()} for batch in batches)
+    return with_optional_records(schema, found) if how == "left" else (schema, found)
 
 
 def _kind(spec: TensorSpec) -> str:

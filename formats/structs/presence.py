@@ -17,7 +17,7 @@ from lodcli.formats.choosing.choice import Choice
 from lodcli.formats.core.batching import only, together
 from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.names import presence_name
-from lodcli.formats.core.schema import Batch, Schema, TensorSpec, find_all, tensor_of
+from lodcli.formats.core.schema import Batch, Item, Schema, TensorSpec, find_all, tensor_of
 from lodcli.formats.core.wrapped import Wrapped
 from lodcli.formats.structs.names import records_above, within
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -48,6 +48,28 @@ def with_equal_records(schemas: Sequence[Schema]) -> list[Schema]:
 def as_described(source: Source, schema: Schema) -> Source:
     """Return a source with the tensors of a schema from `with_equal_records`."""
     return source if schema == source.schema else _Described(source, schema)
+
+
+def with_optional_records(
+    schema: Schema, batches: Iterable[dict[str, LoDTensor]]
+) -> tuple[Schema, Iterable[dict[str, LoDTensor]]]:
+    """Return schema and batches in which all records may be null that are not in lists.
+
+    Args:
+        schema: of the batches.
+        batches: each of all tensors.
+    """
+    columns = dict.fromkeys(spec.marks.fields[0].name for spec in schema if spec.marks.fields)
+    records = _all_records(schema)
+    required = [name for name in columns if records[name].required and not records[name].level]
+    if not required:
+        return schema, batches
+    found = reduce(_stored, required, schema)
+    known = {spec.name for spec in schema}
+    made = [_told_by(spec, records) for spec in found if spec.name not in known]
+    return found, (
+        {**batch, **{one.spec.name: _presence(one, batch) for one in made}} for batch in batches
+    )
 
 
 class _Records(NamedTuple):
@@ -238,7 +260,7 @@ class _Waiting:
         return {self._one.spec.name: self._one.spec.empty()}
 
 
-def _presence(one: _Told, batch: Batch) -> LoDTensor:
+def _presence(one: _Told, batch: Mapping[str, Item]) -> LoDTensor:
     """Return which records are not null."""
     like, level = tensor_of(batch[one.like]), one.level
     deeper = level < like.lod.n_levels

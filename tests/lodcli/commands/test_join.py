@@ -288,3 +288,25 @@ def test_a_join_with_no_items_has_none(lod: Lod, folder: Path) -> None:
     done = lod("join", "a.jsonl", "none.lod.h5::k", "--on", "k", "--how", "anti", "-qo", "o.jsonl")
     assert done.code == 0
     assert len(read_jsonl("o.jsonl")) == 2
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "lod.h5"])
+@pytest.mark.parametrize("optional", [False, True])
+def test_records_without_a_match_are_null(
+    lod: Lod, folder: Path, suffix: str, optional: bool
+) -> None:
+    inner = pa.struct([("q", pa.int64())])
+    record = pa.struct([("n", pa.int64()), pa.field("in", inner, optional)])
+    known = [{"n": 5, "in": {"q": 1}}, {"n": None, "in": {"q": None}}]
+    fields = [pa.field("k", pa.int64()), pa.field("s", record, optional)]
+    right = pa.table([pa.array([1, 2]), pa.array(known, record)], schema=pa.schema(fields))
+    pq.write_table(right, "b.parquet")
+    pq.write_table(pa.table({"k": [1, 2, 3]}), "a.parquet")
+    if suffix != "parquet":
+        assert lod("convert", "-q", "b.parquet", f"b.{suffix}").code == 0
+    for out in ("o.parquet", "o.jsonl"):
+        done = lod("join", "a.parquet", f"b.{suffix}", "--on", "k", "--how", "left", "-qo", out)
+        assert (done.code, done.stderr) == (0, "")
+    wanted = [{"k": 1, "s": known[0]}, {"k": 2, "s": known[1]}, {"k": 3, "s": None}]
+    assert pq.read_table("o.parquet").to_pylist() == wanted
+    assert read_jsonl("o.jsonl") == wanted
