@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 from typing import Any, ClassVar
 
@@ -50,6 +51,8 @@ class Command(click.Command):
             # click lists all, and a pattern of the shell may have thousands of files.
             several = "s"[: len(rest) > 1]
             hint = self.misplaced(args)
+            if not hint and all(map(os.path.isfile, rest)):
+                hint = "; a pattern in quotes, such as '*.csv', reads several files as one"
             ctx.fail(f"got unexpected extra argument{several} ({listing(rest)}){hint}")
         return rest
 

@@ -64,7 +64,7 @@ OPTIONS_ELSEWHERE = {
     **dict.fromkeys(("--learning-rate", "--rate"), ("--lr",)),
     **dict.fromkeys(("--threads", "--workers", "--num-workers"), ("--jobs",)),
     "--random-state": ("--seed",),
-    "--label": ("--labels",),
+    **dict.fromkeys(("--label", "--target", "--targets"), ("--labels",)),
     "--model": ("--weights", "--output"),
 }
 # What --output writes in commands where it may be meant.
