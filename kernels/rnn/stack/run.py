@@ -109,8 +109,8 @@ def run_rnn(
         threads=threads,
     )
     return RNNOutput(
-        all=LoDTensor(result.outputs, tensor.lod),
-        last=LoDTensor(last_of(weights, result.last_hidden), tensor.lod.above(number)),
+        all=tensor._with_rows(result.outputs),
+        last=LoDTensor._made(last_of(weights, result.last_hidden), tensor.lod.above(number)),
         last_hidden=result.last_hidden,
         last_cell=result.last_cell,
         tape=result.tape,

@@ -267,6 +267,7 @@ def stack_forward(
         raise UnsupportedError("reverse: these weights are bidirectional and run both ways already")
     hidden = _by_direction("initial_hidden", initial_hidden, weights)
     cell = _by_direction("initial_cell", initial_cell, weights)
+    zeros = initial_hidden is None and initial_cell is None
     run: Callable[..., RNNResult[LayerWeights]] = partial(rnn_forward, keep=keep, cells=False)
     if keep and chunking is not None:
         run = partial(chunked_forward, chunking=chunking)
@@ -278,7 +279,7 @@ def stack_forward(
                     data,
                     offsets,
                     direction,
-                    initial=States(hidden=next(hidden), cell=next(cell)),
+                    initial=None if zeros else States(hidden=next(hidden), cell=next(cell)),
                     reverse=reverse or suffix.endswith("_reverse"),
                     backend=backend,
                     threads=threads,
@@ -291,15 +292,15 @@ def stack_forward(
         data = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
     flat = [result for layer_results in results for result in layer_results]
     cells = [result.last_cell for result in flat if result.last_cell is not None]
-    tapes = tuple(
-        tuple(result.tape for result in layer_results if result.tape is not None)
-        for layer_results in results
-    )
+    tape = None
+    if keep:
+        tapes = tuple(tuple(result.tape for result in of_layer) for of_layer in results)
+        tape = StackTape(weights, tapes)
     return StackResult(
         outputs=data,
         last_hidden=_stacked([result.last_hidden for result in flat]),
         last_cell=_stacked(cells) if cells else None,
-        tape=StackTape(weights, tapes) if keep else None,
+        tape=tape,
     )
 
 

@@ -21,6 +21,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.native import load, settings
 from lodcli.kernels.ops.registry import OPS
 from lodcli.kernels.rnn.engine.engine import rnn_forward
+from lodcli.kernels.rnn.stack.run import run_rnn
 from lodcli.kernels.rnn.stack.stack import seeded_weights, stack_backward, stack_forward
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
@@ -141,5 +142,7 @@ def test_a_layer_on_ten_rows_goes_through_few_functions(
         assert run.tape is not None
         stack_backward(run.tape, grad_outputs=run.outputs, threads=1)
 
+    tensor = LoDTensor(rows, LENGTHS)
+    assert calls_of(lambda: run_rnn(tensor, weights, threads=1)) <= forward + 30
     assert calls_of(lambda: rnn_forward(rows, offsets, weights.layers[0][0], threads=1)) <= forward
     assert calls_of(train) <= training
