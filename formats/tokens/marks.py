@@ -86,7 +86,9 @@ class MarkChecker:
         self._item += lengths.size
 
     def _refuse(self, item: int, what: str) -> None:
+        lacks = what.startswith("does not")
+        remedy = "; no token is added: write it into each item first" if lacks else ""
         raise UnsupportedError(
             f"{self._name}: item {item} {what}: "
-            f"{option(self._mark.option, self._mark.token)} would not restore this item"
+            f"{option(self._mark.option, self._mark.token)} would not restore this item{remedy}"
         )

@@ -151,7 +151,11 @@ def test_the_header_of_llmc_is_written(
     ("lists", "mark", "message"),
     [
         ([[1, 0], []], {"end_token": 0}, "item 1 is empty: end_token=0 would not restore"),
-        ([[1, 0], [2], [3, 0]], {"end_token": 0}, "item 1 does not end with it"),
+        (
+            [[1, 0], [2], [3, 0]],
+            {"end_token": 0},
+            "item 1 does not end with it: end_token=0 would not restore this item; no token is",
+        ),
         ([[1, 0, 2, 0]], {"end_token": 0}, "item 0 has it before its end"),
         ([[1, 0], [0, 2, 0]], {"end_token": 0}, "item 1 has it before its end"),
         ([[0, 1], []], {"start_token": 0}, "item 1 is empty: start_token=0"),
