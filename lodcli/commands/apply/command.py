@@ -302,9 +302,9 @@ def command(ctx: click.Context, as_list: bool, as_json: bool) -> None:
     An expression consists of names of tensors, numbers, + - * / // % **, comparisons, functions
     such as exp, log, abs and length, and ops, as in softmax(data * 2 + 1). A value with one row for
     each sequence, such as mean(data), is broadcast to the rows of the sequence. What is computed
-    from a null is null; sum, mean, max, min, any and all skip nulls, and coalesce(data, 0) replaces
-    them. `data if data > 0 else 0` chooses. index() is the number of the item. --into NAME writes
-    all tensors of the file, and the result.
+    from a null is null; sum, mean, median, max, min, any and all skip nulls, and coalesce(data, 0)
+    replaces them. `data if data > 0 else 0` chooses. index() is the number of the item. --into NAME
+    writes all tensors of the file, and the result.
 
     With --device cuda all ops compute on an NVIDIA GPU (pip install 'lodcli[cuda12]'); rows are
     copied to the GPU after reading, and back before writing.

@@ -60,6 +60,7 @@ def command(
                         sequences on a level below
       sum mean max min  over all values of a tensor in an item, as mean(data);
       any all           without values sum is 0, any false, all true, others null
+      median quantile   the middle value, as median(data), quantile(data, 0.9)
       first last        the first and last row, as first(data)
       data[2]           column 2 of every row, as max(data[2])
       turns.ids         a tensor in records; length(turns): the number of records
