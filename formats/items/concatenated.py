@@ -211,6 +211,9 @@ def _spec_difference(a: TensorSpec, b: TensorSpec) -> _Difference | None:
     for text, other in ((a.marks, b.marks), (b.marks, a.marks)):
         if text.is_text and isinstance(other.unit, Times):
             return marks._replace(remedy="; lod cast makes times of text")
+    if a.marks.is_text != b.marks.is_text:
+        found, expected = (str(one.marks.of_values or one.dtype) for one in (b, a))
+        return _Difference("", found, expected, _cast_remedy(a, b))
     if a.dtype != b.dtype:
         numbers = not any(one.marks.of_values for one in (a, b))
         remedy = f"; lod cast {quote(f'{b.name}={a.dtype.name}')}" if numbers else ""
@@ -230,3 +233,13 @@ def _spec_difference(a: TensorSpec, b: TensorSpec) -> _Difference | None:
         if one and two and one != two:
             return _Difference(f"a level {number} called ", two, one)
     return None
+
+
+def _cast_remedy(a: TensorSpec, b: TensorSpec) -> str:
+    """Return the command that makes texts of `b` numbers as in `a`, or the reverse; "" for none."""
+    if a.marks.is_text:
+        kind = "text" if b.marks.unit or b.dtype.kind in "iu" else ""
+    else:
+        plain = "" if a.marks.unit else a.dtype.name
+        kind = "category" if isinstance(a.marks.unit, Categories) else plain
+    return f"; lod cast {quote(f'{b.name}={kind}')}" if kind else ""

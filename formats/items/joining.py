@@ -56,6 +56,8 @@ def joined_schema(left: Schema, right: Schema, keys: Sequence[tuple[str, str]], 
                 remedy = "; `lod cast` makes them equal"
             elif {one, two} <= _WORDS:
                 remedy = "; `lod convert --text-levels text` makes texts of categories"
+            elif "text" in (one, two):
+                remedy = "; `lod cast` makes texts of whole numbers, and numbers and times of texts"
             raise InvalidDataError(
                 f"{_key(name, other)}: the keys are {one} in the first file and {two} in the "
                 f"second{remedy}"

@@ -125,7 +125,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(
     ("other", "tensor", "expected", "found", "remedy"),
     [
         ({"n m": [1.5], "k": ["a"]}, "n m", "int64", "float64", "lod cast 'n m=int64'"),
-        ({"n m": ["a"], "k": ["a"]}, "n m", "int64", "uint8", None),
+        ({"n m": ["12"], "k": ["a"]}, "n m", "int64", "text", "lod cast 'n m=int64'"),
         ({"n m": [1], "k": [["a"]]}, "k", "1", "2 levels", None),
         ({"n m": [1]}, None, "n m, k", "n m", None),
     ],
@@ -226,3 +226,26 @@ def test_few_containers_are_opened_once(
     assert lod("concat", *["one.lod.h5"] * 9, "-o", "many.lods").code == 0
     assert labels[2:] == ["one.lod.h5"] * 18
     assert tensor("many.lods").to_list() == [[1, 2], [3]] * 9
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kinds", "remedy"),
+    [
+        ('{"zip":"01"}', '{"zip":12}', "int64, not text", "zip=text"),
+        ('{"zip":12}', '{"zip":"01"}', "text, not int64", "zip=int64"),
+        ('{"zip":1.5}', '{"zip":"01"}', "text, not float64", "zip=float64"),
+        ('{"zip":"01"}', '{"zip":1.5}', "float64, not text", ""),
+    ],
+)
+def test_text_beside_numbers_is_an_error_with_the_cast_that_helps(
+    lod: Lod, folder: Path, first: str, second: str, kinds: str, remedy: str
+) -> None:
+    Path("a.jsonl").write_text(first)
+    Path("b.jsonl").write_text(second)
+    done = lod("concat", "a.jsonl", "b.jsonl", "-o", "o.jsonl")
+    said = f"b.jsonl: zip: does not fit a.jsonl: it has {kinds}"
+    said += f"; lod cast {remedy}" if remedy else ""
+    assert (done.code, done.stderr) == (1, f"lod concat: {said}\n")
+    if remedy:
+        assert lod("cast", "-q", "b.jsonl", remedy, "-o", "c.lod.h5").code == 0
+        assert lod("concat", "-q", "a.jsonl", "c.lod.h5", "-o", "o.jsonl").code == 0

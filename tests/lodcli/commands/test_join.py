@@ -227,7 +227,11 @@ def test_what_does_not_fit_is_an_error_with_a_remedy(lod: Lod, folder: Path) -> 
     write_jsonl("c.jsonl", [{"k": 1, "x": 3}])
     write_jsonl("f.jsonl", [{"k": 1.5, "y": 3}])
     for other, said in (
-        ("b.jsonl", "k: the keys are whole numbers in the first file and text in the second\n"),
+        (
+            "b.jsonl",
+            "k: the keys are whole numbers in the first file and text in the second; "
+            "`lod cast` makes texts of whole numbers, and numbers and times of texts\n",
+        ),
         (
             "f.jsonl",
             "k: the keys are whole numbers in the first file and floating numbers in the second; "
