@@ -31,6 +31,7 @@ _TYPES = {"float16": "halffloat", "float32": "float", "float64": "double", "bool
 _FILES = frozenset(
     {"Image", "Audio", "Video", "Pdf", "Nifti", "Mesh", "BioSequence", "BioStructure"}
 )
+_ARRAYS = frozenset({"Array2D", "Array3D", "Array4D", "Array5D"})
 _JSON = pa.json_()
 # Features nested deeper than this are not converted.
 _MOST_DEPTH = 64
@@ -64,7 +65,7 @@ def type_of(said: Any, depth: int = 0) -> pa.DataType | None:
     if depth > _MOST_DEPTH:
         return None
     if isinstance(said, list):
-        return _listed(type_of(said[0], depth + 1)) if len(said) == 1 else None
+        return _listed(_item(said[0], depth)) if len(said) == 1 else None
     if not isinstance(said, dict) or not said:
         return None
     kind = said.get("_type")
@@ -82,13 +83,13 @@ def type_of(said: Any, depth: int = 0) -> pa.DataType | None:
         return _struct({str(one): pa.string() for one in sorted(map(str, said["languages"]))})
     if kind == "TranslationVariableLanguages":
         return pa.struct({name: pa.list_(pa.string()) for name in ("language", "translation")})
-    if kind in ("Array2D", "Array3D", "Array4D", "Array5D"):
+    if kind in _ARRAYS:
         found = _value(said.get("dtype"))
         for _ in range(int(kind[5])):
             found = _listed(found)
         return found
     if kind == "LargeList":
-        inner = type_of(said.get("feature"), depth + 1)
+        inner = _item(said.get("feature"), depth)
         return None if inner is None else pa.large_list(inner)
     if kind in ("List", "Sequence"):
         return _sequence(kind, said, depth)
@@ -99,14 +100,30 @@ def _sequence(kind: str, said: dict[str, Any], depth: int) -> pa.DataType | None
     inner, length = said.get("feature"), said.get("length", -1)
     if kind == "Sequence" and isinstance(inner, dict) and not isinstance(inner.get("_type"), str):
         # As before version 4: a struct of lists, not a list of structs.
-        return _struct({name: _listed(type_of(one, depth + 1)) for name, one in inner.items()})
-    found = type_of(inner, depth + 1)
+        return _struct({name: _listed(_item(one, depth)) for name, one in inner.items()})
+    found = _item(inner, depth)
     fixed = isinstance(length, int) and 0 <= length < 2**31
     return pa.list_(found, length) if fixed and found is not None else _listed(found)
 
 
-def _listed(kind: pa.DataType | None) -> pa.DataType | None:
-    return None if kind is None else pa.list_(kind)
+def _item(said: Any, depth: int) -> pa.Field | None:
+    """Return the field of the items of lists; that of arrays has metadata that name their type.
+
+    The library datasets drops a feature if the extension type of an array inside is missing.
+    """
+    kind = type_of(said, depth + 1)
+    if kind is None:
+        return None
+    field = pa.field("item", kind)
+    if not isinstance(said, dict) or said.get("_type") not in _ARRAYS:
+        return field
+    name = f"datasets.features.features.{said['_type']}ExtensionType"
+    about = json.dumps([said.get("shape"), said.get("dtype")])
+    return field.with_metadata({EXTENSION: name.encode(), EXTENSION_METADATA: about.encode()})
+
+
+def _listed(items: pa.DataType | pa.Field | None) -> pa.DataType | None:
+    return None if items is None else pa.list_(items)
 
 
 def _struct(fields: Mapping[str, pa.DataType | None]) -> pa.DataType | None:
@@ -245,10 +262,7 @@ def featured(schema: pa.Schema, attributes: Mapping[str, Sequence[Mapping[str, A
 
 
 def _with_metadata(kind: Any, given: Any) -> pa.DataType:
-    """Return a type with the metadata that the fields of structs have in one that is alike.
-
-    The library datasets drops a feature if the extension type of an array inside is missing.
-    """
+    """Return a type with the metadata that the fields of structs have in one that is alike."""
     if _is_list(kind):
         inner = _as_text(
             kind.value_field.with_type(_with_metadata(kind.value_type, given.value_type))

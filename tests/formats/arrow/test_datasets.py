@@ -113,6 +113,21 @@ def test_datasets_reads_what_we_write_without_a_row(tmp_path: Path) -> None:
     }
 
 
+def test_features_of_lists_of_arrays_are_kept(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    array = datasets.Array2D((None, 2), "float32")
+    of = {"list": datasets.List(array), "large": datasets.LargeList(array)}
+    features = datasets.Features({**of, "deep": datasets.List(datasets.List(array))})
+    value = [[1.0, 2.0], [3.0, 4.0]]
+    rows = {"list": [[value], []], "large": [[], [value, value]], "deep": [[[value], []], []]}
+    theirs = datasets.Dataset.from_dict(rows, features=features)
+    theirs.save_to_disk(tmp_path / "theirs")
+    io.write(tmp_path / "ours", io.read_all(tmp_path / "theirs"), format_name="datasets")
+    ours = datasets.load_from_disk(tmp_path / "ours")
+    assert ours.features == features
+    assert ours.to_list() == theirs.to_list()
+
+
 def test_features_of_null_records_and_of_records_of_nulls_are_kept(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     record = {"tags": datasets.List(datasets.Value("uint16")), "at": datasets.Value("date32")}
