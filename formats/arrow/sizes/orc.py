@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as types
 from pyarrow import orc
 
@@ -107,6 +106,8 @@ def _require_certain(column: Any) -> None:
     """Raise UnsupportedError if dates or times in a column may be others than were written."""
     for array in _flat(column):
         if types.is_date(array.type):
+            import pyarrow.compute as pc  # slow to import
+
             first = pc.min(array.cast(pa.int32())).as_py()
             if first is not None and first < _FIRST_DAY:
                 raise UnsupportedError("has dates before 1582-10-15, whose calendar is unknown")
