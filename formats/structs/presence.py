@@ -30,11 +30,10 @@ def with_equal_records(schemas: Sequence[Schema]) -> list[Schema]:
 
     Where the files differ in how they tell null records, each gets a tensor that stores them.
     """
-    if not any(spec.marks.fields for spec in schemas[0]):
+    # Not by the schemas, most of which have their own number of rows.
+    if len({tuple(spec.marks.fields for spec in schema) for schema in schemas}) == 1:
         return list(schemas)
     different = list(dict.fromkeys(schemas))
-    if len(different) == 1:
-        return list(schemas)
     kinds: dict[str, set[tuple[bool, bool]]] = {}
     for schema in different:
         for name, records in _all_records(schema).items():
