@@ -146,6 +146,7 @@ def _check_states(tape: NestedTape, grads: tuple[Array | None, ...]) -> None:
             )
 
 
+@np.errstate(all="ignore")  # values may be infinite
 def _boot_gradients(rnn: NestedLevel, start: Array, state: Array) -> tuple[Boot, Array]:
     """Return the gradients of a boot and of its input.
 
@@ -173,6 +174,7 @@ def _no_gradients(level: NestedLevel, like: Array) -> LevelGradients:
     return LevelGradients(weights, _zeros(level.boot, like))
 
 
+@np.errstate(all="ignore")  # values may be infinite
 def _sum(a: LevelGradients, b: LevelGradients) -> LevelGradients:
     others = iter(one for layer in b.weights.layers for one in layer)
     weights = a.weights.map(lambda one: one.plus(next(others)))

@@ -43,6 +43,7 @@ def boot_shape(outer: RNNWeights, inner: RNNWeights) -> tuple[int, int]:
     return state_count(inner) * inner.layers[0][0].output_size, outer.output_size
 
 
+@np.errstate(all="ignore")  # values may be infinite
 def booted(boot: Boot, state: Array, weights: RNNWeights) -> Array:
     """Return the initial hidden states of an inner RNN: (layers*directions, n, H)."""
     count, size = state_count(weights), weights.layers[0][0].output_size

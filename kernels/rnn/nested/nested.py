@@ -350,6 +350,7 @@ def _tape(
     return NestedTape(levels, run, below, steps, len(data), len(offsets[0]) - 1, like)
 
 
+@np.errstate(all="ignore")  # values may be infinite
 def whole_states(
     weights: RNNWeights, initial: Initial, sequences: int, like: Array
 ) -> tuple[Array, Array | None]:

@@ -11,7 +11,7 @@ from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatc
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.rnn.nested.backward import nested_backward
 from lodcli.kernels.rnn.nested.initial_states import Boot, boot_shape
-from lodcli.kernels.rnn.nested.nested import NestedLevel, NestedRNN
+from lodcli.kernels.rnn.nested.nested import NestedLevel, NestedRNN, nested_forward
 from lodcli.kernels.rnn.nested.run import run_nested
 from lodcli.kernels.rnn.stack.stack import RNNWeights, seeded_weights
 from lodcli.kernels.rnn.stack.state_dict import state_dict
@@ -290,3 +290,25 @@ def test_levels_and_shapes_that_do_not_fit_the_tensor_are_refused() -> None:
     deep = rnn_of(*CHAINS["booted by the state itself"])
     with pytest.raises(ShapeMismatchError, match="hidden states: expected"):
         run_nested(words(), deep, initial_hidden=np.zeros((5, 3)))
+
+
+@pytest.mark.parametrize("scale", [1e30, 1e200])
+def test_values_out_of_range_are_infinite_without_a_warning(scale: float) -> None:
+    rng = np.random.default_rng(0)
+    outer, inner = (
+        seeded_weights("elman", width, 2, rng=rng, dtype=np.float64).with_options(
+            nonlinearity="identity"
+        )
+        for width in (2, 3)
+    )
+    boot = Boot(weight=scale * rng.normal(size=(2, 2)), bias=np.zeros(2))
+    rnn = NestedRNN((NestedLevel(0, outer), NestedLevel(1, inner, boot)))
+    result = nested_forward(
+        np.ones((5, 3), np.float32),
+        (np.array([0, 3]), np.array([0, 2, 2, 5])),
+        rnn,
+        initial_hidden=np.full((1, 1, 2), 1e300),
+        keep=True,
+    )
+    found = nested_backward(result.tape, grad_last_hidden=np.full((1, 1, 2), 1e300))
+    assert not np.isfinite(found.initial_hidden).any()
