@@ -110,8 +110,9 @@ def read_examples(
     with opened(reference) as file, naming(reference.label):
         names = _class_names(file, labels)
         name = _sequences(file, labels, like).name
-        if labels == "label" and not any(spec.name == labels for spec in file.schema):
-            known = listing([spec.name for spec in file.schema if spec.name != name]) or "none"
+        held = [spec.name for spec in file.source.schema]
+        if labels == "label" and labels not in held:
+            known = listing([one for one in held if one != name]) or "none"
             raise SelectionError(
                 f"no tensor named 'label'; --labels NAME names another tensor of labels: {known}"
             )
