@@ -31,7 +31,7 @@ MOST_COMPARED_BYTES = 50 << 20
 # Options that a message may advise, and how they are given.
 ADVICE = {
     "--skip-unsupported": ("--skip-unsupported",),
-    "--field": ("--skip-unsupported",),
+    "--columns": ("--skip-unsupported",),
     "--dtype float64": ("--dtype", "float64"),
 }
 

@@ -242,7 +242,7 @@ FAULTS = [
         "missing",
         ".jsonl",
         b'{"x":[1]}\n{"y":null}\n',
-        ("line 2: field 'x' is missing", "--field"),
+        ("line 2: field 'x' is missing", "--columns"),
     ),
     Fault(
         "missing",
@@ -272,7 +272,7 @@ FAULTS = [
         "missing",
         ".csv",
         b"a,b\n1,2\n3,1_000\n",
-        ("line 3, column 'b': expected a whole number (int64), found '1_000'", "--field"),
+        ("line 3, column 'b': expected a whole number (int64), found '1_000'", "--columns"),
     ),
     Fault("missing", ".tsv", b"a\n1\nNone\n", ("line 3, column 'a'", "--nulls keep reads it")),
     Fault("missing", ".ts", TS + b"1,2\n1,NaN\n", ("line 9, channel 0, step 1: is missing",)),
