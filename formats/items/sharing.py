@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from lodcli.formats.core.schema import EqualOffsets, Schema, TensorSpec, find, rekeyed
 from lodcli.formats.structs.names import named
 from lodcli.kernels.errors import SelectionError, counted
 from lodcli.kernels.index.lod import LoD, level_named
-from lodcli.kernels.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)
@@ -17,8 +16,9 @@ class Shared:
     """The tensors of a file that share the items of one level.
 
     A tensor shares them if it has that level, or if its values (rows, or whole texts) are the
-    items: it then has only the levels above. Outermost items are shared by all tensors with equally many of them, such as the
-    fields of records; the items of a tensor without levels are its rows.
+    items: it then has only the levels above. Outermost items are shared by all tensors with
+    equally many of them, such as the fields of records; the items of a tensor without levels are
+    its rows.
 
     Attributes:
         level: the number of the level; 0 the outermost.

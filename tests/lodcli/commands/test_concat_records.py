@@ -17,7 +17,6 @@ INNER = pa.struct([("q", pa.int64()), ("t", pa.string())])
 RECORD = pa.struct([("n", pa.int64()), ("ids", pa.list_(pa.int64())), ("in", INNER)])
 
 
-
 def record(rng: np.random.Generator, *, nulls: bool) -> dict[str, Any] | None:
     """Return a record; with `nulls` it, a field, or all of its fields may be null."""
     if nulls and rng.random() < 0.2:
