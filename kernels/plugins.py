@@ -5,11 +5,11 @@ Nothing here runs before a name or a file that lod itself does not know.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from lodcli.kernels.errors import UnsupportedError
-from lodcli.kernels.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

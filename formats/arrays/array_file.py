@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -20,7 +21,6 @@ from lodcli.formats.storage.outputs import Output
 from lodcli.formats.storage.pread import read_into
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.runtime.arrays import MOST_AXES
 
 MOST_ARRAY_BYTES = 2**63 - 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -15,7 +15,6 @@ from lodcli.formats.core.batching import together
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.schema import Batch, LevelSpec, Schema
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.lazy_dataclass import dataclass
 
 _INT64 = np.dtype(np.int64)
 

@@ -7,7 +7,7 @@ order of each TensorArray's sequences. Tensors that share a level share its arra
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -26,7 +26,6 @@ from lodcli.formats.core.schema import (
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.tensor.time_steps import IndexMap
 
 

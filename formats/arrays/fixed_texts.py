@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.lazy_dataclass import dataclass
 
 KINDS = "US"  # of dtypes: of characters of 4 bytes, and of bytes
 STRINGS = "T"  # of NumPy's StringDType

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -41,7 +41,6 @@ from lodcli.kernels.index.checks import (
     lengths_to_offsets,
 )
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.options import option, option_name
 from lodcli.kernels.tensor.marks import TEXT, Marks
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import mmap
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import IO, Any
 
 import numpy as np
@@ -12,7 +13,6 @@ import numpy as np
 from lodcli.formats.arrays.byte_blocks import Bytes, byte_blocks
 from lodcli.formats.storage.outputs import COPY_BYTES, Output
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.platform import files
 
 # Buffer size per array, so that short batches do not create short extents.

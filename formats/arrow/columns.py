@@ -266,7 +266,7 @@ class ColumnReader:
         raise InvalidDataError(
             f"column {shown(self._name)}, record {self._first + place}: {where}a value "
             f"inside a row is null, but only whole rows can be; choose other columns with "
-            f"{option('field')}, or fill it"
+            f"{option('columns')}, or fill it"
         )
 
 

@@ -9,6 +9,7 @@ import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol
 
@@ -23,7 +24,6 @@ from lodcli.formats.storage.pread import read_into
 from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.options import option
 from lodcli.kernels.platform.pools import NO_THREAD
 from lodcli.kernels.runtime import buffers as memory
@@ -310,7 +310,7 @@ def validate(batch: pa.RecordBatch) -> None:
         if said.startswith("Invalid UTF8"):  # ClickHouse writes any bytes as text
             raise DamagedFileError(
                 f"column {shown(name)}: holds text that is not UTF-8; if these are bytes, write "
-                f"them as binary, or choose other columns with {option('field')}"
+                f"them as binary, or choose other columns with {option('columns')}"
             ) from None
         raise pa.ArrowInvalid(f"column {shown(name)}: {said}") from None
 

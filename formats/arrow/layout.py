@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
@@ -27,7 +27,6 @@ from lodcli.formats.core.schema import MOST_LEVELS
 from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import is_level_name
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.tensor.exchange.arrow import NAMES_KEY
 from lodcli.kernels.tensor.exchange.arrow import is_text as is_unicode
 from lodcli.kernels.tensor.exchange.arrow_units import marks_of

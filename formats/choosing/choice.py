@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from lodcli.formats.core.schema import Batch
 from lodcli.kernels.index.checks import Offsets
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.tensor.nulls import Mask
 
 

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from reprlib import repr as shown
 from typing import Any, NamedTuple
 
@@ -28,7 +29,6 @@ from lodcli.formats.structs.tree import check_tree
 from lodcli.formats.values.file_attributes import checked, parsed
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.lod import is_level_name
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.tensor.marks import MOST_WORD_BYTES, MOST_WORDS
 
 # Version 2 is written only for content that version 1 cannot hold.

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Mapping
 from contextlib import suppress
 from copy import copy
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +27,6 @@ from lodcli.formats.container.parser import Blocks, Link, Messages
 from lodcli.formats.container.types import datatype_message, numpy_type, string_message
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.kernels.errors import LodError
-from lodcli.kernels.lazy_dataclass import dataclass
 
 MAX_CHUNK_BYTES = 1 << 20
 # From this number on `alike` checks datasets: parsing fewer one by one takes less time.

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 
 from lodcli.formats.container import header, parser, stored
 from lodcli.formats.container.header import Header
 from lodcli.formats.container.stored import StoredDataset
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.platform import files
 
 # Number of structures kept, and the most bytes of a part that one was read in.

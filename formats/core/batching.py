@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from lodcli.formats.arrays.budget import ITEM_COPIES, batch_bytes, fits, require_items_fit
@@ -17,7 +18,6 @@ from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Marks
 from lodcli.kernels.tensor.nulls import Nulls

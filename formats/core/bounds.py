@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from lodcli.formats.core.errors import TooLargeError
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.options import option
 
 # A small file may legitimately expand to this size.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, NoReturn
 
 import numpy as np
@@ -37,7 +38,6 @@ from lodcli.kernels.errors import (
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import ALL_MARKS
 

@@ -6,6 +6,7 @@ import dataclasses
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
 from lodcli.formats.core import registry
@@ -57,7 +58,6 @@ from lodcli.formats.values.relabelled import (
     with_marks,
 )
 from lodcli.kernels.errors import LodError, OptionError, SelectionError, UnsupportedError
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.options import option
 from lodcli.kernels.platform.files import PathLike
 from lodcli.kernels.runtime.devices import gpu_number, require_gpu

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import islice, zip_longest
 
 from lodcli.formats.core.format import Format
@@ -12,7 +13,6 @@ from lodcli.formats.core.schema import Schema, TensorSpec
 from lodcli.formats.structs.tree import record_columns
 from lodcli.formats.values.file_attributes import parsed
 from lodcli.formats.values.in_words import in_words, writes_words
-from lodcli.kernels.lazy_dataclass import dataclass
 
 # In a message; a file may have thousands.
 MOST_SHOWN = 6

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 from lodcli.formats.core.names import repeated
 from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.errors import OptionError, SelectionError, UnsupportedError
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.options import ARGUMENTS, by_reader, option, option_name
 from lodcli.kernels.suggestions import did_you_mean, or_near
 

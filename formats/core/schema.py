@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +17,6 @@ from lodcli.kernels.errors import InvalidDataError, OptionError, SelectionError,
 from lodcli.kernels.index.checks import Array, Offsets, same_offsets
 from lodcli.kernels.index.display import table_html
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.tensor.exchange.words import dtype_of_codes
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import NO_MARKS, Categories, Marks

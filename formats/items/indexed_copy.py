@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -22,7 +23,6 @@ from lodcli.formats.core.schema import Batch, Schema, find_all, rekeyed
 from lodcli.formats.core.wrapped import Wrapped
 from lodcli.formats.values.relabelled import Relabelled
 from lodcli.formats.values.relabelled_in_place import RelabelledInPlace
-from lodcli.kernels.lazy_dataclass import dataclass
 
 S = TypeVar("S", bound=Source)
 

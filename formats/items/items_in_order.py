@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from lodcli.formats.items.sharing import Shared
 from lodcli.formats.items.streaming import chosen_batches
 from lodcli.formats.items.taking import item_count, part, taken
 from lodcli.kernels.index.checks import Offsets
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Mask
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -14,7 +15,6 @@ from lodcli.formats.text.numerals import MOST_EXACT_FLOAT64, holding, narrowed, 
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.options import option
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Mask, Nulls

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
@@ -18,7 +18,6 @@ from lodcli.formats.json.objects.reading import Leaf, NullObjects, kind_of, leav
 from lodcli.formats.text.lines import shown
 from lodcli.formats.text.numerals import FLOATS, whole_dtype
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError, counted
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.options import option
 from lodcli.kernels.tensor.marks import NO_MARKS, TEXT, Field
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from math import prod
 from typing import IO, Any
 
@@ -15,7 +16,6 @@ from lodcli.formats.npz.npy_header import Header, native, read_header
 from lodcli.formats.storage.pread import read_into
 from lodcli.formats.storage.zip_archive import damage, shown
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.platform import files
 
 COPY_BYTES = 8 << 20

@@ -6,6 +6,7 @@ import ast
 import io
 import re
 import warnings
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import IO, Any
 
@@ -19,7 +20,6 @@ from lodcli.formats.storage.zip_archive import brief
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.options import option
 from lodcli.kernels.runtime.arrays import in_native_order
 

@@ -7,6 +7,7 @@ is a tensor of one level.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,7 +20,6 @@ from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.errors import InvalidDataError, LodError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.options import option
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import NO_MARKS, TEXT

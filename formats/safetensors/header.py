@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from lodcli.formats.core.names import repeated
 from lodcli.formats.storage.pread import read_array
 from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.errors import UnsupportedError
-from lodcli.kernels.lazy_dataclass import dataclass
 
 # Limit of the format.
 MOST_HEADER_BYTES = 100_000_000

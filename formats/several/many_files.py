@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from lodcli.formats.choosing.choice import Choice, ValueRange
@@ -29,7 +30,6 @@ from lodcli.formats.values.file_attributes import alike
 from lodcli.formats.values.partitions import NOT_READ
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Offsets
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.platform.files import PathLike
 from lodcli.kernels.tensor.nulls import Mask
 

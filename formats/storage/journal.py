@@ -20,6 +20,7 @@ import re
 import stat
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,7 +36,6 @@ from lodcli.formats.storage.partials import (
     shortened,
 )
 from lodcli.kernels.errors import UnsupportedError
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.platform import files
 
 VERSION = 1

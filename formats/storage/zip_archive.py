@@ -13,12 +13,12 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import IO
 
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.kernels.errors import LodError, UnsupportedError
-from lodcli.kernels.lazy_dataclass import dataclass
 
 # Above the maximum compression ratio of deflate, 1032: a member that declares more is damaged.
 MOST_DEFLATED = 1100

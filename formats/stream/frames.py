@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import struct
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Protocol
 
@@ -21,7 +21,6 @@ from lodcli.formats.core.errors import (
 )
 from lodcli.formats.stream.shared_rows import REFERENCE, SLOT_BYTES, SharedReader, SharedWriter
 from lodcli.kernels.errors import UnsupportedError
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.platform import files
 
 # Like PNG's: the first byte is not ASCII, and a transfer in text mode would change the line end.

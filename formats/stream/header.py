@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,6 @@ from lodcli.formats.values.file_attributes import checked, parsed
 from lodcli.kernels.dtypes import ALL_DTYPES, dtype_of_rows
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.index.lod import is_level_name
-from lodcli.kernels.lazy_dataclass import dataclass
 
 FORMAT = "lod-stream"
 # Version 2 is written only for what version 1 cannot hold.

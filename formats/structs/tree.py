@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema, TensorSpec
 from lodcli.kernels.errors import InvalidDataError
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.tensor.marks import Field
 
 

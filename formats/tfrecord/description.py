@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from lodcli.formats.tfrecord.messages import Spans, fields
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, check_text
 
 # Dtypes that int64 and float32 can represent.

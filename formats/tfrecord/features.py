@@ -6,6 +6,7 @@ References:
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,6 @@ from lodcli.formats.core.options import choose_others
 from lodcli.formats.tfrecord.messages import BYTES, FIXED32, VARINT, Spans, fields, packed_varints
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.lazy_dataclass import dataclass
 
 BYTES_LIST, FLOAT_LIST, INT64_LIST = 1, 2, 3
 KINDS = {0: "nothing", BYTES_LIST: "bytes", FLOAT_LIST: "float", INT64_LIST: "int64"}

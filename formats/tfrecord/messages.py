@@ -9,6 +9,7 @@ References:
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,6 @@ import numpy.typing as npt
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.forms import ranges
-from lodcli.kernels.lazy_dataclass import dataclass
 
 Bytes = npt.NDArray[np.uint8]
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5

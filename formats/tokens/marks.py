@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,6 @@ import numpy as np
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.options import option
 
 

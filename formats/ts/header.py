@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 
 from lodcli.formats.core.errors import NotThisFormatError
 from lodcli.formats.text.lines import LineReader, shown
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
-from lodcli.kernels.lazy_dataclass import dataclass
 
 # Directives in lower case, for comparison. aeon writes @dimension, others @dimensions.
 _FLAGS = (b"timestamps", b"missing", b"univariate", b"equallength", b"targetlabel")

@@ -6,6 +6,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from urllib.parse import unquote
 
 import numpy as np
@@ -19,7 +20,6 @@ from lodcli.formats.core.wrapped import Wrapped
 from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.options import option
 from lodcli.kernels.tensor.exchange.time_texts import number_of
 from lodcli.kernels.tensor.lod_tensor import LoDTensor

@@ -6,12 +6,12 @@ import functools
 import inspect
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, get_origin, get_type_hints
 
 from lodcli.kernels import plugins
 from lodcli.kernels.errors import LodError, UnsupportedError
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.ops.registry import OPS, OpEntry
 from lodcli.kernels.options import to_main_memory
 from lodcli.kernels.plugins import Plugin

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.runtime.index_arguments import INDEX_ARGUMENTS
 
 

@@ -31,7 +31,6 @@ from typing import (
 import numpy as np
 
 from lodcli.kernels.errors import InvalidDataError, LodError, OptionError
-from lodcli.kernels.lazy_dataclass import LazyMethod
 from lodcli.kernels.runtime.forwarding import forwarding
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -144,12 +143,7 @@ def construction_explained(kind: type[T]) -> type[T]:
     Traceback (most recent call last):
     lodcli.kernels.errors.InvalidDataError: Half: of: expected a float, found '4'
     """
-    plain = vars(kind)["__init__"]
-
-    def made() -> Any:
-        return types_explained(plain.make() if isinstance(plain, LazyMethod) else plain)
-
-    setattr(kind, "__init__", LazyMethod(kind, "__init__", made))  # noqa: B010 - for mypy
+    setattr(kind, "__init__", types_explained(kind.__init__))  # noqa: B010 - mypy allows no other
     return kind
 
 

@@ -25,8 +25,6 @@ def forwarding(function: Callable[..., Any], body: str, /, **held: Any) -> Any:
     """
     # Not by `inspect.signature`, which takes longer than everything else here.
     assert isinstance(function, FunctionType)
-    if function.__code__ is _first_call.__code__:
-        function.__globals__["_compiled"]()
     count, all_of_them = function.__code__.co_argcount, function.__code__.co_kwonlyargcount
     names = function.__code__.co_varnames[: count + all_of_them]
     assert not held.keys() & set(names)
@@ -34,22 +32,7 @@ def forwarding(function: Callable[..., Any], body: str, /, **held: Any) -> Any:
     parameters = ", ".join([*places, *["*"] * bool(keywords), *keywords])
     passed = ", ".join([*places, *(f"{name}={name}" for name in keywords)])
     values = ", ".join(names)
-    source = f"def call({parameters}):\n{body.format(passed=passed, values=values)}"
-
-    def compiled() -> FunctionType:
-        exec(source, held)
-        call.__code__ = held["call"].__code__
-        return call
-
-    # Compiled by the first call: most functions of a module are not called.
-    held["_compiled"] = compiled
-    call = FunctionType(_first_call.__code__, held, function.__name__)
+    exec(f"def call({parameters}):\n{body.format(passed=passed, values=values)}", held)
+    call = held["call"]
     call.__defaults__, call.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
     return call
-
-
-_compiled: Callable[[], Any]  # which is in the globals of each function
-
-
-def _first_call(*given: Any, **named: Any) -> Any:
-    return _compiled()(*given, **named)  # noqa: F821

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Literal
@@ -15,7 +15,6 @@ from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.places import branch_of
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.runtime.argument_types import construction_explained
 from lodcli.kernels.suggestions import or_near
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.items import picked_offsets
 from lodcli.kernels.index.lod import Index, LoD
 from lodcli.kernels.index.places import branch_of
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.options import by_reader, option
 from lodcli.kernels.runtime.argument_types import construction_explained, types_explained
 from lodcli.kernels.runtime.arrays import on_host

@@ -11,6 +11,7 @@ still alive are always the first few, so every batch is a prefix of the one befo
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NoReturn
 
 import numpy as np
@@ -21,7 +22,6 @@ from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths, same
 from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.index.items import FoundItems, find_items, segment_steps
 from lodcli.kernels.index.lod import NO_LEVELS, LoD
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.runtime.argument_types import construction_explained
 from lodcli.kernels.runtime.dispatch import on
 from lodcli.kernels.tensor.gather import taken

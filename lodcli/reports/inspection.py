@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal, NotRequired, TypedDict
 
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.reports.common import LevelOfTensor, Report
 
 

@@ -8,7 +8,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from shlex import quote
 from typing import Any
 
@@ -38,7 +38,6 @@ from lodcli.formats.items.indexed_copy import Labelled, in_place, indexed
 from lodcli.formats.structs.names import named
 from lodcli.formats.values.file_attributes import alike
 from lodcli.kernels.errors import OptionError, SelectionError
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.runtime.memory_budget import default_budget, memory_budget, within_budget
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell.limits import limits, reading

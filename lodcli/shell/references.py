@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from shlex import quote
 from typing import TYPE_CHECKING
 
 from lodcli.formats.core.names import split_reference
 from lodcli.formats.remote.urls import shown
 from lodcli.kernels.errors import SelectionError
-from lodcli.kernels.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from lodcli.kernels.index.selection import Key

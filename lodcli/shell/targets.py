@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,7 +13,6 @@ import click
 from lodcli.formats.core.errors import naming_os
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.options import WriteOptions
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.shell.output import (
     as_json,
     is_json,

@@ -73,24 +73,6 @@ def test_help_lists_every_command_and_loads_none(lod: Lod) -> None:
         assert name not in loaded.split()
 
 
-# Compiled kernels depend on the source of kernels/native; only changes of kernels alter it.
-@pytest.mark.parametrize(
-    "args", [["inspect", "words.lod.h5"], ["slice", "words.lod.h5", "0", "-o", "cut.lod.h5"]]
-)
-def test_commands_load_no_dataclass_that_makes_its_methods_at_once(
-    folder: Path, args: list[str]
-) -> None:
-    loaded = python(
-        "import dataclasses, sys; from lodcli.shell.failures import run\n"
-        "from lodcli.shell.group import group\n"
-        f"run(group, {args!r})\n"
-        "print('LOADED', *(name for name, module in sys.modules.items()\n"
-        "    if name.startswith('lodcli.') and 'kernels.native' not in name\n"
-        "    and vars(module).get('dataclass') is dataclasses.dataclass))"
-    ).partition("LOADED")[2]
-    assert loaded.split() == []
-
-
 def test_the_help_of_commands_loads_no_numpy() -> None:
     shown = python(
         "import sys; from lodcli.shell.failures import run; from lodcli.shell.group import group\n"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -17,7 +17,6 @@ import pyarrow.types as types
 from lodcli.formats.arrow.files import Bytes, Cursor
 from lodcli.formats.arrow.sizes.buffers import is_list_view, is_text, is_view
 from lodcli.formats.core.errors import DamagedFileError
-from lodcli.kernels.lazy_dataclass import dataclass
 
 DICTIONARY, RECORDS = 2, 3
 _CONTINUATION = b"\xff\xff\xff\xff"

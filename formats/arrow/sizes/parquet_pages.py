@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,6 @@ from lodcli.formats.arrow.sizes.thrift import BINARY, BOOL, I32, I64, Fields, Re
 from lodcli.formats.choosing.choice import ValueRange
 from lodcli.formats.core.bounds import Bounds
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.runtime.dispatch import on
 
 _STATISTICS = {

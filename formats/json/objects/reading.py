@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -11,7 +11,6 @@ from lodcli.formats.core.names import check_name, name_of, presence_name, repeat
 from lodcli.formats.core.options import choose_others
 from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import InvalidDataError
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.options import option
 from lodcli.kernels.tensor.marks import Field
 

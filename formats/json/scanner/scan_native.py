@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import accumulate, chain
 from typing import Any
 
@@ -17,7 +17,6 @@ import numpy as np
 
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.immutable import immutable
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.native import load
 from lodcli.kernels.platform.machine import sparse_zeros
 from lodcli.kernels.tensor.nulls import Mask

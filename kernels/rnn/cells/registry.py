@@ -7,10 +7,10 @@ known, the first matching cell is used, so order matters.
 from __future__ import annotations
 
 import importlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lodcli.kernels.errors import UnsupportedError
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.suggestions import or_near
 
 if TYPE_CHECKING:

@@ -6,13 +6,12 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, get_args, get_origin, get_type_hints
 
 import click
 
 from lodcli.kernels.dtypes import ALL_DTYPES
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.ops.kinds import FILES, Kind, kind_of
 from lodcli.kernels.ops.registry import OpEntry
 from lodcli.kernels.platform.docstrings import docstring

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -24,7 +25,6 @@ from lodcli.formats.core.limits import declared_bytes
 from lodcli.formats.core.schema import Item, Schema, TensorSpec, find, schema_of, tensor_of
 from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.errors import LodError, UnsupportedError
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.ops.plugins import no_gpu
 from lodcli.kernels.runtime.arrays import as_array
 from lodcli.kernels.tensor.lod_tensor import LoDTensor

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -11,7 +12,6 @@ import numpy as np
 
 from lodcli.commands.apply.arguments import ARRAY, Described, described
 from lodcli.kernels.errors import UnsupportedError
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.ops.elementwise.elementwise import UFUNCS
 from lodcli.kernels.ops.plugins import find_op
 from lodcli.kernels.ops.registry import OpEntry

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
@@ -24,7 +24,6 @@ from lodcli.kernels.errors import SelectionError, counted
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key, select
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.runtime.memory_budget import at_most
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import NO_NULLS, Mask, Nulls

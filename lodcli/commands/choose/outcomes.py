@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +29,6 @@ from lodcli.kernels.dtypes import has_nan
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.tensor.marks import TEXT
 from lodcli.kernels.tensor.nulls import Mask
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -22,7 +22,6 @@ from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.places import branch_of
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.tensor.casting import scaled
 from lodcli.kernels.tensor.compare import same_bytes
 from lodcli.kernels.tensor.exchange.time_texts import NANOSECONDS

@@ -10,11 +10,11 @@ from __future__ import annotations
 import codecs
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell.printable import columns, printable
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -10,7 +10,6 @@ import numpy as np
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.kernels.errors import SelectionError
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.shell import output
 
 if TYPE_CHECKING:

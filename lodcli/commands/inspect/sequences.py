@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from lodcli.formats.core.schema import TensorSpec
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.places import branch_of
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.tensor.display import item_text
 
 

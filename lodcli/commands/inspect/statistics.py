@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.reports.inspection import Bucket, LevelStatistics, Padding
 
 BARS = "▁▂▃▄▅▆▇█"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -25,7 +25,6 @@ from lodcli.formats.core.schema import (
 from lodcli.formats.items.indexed_copy import indexed
 from lodcli.formats.structs.tree import Node, tree
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import attributes_text
 from lodcli.reports.counting import described

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -16,7 +16,6 @@ from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.storage.prefetch import ahead
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.tensor.exchange.units import texts
 from lodcli.kernels.tensor.marks import Decimals, Times
 from lodcli.shell.output import figure

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.shell.limits import SIZE
 from lodcli.shell.options import LEVEL
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -16,7 +17,6 @@ from lodcli.kernels.errors import LodError, SelectionError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.places import branch_below, branch_of
-from lodcli.kernels.lazy_dataclass import dataclass
 from lodcli.kernels.tensor.display import item_text
 from lodcli.kernels.tensor.exchange.units import texts
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
