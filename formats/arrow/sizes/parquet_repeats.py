@@ -72,7 +72,7 @@ def _repeat(arrays: Sequence[Any]) -> bool:
         return True
     valid = count - sum(array.null_count for array in arrays)
     found = _distinct(sample)
-    distinct = found if len(sample) == valid else _all_distinct(found, len(sample))
+    distinct = found if len(sample) == valid else _all_distinct(found, len(sample), valid)
     width = sample.nbytes / len(sample)
     return bool(distinct * width <= _MOST_BYTES and distinct <= _MOST_DISTINCT * valid)
 
@@ -88,17 +88,18 @@ def _sampled(arrays: Sequence[Any], count: int) -> Iterator[Any]:
     if count <= _SAMPLE:
         yield from arrays
         return
-    places = np.sort(np.random.default_rng(0).integers(0, count, _SAMPLE))
+    # Each place once: a value drawn twice is no value that repeats.
+    places = np.unique(np.random.default_rng(0).integers(0, count, _SAMPLE))
     bounds = np.cumsum([0, *map(len, arrays)])
     cuts = np.searchsorted(places, bounds).tolist()
     for array, begin, (start, stop) in zip(arrays, bounds, pairwise(cuts), strict=False):
         yield array.take(array_of(places[start:stop] - begin))
 
 
-def _all_distinct(found: int, drawn: int) -> float:
-    """Return about how many values there are, of which `drawn` draws found so many.
+def _all_distinct(found: int, drawn: int, count: int) -> float:
+    """Return about how many of `count` values differ, of which `drawn` were drawn, each once.
 
-    D values, each as likely as the others, let D(1 - exp(-drawn / D)) be found.
+    Values drawn from D, each as likely as the others, have D(1 - exp(-drawn / D)) different ones.
     """
     low, high = float(found), 64.0 * drawn
     while high - low > 0.01 * low:
@@ -107,4 +108,4 @@ def _all_distinct(found: int, drawn: int) -> float:
             low = middle
         else:
             high = middle
-    return high
+    return high * -math.expm1(-count / high)

@@ -102,6 +102,13 @@ def test_files_of_repeated_values_are_as_small_as_those_of_pyarrow(
     assert ours <= 1.05 * theirs
 
 
+def test_values_drawn_from_many_have_no_dictionary_that_pyarrow_gives_up(tmp_path: Path) -> None:
+    # 153,000 different ones, each there 1.9 times on average, but some more often.
+    path = tmp_path / "x.parquet"
+    io.write(path, LoDTensor(np.random.default_rng(1).integers(0, 200_000, 290_000)))
+    assert dictionaries(path) == {"data": False}
+
+
 @pytest.mark.parametrize(("dtype", "times"), [("float64", 8), ("float64", 16), ("text", 8)])
 def test_files_of_values_that_repeat_side_by_side_are_as_small(
     tmp_path: Path, dtype: str, times: int
