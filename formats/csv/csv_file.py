@@ -352,10 +352,6 @@ class _CsvSource(Source):
             *_notes_on_commas(with_commas, separator, decimal_comma=self._decimal_comma),
             *_notes_on_names(header if numbers else self._numbered(specs)),
         ]
-        self._alike = dict[np.dtype[Any], list[int]]()  # numbers: places in the schema by dtype
-        for place, spec in enumerate(specs):
-            if not spec.marks.is_text:
-                self._alike.setdefault(spec.dtype, []).append(place)
 
     def _numbered(self, specs: Sequence[TensorSpec]) -> list[str]:
         """Return the names of the columns of numbers if they may be those of a record, else [].
@@ -369,16 +365,21 @@ class _CsvSource(Source):
         return found if any(float(one) >= float(next_) for one, next_ in pairwise(found)) else []
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        return self.batches_of([spec.name for spec in self.schema], limit_bytes)
+
+    def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        wanted = {*names}
+        places = [place for place, spec in enumerate(self.schema) if spec.name in wanted]
         self._records.restart()
         self._seen: list[set[str]] = [set() for _ in self._groups]
         self._last: list[str] | None = None
         width, done = len(self._header), False
         waiting = list[Table]()  # records of one item, which may go on
-        row_bytes = sum(spec.row_bytes for spec in self.schema)
+        row_bytes = sum(self.schema[place].row_bytes for place in places)
         for table in self._records.blocks(min(max(64, limit_bytes), MOST_BLOCK_BYTES), width):
             end = self._whole_items(table, waiting)
             if end is not None:
-                yield self._batch(Table.joined([*waiting, table.part(0, end)]))
+                yield self._batch(Table.joined([*waiting, table.part(0, end)]), places)
                 waiting, done, table = [], True, table.part(end, len(table))
             if len(table):
                 waiting.append(table)
@@ -386,7 +387,7 @@ class _CsvSource(Source):
                 rows = sum(map(len, waiting))
                 require_fits(what, rows * row_bytes, ITEM_COPIES, whole=False)
         if waiting or not done:
-            yield self._batch(Table.joined(waiting or [Table.of_records([], width)]))
+            yield self._batch(Table.joined(waiting or [Table.of_records([], width)]), places)
 
     def _whole_items(self, table: Table, waiting: Sequence[Table]) -> int | None:
         """Return the number of records that certainly end an outermost item; None if none does.
@@ -404,24 +405,29 @@ class _CsvSource(Source):
         before = waiting and waiting[0].column(self._groups[0]).bytes_of(0)
         return 0 if waiting and before != keys.bytes_of(0) else None
 
-    def _batch(self, table: Table) -> Batch:
+    def _batch(self, table: Table, places: Sequence[int]) -> Batch:
+        """Return the columns at these places in the schema."""
         lod = self._lod(table)
+        alike = dict[np.dtype[Any], list[int]]()  # numbers, by dtype
+        for place in places:
+            if not self.schema[place].marks.is_text:
+                alike.setdefault(self.schema[place].dtype, []).append(place)
         with_points = table.swapped() if self._decimal_comma else table
         numbers, step = dict[int, LoDTensor](), max(1, READ_FIELDS // max(1, len(table)))
-        for alike in self._alike.values():
-            for first in range(0, len(alike), step):
-                places = alike[first : first + step]
-                specs = [self.schema[place] for place in places]
-                fields = with_points.columns([self._columns[place] for place in places])
+        for one in alike.values():
+            for first in range(0, len(one), step):
+                some = one[first : first + step]
+                specs = [self.schema[place] for place in some]
+                fields = with_points.columns([self._columns[place] for place in some])
                 tensors = self._reader.tensors(specs, fields, table.lines, lod)
-                numbers |= zip(places, tensors, strict=True)
+                numbers |= zip(some, tensors, strict=True)
         return {
-            spec.name: (
-                _text(table.column(self._columns[place]), lod)
-                if spec.marks.is_text
-                else numbers[place]
+            self.schema[place].name: (
+                numbers[place]
+                if place in numbers
+                else _text(table.column(self._columns[place]), lod)
             )
-            for place, spec in enumerate(self.schema)
+            for place in places
         }
 
     def _lod(self, table: Table) -> LoD:

@@ -75,9 +75,9 @@ class _DocumentSource(JsonSource):
             super().__init__(source, options, _Values)
         self.left_out = {name: placed(error, _value) for name, error in self.left_out.items()}
 
-    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+    def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         with placing(_value):
-            yield from super().batches(limit_bytes)
+            yield from super().batches_of(names, limit_bytes)
 
 
 def _value(number: int) -> str:

@@ -170,13 +170,10 @@ class JsonSource(Source):
         # The lines of a document are its values: none of them may be missing.
         self._skips_blanks = lines is None
         found = self._found(options)
-        self._columns, self._known = found.found, found.known
-        self._objects = found.nulls
-        self._lacking = found.lacking
+        self._found_columns = found
         self.left_out = found.left_out
         self.notes = list(found.notes)
-        self._fast = self._scanning(found)
-        self.schema = tuple(column.spec for column in self._columns)
+        self.schema = tuple(column.spec for column in found.found)
 
     def _found(self, options: ReadOptions) -> Columns:
         """Return the columns inferred from the first lines."""
@@ -225,25 +222,33 @@ class JsonSource(Source):
         return FastColumns(found, skips_blanks=self._skips_blanks)
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        return self.batches_of([spec.name for spec in self.schema], limit_bytes)
+
+    def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        columns, wanted = self._found_columns, {*names}
+        chosen = tuple(column for column in columns.found if column.name in wanted)
+        if len(chosen) < len(columns.found):
+            columns = replace(columns, found=chosen, known=None)  # whatever the others hold
+        fast = self._scanning(columns)
         self._reader.restart()
         done = False
         # A number takes at least two bytes in a line, and eight as a row.
         limit_bytes = max(1, limit_bytes // 4)
         seen = 0
-        while not self._is_worth(seen) and (block := self._block(limit_bytes)):
-            yield self._exactly(*block)
+        while not self._is_worth(seen, fast) and (block := self._block(limit_bytes)):
+            yield self._exactly(columns, *block)
             seen += len(block[0])
             done = True
-        if self._is_worth(seen):
-            for found in self._fast.tensors(self._reader, min(limit_bytes, BLOCK_BYTES)):
-                yield found if isinstance(found, dict) else self._exactly(*found)
+        if self._is_worth(seen, fast):
+            for found in fast.tensors(self._reader, min(limit_bytes, BLOCK_BYTES)):
+                yield found if isinstance(found, dict) else self._exactly(columns, *found)
                 done = True
         if not done:
-            yield {spec.name: spec.empty() for spec in self.schema}
+            yield {column.name: column.spec.empty() for column in columns.found}
 
-    def _is_worth(self, seen_bytes: int) -> bool:
+    def _is_worth(self, seen_bytes: int, fast: FastColumns) -> bool:
         """Return whether to read the rest with the compiled scanner."""
-        return self._repays(seen_bytes) and self._fast.fits
+        return self._repays(seen_bytes) and fast.fits
 
     def _repays(self, seen_bytes: int) -> bool:
         """Return whether the compiled scanner is worth loading."""
@@ -255,34 +260,37 @@ class JsonSource(Source):
         block = self._reader.block(min(limit_bytes, MOST_BLOCK_BYTES))
         return (block, first) if block else None
 
-    def _exactly(self, block: bytes, first: int) -> Batch:
+    def _exactly(self, columns: Columns, block: bytes, first: int) -> Batch:
         blanks: list[int] = []
         values = self._parsed(split(block), first, blanks)
         with placing(beyond(blanks)):
-            return self._converted(values, first)
+            return _converted(columns, values, first)
 
-    def _converted(self, values: list[object], first: int) -> Batch:
-        fields = [column.field for column in self._columns if column.field is not None]
-        if fields:
-            check_fields(values, fields, self._known, first, lacking=self._lacking)
-        checked: set[str] = set()
-        return {
-            column.name: self._tensor(column, values, first, checked) for column in self._columns
-        }
 
-    def _tensor(
-        self, column: Column, values: list[object], first: int, checked: set[str]
-    ) -> LoDTensor:
-        if column.field is None:
-            return column.tensor(values, first)
-        found = whole = field_values(values, column.field, first, lacking=self._lacking)
-        lacking = column.spec.nullable or column.spec.marks.tells_records
-        for step in column.inside:
-            found = picked(found, step, first, nullable=lacking)
-        # Picking has checked that all of them are objects.
-        if self._objects is not None and column.inside and column.spec.nullable:
-            self._objects.check(whole, column.inside, first, checked)
-        return column.tensor(found, first)
+def _converted(columns: Columns, values: list[object], first: int) -> Batch:
+    """Return the tensors of lines, the first of which has the number `first`."""
+    fields = [column.field for column in columns.found if column.field is not None]
+    if fields:
+        check_fields(values, fields, columns.known, first, lacking=columns.lacking)
+    checked: set[str] = set()
+    return {
+        column.name: _tensor(columns, column, values, first, checked) for column in columns.found
+    }
+
+
+def _tensor(
+    columns: Columns, column: Column, values: list[object], first: int, checked: set[str]
+) -> LoDTensor:
+    if column.field is None:
+        return column.tensor(values, first)
+    found = whole = field_values(values, column.field, first, lacking=columns.lacking)
+    lacking = column.spec.nullable or column.spec.marks.tells_records
+    for step in column.inside:
+        found = picked(found, step, first, nullable=lacking)
+    # Picking has checked that all of them are objects.
+    if columns.nulls is not None and column.inside and column.spec.nullable:
+        columns.nulls.check(whole, column.inside, first, checked)
+    return column.tensor(found, first)
 
 
 def _columns(values: list[object], blanks: list[int], options: ReadOptions) -> Columns:

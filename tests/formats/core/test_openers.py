@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -252,3 +253,25 @@ def test_numbers_of_shards_may_be_those_of_numpy(tmp_path: Path) -> None:
     shards: Any = np.int64(2)
     lodcli.write(tmp_path / "d", FLAT, format_name="lod.dataset", shards=shards)
     assert len(list((tmp_path / "d").glob("data-*"))) == 2
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "jsonl", "json"])
+def test_a_faulty_value_of_another_column_is_passed_over(ending: str, tmp_path: Path) -> None:
+    # Beyond the first lines, which give the columns.
+    rows = [("1.5", "2")] * 100_000 + [("2.5", '"bad"'), ("3.5", "4")]
+    if "csv" in ending:
+        text = "a,b\n" + "".join(f"{a},{b}\n" for a, b in rows)
+    else:
+        lines = [f'{{"a":{a},"b":{b}}}' for a, b in rows]
+        lines[-1] = '{"a":3.5,"b":4,"further":1}'
+        text = "\n".join(lines) if ending == "jsonl" else f"[{','.join(lines)}]"
+    path = tmp_path / f"file.{ending}"
+    data = text.encode()
+    path.write_bytes(gzip.compress(data) if ending.endswith("gz") else data)
+    wanted = [1.5] * 100_000 + [2.5, 3.5]
+    assert lodcli.read(f"{path}::a").to_list() == wanted
+    with lodcli.open(path) as source:
+        assert source["a"].read().to_list() == wanted
+        assert {name for batch in source.batches_of(["a"]) for name in batch} == {"a"}
+        with pytest.raises(InvalidDataError, match="b"):
+            source["b"].read()
