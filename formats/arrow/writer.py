@@ -36,7 +36,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import MOST_WORD_BYTES
 
 # Readers read one row group at a time, and few of them parts of one.
-ROW_GROUP_BYTES = 32 << 20
+ROW_GROUP_BYTES = 16 << 20
 NO_OPTIONS = WriteOptions()
 
 
