@@ -106,7 +106,9 @@ class Dataset(torch.utils.data.Dataset[Any]):
 
     An item is a tensor of torch, (n, ..), or a LoDTensor if it has levels. If several tensors of
     the file have the same items, such as tokens and labels, an item is a dict by name. A batch of
-    items is read at once; give a DataLoader `collate_fn=collate(..)`.
+    items is read at once; give a DataLoader `collate_fn=collate(..)`. Categories are their class
+    numbers as int64, which embeddings and cross_entropy of torch take, also if the file and
+    `schema` have narrower ones.
 
     It is pickled without its content, and every worker process opens the file again; a file that
     was replaced in between is an error. Containers and datasets of lod are compared by a checksum,
@@ -210,9 +212,14 @@ class Dataset(torch.utils.data.Dataset[Any]):
         label = self.label
         wanted = item_numbers(places, opened.items.count, label)
         if opened.tensors is not None:
-            return Batch(taken(opened.tensors, wanted), opened.single, label)
-        with naming(label):
-            return Batch(opened.items.gather(wanted), opened.single, label)
+            found = taken(opened.tensors, wanted)
+        else:
+            with naming(label):
+                found = opened.items.gather(wanted)
+        for name in opened.classes:
+            codes = found[name]
+            found[name] = LoDTensor(codes.values.astype(np.int64), codes.lod, nulls=codes.nulls)
+        return Batch(found, opened.single, label)
 
     def bytes_of(self, places: Offsets) -> int | None:
         """Return the bytes of these items in the file; None if it is in memory or mapped."""
@@ -232,6 +239,7 @@ class _Opened:
         items: the items of the level.
         tensors: their content, if in memory or mapped.
         single: whether there is one tensor.
+        classes: the names of tensors of categories.
         files: closes the file.
     """
 
@@ -261,6 +269,8 @@ class _Opened:
             shared = dataset._shared(with_equal_levels(schema, source.lods) if inner else schema)
             self.items, names = Items(source, shared), shared.names
             self.single = len(names) == 1
+            marks = {spec.name: spec.marks for spec in self.items.schema}
+            self.classes = [name for name in names if marks[name].categories is not None]
             if dataset._in_memory:
                 self.tensors = self.items.read(0, self.items.count)
             elif options.mmap:

@@ -666,3 +666,22 @@ def test_a_forked_process_opens_the_file_itself(words: Path) -> None:
     assert dataset[2]["marks"].tolist() == [0, 1]
     assert dataset._opened is not mine
     assert dataset._opened.process == os.getpid()
+
+
+@pytest.mark.parametrize("how", [{}, {"in_memory": True}, {"mmap": True}])
+def test_categories_are_int64_as_torch_takes_class_numbers(
+    how: dict[str, Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "labelled.lod.h5"
+    colors = LoDTensor(np.array([1, 0, 1], np.int8), [[2, 0, 1]]).as_categories(["red", "blue"])
+    kind = LoDTensor(np.array([1, 0, 1], np.int8)).as_categories(["no", "yes"])
+    lodcli.write(path, {"colors": colors, "kind": kind})
+    dataset = ours.Dataset(path, **how)
+    assert dataset[2]["kind"].dtype == dataset[2]["colors"].dtype == torch.int64
+    batch = ours.collate("padded")(dataset.__getitems__([2, 0, 1]))
+    assert torch.nn.Embedding(2, 4)(batch["colors"][0]).shape == (3, 2, 4)
+    assert batch["colors"][0].tolist() == [[1, 0], [1, 0], [0, 0]]
+    found = torch.nn.functional.cross_entropy(torch.zeros(3, 2), batch["kind"])
+    assert found.item() == pytest.approx(np.log(2))
+    (batch,) = ours.Batches(path, items=3, layout="varlen", **how)
+    assert batch["colors"].values.dtype == torch.int64
