@@ -145,7 +145,7 @@ def _softmax_long(x: Array, out: Array, *, log: bool) -> None:
             *part.shape, _piece_rows(part),
         )  # fmt: skip
         sums.append(total.reshape(-1, width))
-    total = np.concatenate(sums).sum(axis=0)
+    total = _sum_of_pieces(sums)
     by = (np.log(total) if log else 1 / total).astype(x.dtype)
     for part, to in parts:
         run(
@@ -166,7 +166,7 @@ def _softmax_long_grad(flow: Array, y: Array, out: Array, *, log: bool) -> None:
             *part.shape, log, _piece_rows(part),
         )  # fmt: skip
         sums.append(total.reshape(-1, width))
-    total = np.concatenate(sums).sum(axis=0)
+    total = _sum_of_pieces(sums).astype(y.dtype)
     for part_flow, part, to in parts:
         run(
             _long_backward[kind], _count(part), 3 * part.nbytes, part_flow, part,
@@ -181,6 +181,13 @@ def _folded(rows: Array) -> list[Array]:
     many = rows.shape[0] // fold * fold
     found = [rows[:many].reshape(-1, width * fold), rows[many:]]
     return [each for each in found if each.shape[0]]
+
+
+def _sum_of_pieces(sums: list[Array]) -> Array:
+    """Return the sum of the sums (pieces, D) over pieces, in float64."""
+    # Of folded rows there may be thousands, whose rounding errors in float32 add up.
+    result: Array = np.concatenate(sums).sum(axis=0, dtype=np.float64)
+    return result
 
 
 def _wide(row: Array, part: Array) -> Array:

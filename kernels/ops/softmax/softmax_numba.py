@@ -18,7 +18,7 @@ from lodcli.kernels.simd.row_partition_numba import segments_of_piece
 _LEAST_COPIED = 16
 # In wide rows, the same columns of many rows compete for lines of the caches.
 _WIDE_BYTES, _LINE_BYTES = 1 << 10, 64
-_bytes_each, _SIDE_BYTES = vectors.bytes_each, vectors.SIDE_BYTES
+_bytes_each, _SIDE_BYTES, _RUN = vectors.bytes_each, vectors.SIDE_BYTES, vectors.RUN
 _short, _short_bytes = vectors.short_forward, vectors.SHORT_BYTES
 _single, _loose, _exact = vectors.single_forward, vectors.loose_forward, vectors.exact_forward
 _loose_backward, _exact_backward = vectors.loose_backward, vectors.exact_backward
@@ -110,6 +110,7 @@ def gradient(
     copied = _most_copied(room, address(out), _bytes_each(y), wide)
     least = _LEAST_COPIED if wide else 1
     step = lanes // width * width
+    run = _RUN * step
     for piece in range(first, last):
         begin, after = segments_of_piece(offsets, segments, piece, pieces)
         stop = offsets[after] * width
@@ -130,7 +131,7 @@ def gradient(
                 _backward(to, up, own, 0, count, width, log, y)
             elif count:
                 many = _many(size, step)
-                if lo + size + lanes > stop:
+                if lo + size + lanes > stop or many > run:
                     _exact_backward(to, up, own, size, many, width, step, log, y)
                 else:
                     _loose_backward(to, up, own, size, many, width, step, log, y)

@@ -30,6 +30,8 @@ SHORT_BYTES = min(level().vector_bytes, VECTOR_BYTES // 2)
 class _Columns:
     """Visits some vectors side by side, row by row."""
 
+    one_run = False  # whether there are at most RUN vectors
+
     def __init__(self, v: Vectors, rows: Any, row_bytes: Any, mask: Any, blocks: int) -> None:
         self.v, self.rows, self.row_bytes, self.mask, self.blocks = v, rows, row_bytes, mask, blocks
         self.held: dict[Any, Any] = {}
@@ -185,9 +187,10 @@ class _Narrow(_Columns):
     """
 
     def __init__(
-        self, v: Vectors, size: Any, many: Any, width: Any, step: Any, loose: bool
+        self, v: Vectors, size: Any, many: Any, width: Any, step: Any, loose: bool, one_run: bool
     ) -> None:
         self.v, self.many, self.width, self.step, self.loose = v, many, width, step, loose
+        self.one_run = one_run
         self.mask = v.below(v.builder.sub(size, many))
         self.blocks = 1
         # Values of the last vector by address: they stay in registers instead of memory.
@@ -342,7 +345,7 @@ def _flows(on: _Columns, flow: Any, y: Any, log: bool) -> Values:
             value = v.builder.fmul(value, on.load(y, offset, mask))
         return v.plus(total, v.where(mask, value, v.zero()))
 
-    return on.fold(on.visit([v.zero()] * on.blocks, added), v.plus)
+    return on.fold(on.visit([v.zero()] * on.blocks, added, sums=not on.one_run), v.plus)
 
 
 def _flow_back(on: _Columns, to: Any, flow: Any, y: Any, totals: Values, log: bool) -> None:
@@ -433,13 +436,19 @@ def _part_back(on: _Columns, to: Any, flow: Any, y: Any, total: Any, log: Any) -
 
 
 def _narrow(
-    emit: Callable[..., None], *, loose: bool, single: bool = False, most_bytes: int = 0
+    emit: Callable[..., None],
+    *,
+    loose: bool,
+    single: bool = False,
+    most_bytes: int = 0,
+    one_run: bool = False,
 ) -> Any:
     """Return a function for a segment of narrow rows, or of `single` values.
 
     Args:
         loose: whether it may read and write up to one vector further.
         most_bytes: maximum size of a segment, if known to be short.
+        one_run: whether a segment has at most RUN vectors, which saves a gradient the tests.
     """
 
     @emits(types.void, *[types.int64] * 7, types.boolean, None)
@@ -453,7 +462,7 @@ def _narrow(
             width, step = 1, _I64(v.lanes)
         if most_bytes:
             many = _I64(0)
-        emit(_Narrow(v, size, many, width, step, loose), to, at, y, None, log)
+        emit(_Narrow(v, size, many, width, step, loose, one_run), to, at, y, None, log)
 
     return narrow
 
@@ -561,7 +570,8 @@ def _streamed(emit: Callable[..., None], how: str) -> Any:
 single_forward = _narrow(_forward, loose=True, single=True)
 short_forward = _narrow(_forward, loose=True, single=True, most_bytes=SHORT_BYTES)
 loose_forward, exact_forward = (_narrow(_forward, loose=loose) for loose in (True, False))
-loose_backward, exact_backward = (_narrow(_backward, loose=loose) for loose in (True, False))
+loose_backward = _narrow(_backward, loose=True, one_run=True)
+exact_backward = _narrow(_backward, loose=False)
 forward, backward = _columns(_forward), _columns(_backward)
 streamed_forward, streamed_backward = (
     _streamed(each, "streamed") for each in (_forward, _backward)

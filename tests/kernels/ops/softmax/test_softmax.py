@@ -281,8 +281,12 @@ def test_a_long_sequence_of_rows_without_values_gives_such_rows(backend: Backend
     assert sequence_softmax_grad(found, tensor, backend=backend).data.shape == tensor.data.shape
 
 
+# Below and above the size from which all threads compute one sequence.
+MANY_ROWS = [(262_143, 1), (87_380, 3), (16_383, 16), (16_383, 40), (1_000_000, 2)]
+
+
 @on_every_backend
-@pytest.mark.parametrize("shape", [(262_143, 1), (87_380, 3), (16_383, 16), (16_383, 40)], ids=str)
+@pytest.mark.parametrize("shape", MANY_ROWS, ids=str)
 def test_sums_over_many_rows_are_precise(shape: tuple[int, int], backend: Backend) -> None:
     """One after another, equal powers of float32 are rounded in the same direction."""
     rows = np.zeros(shape, np.float32)
@@ -293,3 +297,16 @@ def test_sums_over_many_rows_are_precise(shape: tuple[int, int], backend: Backen
     np.testing.assert_allclose(found, exact, rtol=5e-6)
     logs = sequence_log_softmax(tensor, backend=backend).data
     np.testing.assert_allclose(logs, np.log(exact), rtol=0, atol=5e-6)
+
+
+@on_every_backend
+@pytest.mark.parametrize("shape", MANY_ROWS, ids=str)
+def test_gradients_of_many_rows_sum_to_zero(shape: tuple[int, int], backend: Backend) -> None:
+    """Not so if the sum of the upstream gradient is imprecise."""
+    tensor = LoDTensor(np.zeros(shape, np.float32), [[shape[0]]])
+    upstream = np.full(shape, 0.1, np.float32)
+    found = sequence_log_softmax_grad(upstream, tensor, backend=backend).data
+    # Logarithms of -14 are rounded to 5e-7, so that their exponentials are off by as much.
+    np.testing.assert_allclose(found, 0, atol=1e-6)
+    found = sequence_softmax_grad(upstream, tensor, backend=backend).data
+    np.testing.assert_allclose(found * np.float32(len(tensor.data)), 0, atol=1e-6)
