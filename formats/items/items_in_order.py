@@ -115,5 +115,6 @@ class _Chosen:
         if high - low == count:
             return batch
         if self.items is None:
-            return part(batch, low - first, high - first)
+            low, high = (min(max(number - first, 0), count) for number in (low, high))
+            return part(batch, low, high)
         return taken(batch, self.items[low:high] - first)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 
@@ -113,6 +114,57 @@ def test_several_files_are_not_copied(lod: Lod, table: Any) -> None:
         assert rows_of("out.parquet") == table.take(pa.array(ids)).to_pylist()
         assert ids == (list(range(550, ROWS)) if args[0] == "tail" else sorted(set(ids)))
     assert len(ids) == 50
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+@pytest.mark.parametrize("options", ["", "--nulls zero", "--isolate"])
+@pytest.mark.parametrize(
+    ("args", "numbers"),
+    [
+        ("tail -n 3 FILES", range(997, 1000)),
+        ("tail -n 450 FILES", range(550, 1000)),
+        ("tail -n 0 FILES", range(0)),
+        ("head -n -995 FILES", range(5)),
+        ("slice FILES 699:701", range(699, 701)),
+        ("slice FILES 310:320", range(310, 320)),
+        ("slice FILES 910:920:3", range(910, 920, 3)),
+        ("split FILES --by count 250", range(ROWS)),
+        ("split FILES --by fractions 0.5,0.1,0.4", range(ROWS)),
+    ],
+)
+def test_files_before_the_chosen_items_are_passed_over(
+    lod: Lod,
+    table: Any,
+    ending: str,
+    options: str,
+    args: str,
+    numbers: range,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(branches, "SMALL_BYTES", 0)
+    monkeypatch.setattr(indexed_copy, "copied", COPIED)  # with --isolate there is a copy
+    write = pq.write_table if ending == "parquet" else feather.write_feather
+    for number in range(4):
+        folder = Path(f"year={2020 + number}")
+        folder.mkdir()
+        write(table.slice(number * 300, 300), folder / f"p.{ending}")
+    words = ["*/p." + ending if word == "FILES" else word for word in args.split()]
+    out = "out-{}.parquet" if words[0] == "split" else "out.parquet"
+    done = lod(*words, *options.split(), "-o", out, "-q")
+    assert done.code == 0, done.stderr
+    found = rows_of(*map(str, sorted(Path().glob("out*.parquet"), key=_number)))
+    expected = table.take(pa.array(numbers, pa.int64())).to_pylist()
+    assert [row["id"] for row in found] == list(numbers)
+    assert [row["year"] for row in found] == [2020 + number // 300 for number in numbers]
+    if options == "--nulls zero":
+        for row in expected:
+            row.update(price=row["price"] or 0, text=row["text"] or "", tags=row["tags"] or [])
+    assert [{name: row[name] for name in row if name != "year"} for row in found] == expected
+
+
+def _number(path: Path) -> int:
+    digits = path.stem.partition("-")[2]
+    return int(digits) if digits else 0
 
 
 def test_items_in_another_order_are_copied(lod: Lod, table: Any) -> None:
