@@ -8,7 +8,6 @@ import os
 import stat
 import struct
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -100,6 +99,8 @@ def umask() -> int:
 
 def _umask_of_a_probe() -> int:
     """Return the requested permissions that a new file lacks."""
+    import tempfile  # slow to import, and rarely used
+
     folder = tempfile.gettempdir()
     nameless = getattr(os, "O_TMPFILE", None)
     if nameless is not None:  # such a file is gone however the process ends

@@ -436,6 +436,8 @@ def test_inspect_loads_nothing_for_what_was_not_asked(folder: Path) -> None:
     parts = {one.rpartition(".")[2] for one in loaded if one.startswith("lodcli.commands.inspect.")}
     assert parts == {"command", "drawing", "examined", "statistics", "summary"}
     assert "lodcli.formats.several.many_files" not in loaded  # the path is one file
+    # tempfile imports the other three.
+    assert not {"tempfile", "shutil", "lzma", "random"}.intersection(loaded)
 
 
 def test_a_command_between_two_pipes_loads_nothing_for_files(folder: Path) -> None:
