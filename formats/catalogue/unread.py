@@ -272,10 +272,17 @@ def refuse_other(head: bytes) -> None:
         )
 
 
-def packed(head: bytes) -> str | None:
-    """Return how a file is compressed and what to do, None if not compressed."""
+def packed(head: bytes, *, unpacked: bool = False) -> str | None:
+    """Return how a file is compressed and what to do, None if not compressed.
+
+    Args:
+        head: its first bytes.
+        unpacked: whether it was decompressed already where it can be, as pipes are.
+    """
     codec = codec_of(head)
     if codec is not None:
+        if unpacked:
+            return f"still packed with {codec} when it was decompressed once; unpack it first"
         ending = codec_suffix(codec)
         return (
             f"packed with {codec}; unpack it first, or give it a name that ends with {ending}, as "
@@ -288,12 +295,13 @@ def packed(head: bytes) -> str | None:
     return None
 
 
-def advice(head: bytes, ending: str) -> str:
+def advice(head: bytes, ending: str, *, unpacked: bool = False) -> str:
     """Return a hint for a file whose format was not recognised.
 
     Args:
         head: its first bytes.
         ending: of its name, lower case, with the dot.
+        unpacked: see `packed`.
     """
     kind = of_beginning(head)
     if kind is not None:
@@ -305,7 +313,7 @@ def advice(head: bytes, ending: str) -> str:
         json, jsonl = option("from", "json"), option("from", "jsonl")
         return f"if it is JSON, {json} reads a document, {jsonl} one value per line"
     if codec_of(head) is not None:
-        return f"it is {packed(head)}"
+        return f"it is {packed(head, unpacked=unpacked)}"
     archive = _archive(head)
     if archive is not None:
         return f"it begins like {archive}, which lod does not read; unpack it first"

@@ -329,6 +329,8 @@ class Format(ABC):
         structs: whether it holds records of tensors; see records.py.
         null_items: with `nulls`, whether items and text may be null, and not only numbers.
         empty_file: whether a file of no bytes is valid, as a tensor without items.
+        any_bytes: whether a file may begin with any bytes; then only a name says that it is
+            compressed, also of a pipe.
         zero_rows: whether a tensor without rows can be written and read again.
         record: the unit made of one outermost item of every tensor, such as a line; all tensors
             then need the same number of items. "" if not required.
@@ -374,6 +376,7 @@ class Format(ABC):
     structs: ClassVar[bool] = False
     null_items: ClassVar[bool] = True
     empty_file: ClassVar[bool] = False
+    any_bytes: ClassVar[bool] = False
     zero_rows: ClassVar[bool] = True
     record: ClassVar[str] = ""
     options: ClassVar[frozenset[str]] = frozenset()

@@ -302,7 +302,10 @@ def _levelled(opened: Source, names: Sequence[str], only: str | None) -> Source:
 
 def format_of(source: Input, format_name: str | None, options: ReadOptions) -> Format:
     """Return the input format: the one given, otherwise the detected one."""
-    return registry.get(format_name or registry.of_input(source, options))
+    kind = registry.get(format_name or registry.of_input(source, options))
+    if kind.any_bytes:
+        source.unpack_by_name()
+    return kind
 
 
 def read(

@@ -63,8 +63,10 @@ def of_input(source: Input, options: ReadOptions) -> str:
     """
     if source.is_folder:
         return _of_folder(source)
-    head = source.head()
     by_name = (_of_pair(source) or of_name(source.path)) if source.path else None
+    if by_name is not None and get(by_name).any_bytes:
+        source.unpack_by_name()
+    head = source.head()
     if not head:
         if by_name is not None and get(by_name).empty_file:
             return by_name
@@ -91,11 +93,12 @@ def of_input(source: Input, options: ReadOptions) -> str:
         if found is None:
             from lodcli.formats.catalogue import unread
 
-            advice = unread.advice(head, source.path.suffix.lower() if source.path else "")
+            ending = source.path.suffix.lower() if source.path else ""
+            advice = unread.advice(head, ending, unpacked=not source.seekable)
             raise _unknown(f"format not recognised; {advice}{plugins.advice()}")
         return found
     if not plugged:
-        _refuse_other(by_name, head)
+        _refuse_other(by_name, head, unpacked=not source.seekable)
     return by_name
 
 
@@ -110,7 +113,7 @@ _HDF5 = b"\x89HDF\r\n\x1a\n"
 _BLOCKS = (512, 1024, 2048)
 
 
-def _refuse_other(by_name: str, head: bytes) -> None:
+def _refuse_other(by_name: str, head: bytes, *, unpacked: bool) -> None:
     """Raise NotThisFormatError if a file of a binary format has another one's first bytes, or if
     one of any format is only a pointer to the file, or a page of a server.
     """
@@ -121,7 +124,7 @@ def _refuse_other(by_name: str, head: bytes) -> None:
     if kind is None and by_name == "tokens":
         unread.refuse_other(head)
         return
-    packed = unread.packed(head) if get(by_name).binary else None
+    packed = unread.packed(head, unpacked=unpacked) if get(by_name).binary else None
     if packed is not None:
         raise NotThisFormatError(f"has the extension of {by_name} but is {packed}")
     if kind is None and announced:

@@ -237,7 +237,7 @@ class Input:
         OSError: it cannot be opened.
     """
 
-    _looked = remote = _is_rest = False
+    _looked = remote = _is_rest = _by_name = False
     _first: os.stat_result | None = None  # of a file that is not behind a URL
     folder: OpenFolder | RemoteFolder
     when_copied: Callable[[int], object] | None = None
@@ -316,7 +316,7 @@ class Input:
         raw = self._file.raw  # type: ignore[attr-defined]
         seekable = raw.seekable()
         named = self.path is not None and suffix_codec(self.path.name) is not None
-        if not named and self.path is not None and seekable:
+        if not named and (self._by_name or (self.path is not None and seekable)):
             return  # raw numbers may begin like a compressed file
         codec = codec_of(
             files.pread(raw.fileno(), MAGIC_BYTES, 0) if seekable else raw.look(MAGIC_BYTES)
@@ -341,6 +341,10 @@ class Input:
             self._raw = unpacked = Unpacked(self._file, codec)
             unpacked.bounds = self.bounds
             self._file = io.BufferedReader(self._raw, 1 << 20)
+
+    def unpack_by_name(self) -> None:
+        """Decompress only if the name says compressed, also a pipe; before anything is read."""
+        self._by_name = True
 
     def fetch(self) -> None:
         """Fetch all of a remote file, for readers other than `file`."""

@@ -12,6 +12,7 @@ from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec, tensor_of
+from lodcli.formats.storage.compression import codec_of, codec_suffix
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.tokens.marks import Mark, MarkChecker
@@ -45,6 +46,7 @@ class Tokens(Format):
     options = frozenset({"dtype", "levels", "end_token", "start_token"})
     write_options = frozenset({"end_token", "start_token"})
     empty_file: ClassVar[bool] = True
+    any_bytes: ClassVar[bool] = True
     kept_dtypes: ClassVar[frozenset[str] | None] = frozenset({"uint16"})
 
     def open(self, source: Input, options: ReadOptions) -> Source:
@@ -61,11 +63,19 @@ class Tokens(Format):
         if dtype.kind not in "iu":
             raise UnsupportedError(f"tokens must be of an integer dtype, found {dtype}")
         found = _TokensSource(source, options, dtype, count=None)
+        notes = []
         if options.dtype is None:
-            found.notes = (
+            notes.append(
                 "raw token files have no magic number: reading as uint16; "
-                f"{option('dtype')} changes it",
+                f"{option('dtype')} changes it"
             )
+        if (codec := codec_of(source.head())) is not None:
+            notes.append(
+                f"begins like data compressed by {codec}, but is read as token numbers; if it is "
+                f"compressed, give a file whose name ends with {codec_suffix(codec)}, or "
+                f"the output of {codec} -dc"
+            )
+        found.notes = tuple(notes)
         return found
 
     def given_level_names(self, spec: TensorSpec, options: WriteOptions) -> tuple[str, ...]:
@@ -87,6 +97,7 @@ class LlmC(Tokens):
     options = frozenset({"levels", "end_token", "start_token"})
     kept_dtypes = None
     empty_file = False
+    any_bytes = False
     seekable_output = True
 
     def sniff(self, head: bytes) -> bool:

@@ -73,6 +73,51 @@ def test_a_pipe_whose_name_has_no_extension_may_be_packed(
             assert nested(tensors_of(source.read())["data"]) == [[1, 2], [3]]
 
 
+NUMBERS = [0x8B1F, 8, 4, 5, 6, 7, 8]  # begin like gzip
+TOKENS = np.array(NUMBERS, "<u2").tobytes()
+
+
+def test_raw_numbers_in_a_pipe_may_begin_like_a_packed_file(tmp_path: Path) -> None:
+    for ending in ("", ".bin"):
+        with pipe(tmp_path, ending, TOKENS) as fifo, source_of(fifo, format_name="tokens") as found:
+            assert any("begins like data compressed by gzip" in note for note in found.notes)
+            assert tensors_of(found.read())["data"].data.tolist() == NUMBERS
+    with (  # as a file of this name
+        pipe(tmp_path, ".bin", TOKENS) as fifo,
+        pytest.raises(LodError, match="packed with gzip; if it holds tokens, use format_name='to"),
+        source_of(fifo),
+    ):
+        pass
+
+
+@CODECS
+def test_numbers_in_a_pipe_are_unpacked_if_its_name_says_packed(
+    suffix: str, pack: Pack, tmp_path: Path
+) -> None:
+    with (
+        pipe(tmp_path, f".bin{suffix}", pack(TOKENS)) as fifo,
+        source_of(fifo, format_name="tokens") as source,
+    ):
+        assert tensors_of(source.read())["data"].data.tolist() == NUMBERS
+
+
+def test_raw_numbers_in_standard_input_may_begin_like_a_packed_file() -> None:
+    command = [sys.executable, "-m", "lodcli", "convert", "-", "--from", "tokens", "--to", "jsonl"]
+    done = subprocess.run(command, input=TOKENS, capture_output=True)
+    assert [json.loads(line) for line in done.stdout.splitlines()] == NUMBERS
+    assert b"give a file whose name ends with .gz, or the output of gzip -dc" in done.stderr
+
+
+def test_a_pipe_packed_twice_is_not_told_to_change_its_name(tmp_path: Path) -> None:
+    twice = gzip.compress(gzip.compress(TEXT))
+    with (
+        pipe(tmp_path, "", twice) as fifo,
+        pytest.raises(LodError, match="it is still packed with gzip when it was decompressed once"),
+        source_of(fifo),
+    ):
+        pass
+
+
 @CODECS
 def test_a_file_cut_anywhere_is_named_as_such(suffix: str, pack: Pack, tmp_path: Path) -> None:
     whole, path = pack(TEXT[:3000]), tmp_path / f"t.jsonl{suffix}"
