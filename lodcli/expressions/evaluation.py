@@ -256,6 +256,8 @@ class Evaluation(ComparedTexts[V]):
             self._require_one_kind(node, node.left, node.right)
             if not (is_duration(one) and is_duration(two) and isinstance(node.op, _QUOTIENTS)):
                 self._require_numbers(node, function.__name__, node.left, node.right)
+        if unit is not None and isinstance(node.op, ast.Add | ast.Sub | ast.Mult):
+            self._require_held(node.left, node.right)
         if left is None:
             left = self.of(self._counted(node.left, "", one))
         right = self.of(self._counted(node.right, "", two))
@@ -514,6 +516,8 @@ class Evaluation(ComparedTexts[V]):
         marked = (one for one in parts if isinstance(marks_of(one)[1].unit, Times | Categories))
         given = next(marked, parts[0])
         name, found = marks_of(given)[0], []
+        if isinstance(unit, Times):
+            self._require_held(*parts)
         for part in parts:
             own = self._require_one_kind(node, given, part)[1]
             values = self.of(part) if part is given else self._beside(part, given, op, unit)
@@ -527,6 +531,12 @@ class Evaluation(ComparedTexts[V]):
         if type(op) in SWAPPED:
             self._require_order(node, (unit, unit))
         return found
+
+    def _require_held(self, *parts: ast.expr) -> None:
+        """Fail if a part beside times is a whole number beyond 64 bits: they count in int64."""
+        for part in parts:
+            if self.expression.wide_number(part) is not None:
+                self.fail(part, f"the number does not fit 64 bits; {_COARSER}")
 
     def _require_coalesce(self, node: ast.Call) -> None:
         """Fail if the arguments of coalesce are too few, or named."""

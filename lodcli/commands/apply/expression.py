@@ -302,6 +302,8 @@ class _Tensors(Evaluation[Values]):
         if whole and not fits(function, self.data(left), self.data(right)):  # some may not fit
             floats = (self.mapped(lambda data: data.astype(float), one) for one in (left, right))
             _require_near(self.data(found), self.data(self.combined(function, *floats)))
+        if function in GROWING and isinstance(found, LoDTensor) and is_float(found.dtype):
+            _require_times(found)
         return found
 
     def whole_times(self, values: Values) -> Values:
@@ -594,6 +596,16 @@ def _require_near(found: Array, floats: Array) -> None:
     """Raise OverflowsError if a result is not near the same computed with floats: it overflowed."""
     # An overflow is off by a multiple of 2**64; rounding by far less.
     if np.any(np.abs(floats - found) >= 2.0**62):
+        raise OverflowsError("a time does not fit 64 bits")
+
+
+def _require_times(found: LoDTensor) -> None:
+    """Raise OverflowsError if floats are beyond 64 bits; infinite ones are times that are null."""
+    data: Any = found.values
+    beyond = np.isfinite(data) & (np.abs(data) >= 2.0**63)
+    if found.nulls.rows is not None:
+        beyond = beyond & found.nulls.rows.reshape(-1, *[1] * (beyond.ndim - 1))
+    if beyond.any():
         raise OverflowsError("a time does not fit 64 bits")
 
 

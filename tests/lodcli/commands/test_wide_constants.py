@@ -225,3 +225,51 @@ def test_a_number_beyond_64_bits_loses_no_digits(lod: Lod, table: None, constant
         assert done.code == 2
         assert f"does not fit 64 bits; write {near} for the nearest float" in done.stderr
         assert lod(*(one.format(f"n + {near}") for one in command), "-fo", "o.lod.h5").code == 0
+
+
+@pytest.fixture
+def times(lod: Lod, folder: Path) -> None:
+    """Write lists of times t, a duration d and a number x, to t.lod.h5."""
+    write_jsonl("t.jsonl", [{"t": ["2024-05-01", None], "d": 2, "x": 1}, {"t": [], "d": 0, "x": 2}])
+    kinds = ("t=timestamp[ns]", "d=duration[ns]")
+    assert lod("cast", "t.jsonl", *kinds, "-qo", "t.lod.h5").code == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "d * 2**64",
+        "2**65 * d",
+        "d + (2**64 + 1)",
+        "max(t) + 2**64",
+        "max(t) - 18446744073709551616",
+        "maximum(d, 2**64)",
+        "coalesce(d, 2**64)",
+        "d if x > 9 else -(2**64)",
+    ],
+)
+def test_a_number_beyond_64_bits_beside_times_is_an_error(lod: Lod, times: None, text: str) -> None:
+    for command in (["apply", text, "t.lod.h5"], ["filter", "t.lod.h5", f"({text}) is not None"]):
+        done = lod(*command, "-o", "o.lod.h5")
+        assert done.code == 2
+        assert "the number does not fit 64 bits; lod cast 'TENSOR=timestamp[s]'" in done.stderr
+        assert not Path("o.lod.h5").exists()
+
+
+@pytest.mark.parametrize("text", ["d * 1e30", "t + 2.0**64", "d * x * 9e18"])
+def test_a_multiple_of_times_beyond_64_bits_is_an_error(lod: Lod, times: None, text: str) -> None:
+    done = lod("apply", text, "t.lod.h5", "-o", "o.lod.h5")
+    assert done.code == 2
+    assert "column 1: a time does not fit 64 bits" in done.stderr
+
+
+def test_quotients_and_comparisons_of_times_take_any_number(lod: Lod, times: None) -> None:
+    for text, wanted in {
+        "d / 2**64": [0, 0],
+        "d / 0": [None, None],
+        "d < 2**64": [True, True],
+        "d / 0 * 2": [None, None],
+    }.items():
+        done = lod("apply", text, "t.lod.h5", "-qfo", "o.lod.h5")
+        assert (done.code, done.stderr) == (0, ""), text
+        assert tensor("o.lod.h5").to_list() == wanted, text
