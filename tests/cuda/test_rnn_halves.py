@@ -13,6 +13,7 @@ cupy: Any = pytest.importorskip("cupy")
 from lodcli.kernels.cuda import launch  # noqa: E402
 from lodcli.kernels.rnn.engine.cupy import costs, persistent, ways  # noqa: E402
 from lodcli.kernels.rnn.engine.engine import States, rnn_backward, rnn_forward  # noqa: E402
+from lodcli.kernels.rnn.stack.chunked import Chunking, chunked_forward  # noqa: E402
 from tests.cuda.problem_rnn import LENGTHS, Problem, check, choose  # noqa: E402
 from tests.oracles_rnn import close  # noqa: E402
 
@@ -191,3 +192,35 @@ def test_a_way_is_observed_once() -> None:
             else:
                 problem.solve(cupy.asarray, reverse=False)
         assert len(found) == 2  # forward and back
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize("checkpoint", [3, None])
+def test_chunks_use_tensor_cores_as_a_whole_run_does(
+    checkpoint: int | None, dtype: str, launched: list[Any]
+) -> None:
+    problem = Problem("lstm", dtype, LENGTHS, hidden=8)
+    wanted = problem.solve(np.asarray, reverse=False)
+    states = [cupy.asarray(each) for each in problem.states]
+    run = chunked_forward(
+        cupy.asarray(problem.data),
+        problem.offsets,
+        problem.weights.moved(cupy.asarray),
+        chunking=Chunking(checkpoint=checkpoint),
+        initial=States(hidden=states[0], cell=states[1]),
+    )
+    forward = len(launched)
+    assert forward == len(run.tape.kept.chunks) == (3 if checkpoint else 1)
+    found = rnn_backward(
+        run.tape,
+        grad_outputs=cupy.asarray(problem.by_row[0]),
+        grad_cells=cupy.asarray(problem.by_row[1]),
+        grad_last_hidden=cupy.asarray(problem.by_sequence[0]),
+        grad_last_cell=cupy.asarray(problem.by_sequence[1]),
+    )
+    for name, array in {"outputs": run.outputs, "input": found.input}.items():
+        assert array.dtype == dtype
+        close(cupy.asnumpy(array), wanted[name], TOLERANCES[dtype], name)
+    number = {"float16": "Rounded<FP16>", "bfloat16": "Rounded<BF16>"}[dtype]
+    recomputed = forward if checkpoint else 0
+    assert [types for types, _ in launched] == [number] * (2 * forward + recomputed)

@@ -311,11 +311,14 @@ def _on(backend: Backend, weights: LayerWeights, data: Array, keep: bool) -> tup
         UnsupportedError: it does not have this cell.
     """
     forward, backward = _twins(backend, weights, data, keep)
-    # layer_cupy.py accepts rows of two bytes.
-    taken = is_on_device(data) and not isinstance(weights, LinearWeights | SLSTMWeights)
-    if taken or not is_half(data.dtype):
+    if not is_half(data.dtype) or takes_halves(data, weights):
         return forward, backward
     return partial(halves.layer_forward, run=forward), partial(halves.layer_backward, run=backward)
+
+
+def takes_halves(data: Array, weights: LayerWeights) -> bool:
+    """Return whether the kernels themselves accept rows of two bytes: those of layer_cupy.py."""
+    return is_on_device(data) and not isinstance(weights, LinearWeights | SLSTMWeights)
 
 
 def _twins(backend: Backend, weights: LayerWeights, data: Array, keep: bool) -> tuple[Any, Any]:

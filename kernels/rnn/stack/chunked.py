@@ -19,10 +19,17 @@ import numpy as np
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
-from lodcli.kernels.ops.dtypes import working_dtype
+from lodcli.kernels.ops.dtypes import is_half, working_dtype
 from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.rnn.cells.weights import LayerWeights
-from lodcli.kernels.rnn.engine.engine import RNNResult, RNNTape, States, rnn_backward, rnn_forward
+from lodcli.kernels.rnn.engine.engine import (
+    RNNResult,
+    RNNTape,
+    States,
+    rnn_backward,
+    rnn_forward,
+    takes_halves,
+)
 from lodcli.kernels.rnn.engine.layer import LayerGradients
 from lodcli.kernels.rnn.engine.plan import StepPlan, checked_offsets, plan_steps
 from lodcli.kernels.runtime.argument_types import construction_explained, types_explained
@@ -147,6 +154,7 @@ def chunked_forward(
     state = [
         as_dtype(part, wide) for part in (begin.last_hidden, begin.last_cell) if part is not None
     ]
+    precision = _precision(data, weights)
     outputs = np.empty_like(data, shape=(len(data), begin.outputs.shape[1]))
     chunks = []
     bounds = chunking.bounds(int(lengths.max(initial=0)))
@@ -155,18 +163,19 @@ def chunked_forward(
         rows, inside = _rows(offsets, sequences, start, stop, reverse)
         hidden, *cells = (part[sequences] for part in state)
         before = States(hidden=hidden, cell=cells[0] if cells else None)
-        result = rnn_forward(
-            as_dtype(data[rows], wide),
-            inside,
-            weights,
-            initial=before,
-            reverse=reverse,
-            keep=chunking.checkpoint is None,
-            cells=False,
-            backend=backend,
-            threads=threads,
-            suffix=suffix,
-        )
+        with float32_products(precision):
+            result = rnn_forward(
+                as_dtype(data[rows], wide),
+                inside,
+                weights,
+                initial=before,
+                reverse=reverse,
+                keep=chunking.checkpoint is None,
+                cells=False,
+                backend=backend,
+                threads=threads,
+                suffix=suffix,
+            )
         outputs[rows] = as_dtype(result.outputs, data.dtype)
         for whole, part in zip(state, (result.last_hidden, result.last_cell), strict=False):
             assert part is not None
@@ -175,9 +184,18 @@ def chunked_forward(
         goes_on = lengths[sequences] > stop
         chunks.append(Chunk(sequences, rows, inside, goes_on, cut, before, result.tape))
     hidden, *cells = (as_dtype(part, data.dtype) for part in state)
-    kept = Chunks(tuple(chunks), backend, current_precision())
+    kept = Chunks(tuple(chunks), backend, precision)
     tape = RNNTape(weights, plan_steps(offsets), data, reverse, kept, _backward)
     return RNNResult(outputs, None, hidden, cells[0] if cells else None, tape)
+
+
+def _precision(data: Array, weights: LayerWeights) -> Precision:
+    """Return the precision of products of the rows of a chunk, as float32: that of a whole run."""
+    if not (is_half(data.dtype) and takes_halves(data, weights)):
+        return current_precision()
+    from lodcli.kernels.rnn.engine.cupy.ways import precision_of_rows
+
+    return precision_of_rows(data.dtype)
 
 
 def _rows(
@@ -213,21 +231,24 @@ def _backward(
     ]
     cells = by_row[1] if len(by_row) == 2 else None
     total = weights.zeros_like()
+    precision = _precision(data, weights)
     grad_input = np.empty_like(data) if with_input else None
     for chunk in reversed(kept.chunks):
         behind = [part[chunk.sequences] for part in running]
         if chunk.cut:
             for part in behind:
                 part[chunk.goes_on] = 0
-        found = rnn_backward(
-            chunk.tape or _again(data, weights, chunk, reverse, kept, threads),
-            grad_outputs=None if by_row[0] is None else by_row[0][chunk.rows],
-            grad_cells=None if cells is None else cells[chunk.rows],
-            grad_last_hidden=behind[0],
-            grad_last_cell=behind[1] if len(behind) == 2 else None,
-            input_gradient=with_input,
-            threads=threads,
-        )
+        tape = chunk.tape or _again(data, weights, chunk, reverse, kept, threads)
+        with float32_products(precision):
+            found = rnn_backward(
+                tape,
+                grad_outputs=None if by_row[0] is None else by_row[0][chunk.rows],
+                grad_cells=None if cells is None else cells[chunk.rows],
+                grad_last_hidden=behind[0],
+                grad_last_cell=behind[1] if len(behind) == 2 else None,
+                input_gradient=with_input,
+                threads=threads,
+            )
         if grad_input is not None and found.input is not None:
             grad_input[chunk.rows] = as_dtype(found.input, data.dtype)
         total = total.plus(found.weights)
