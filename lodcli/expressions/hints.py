@@ -40,7 +40,7 @@ _FUNCTIONS = {
     **dict.fromkeys(("notna", "notnull", "is_not_null"), "write x is not None"),
     "is_nan": "write isnan(x)",
     **dict.fromkeys(("pow", "power"), "write x ** 2"),
-    "sqrt": "write x ** 0.5; the op sqrt is sum(x) / length(x) ** 0.5",
+    "sqrt": "write x ** 0.5; the op sqrt is sum(x) / sum(x is not None) ** 0.5",
     **dict.fromkeys(("std", "stddev"), "write mean((x - mean(x)) ** 2) ** 0.5"),
     **dict.fromkeys(("var", "variance"), "write mean((x - mean(x)) ** 2)"),
     **dict.fromkeys(

@@ -16,7 +16,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.registry import OPS
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import TEXT
-from tests.lodcli.conftest import Lod, tensor
+from tests.lodcli.conftest import Lod, tensor, write_jsonl
 from tests.slow import one_in
 
 LENGTHS = [3, 1, 4, 2]
@@ -225,7 +225,7 @@ def test_whole_numbers_have_functions_without_rounding(lod: Lod, folder: Path) -
         ("x + concat(x)", 4, "concat needs a whole file or several"),
         ("exp(x, 2)", 0, "exp takes 1 argument, as in exp(data)"),
         ("x - sum(x, lvl=0)", 4, "sum has no option 'lvl'; there are: level"),
-        ("sqrt(x) + x", 0, "no function 'sqrt'; write x ** 0.5; the op sqrt is sum(x) / length("),
+        ("sqrt(x) + x", 0, "no function 'sqrt'; write x ** 0.5; the op sqrt is sum(x) / sum("),
         ("sum(2) + x", 4, "sum takes a tensor, this is one number"),
         ("exp(x, out=x)", 0, "exp takes 1 argument, as in exp(data)"),
         ("maximum(x)", 0, "maximum takes several arguments, as in maximum(data, 0)"),
@@ -464,3 +464,14 @@ def test_a_tensor_of_other_items_is_named(
     assert ("left out" in done.stderr) == bool(into)
     assert not Path("o.lod.h5").exists()
     assert lod("apply", "x + z", "m.lod.h5", "-o", "o.lod.h5").code == 0
+
+
+def test_the_hint_for_the_op_sqrt_computes_it(lod: Lod, folder: Path) -> None:
+    write_jsonl("x.jsonl", [{"x": [1, None, 4, 2]}, {"x": [9]}, {"x": []}])
+    hint = lod("apply", "sqrt(x)", "x.jsonl").stderr.split("the op sqrt is ")[1].strip()
+    assert lod("apply", hint, "x.jsonl", "-qo", "o.lod.h5").code == 0
+    write_jsonl("known.jsonl", [{"x": [1.0, 4.0, 2.0]}, {"x": [9.0]}])
+    assert lod("apply", "sqrt", "known.jsonl", "-qo", "w.lod.h5").code == 0
+    found = tensor("o.lod.h5").to_list()
+    assert found[:2] == pytest.approx(tensor("w.lod.h5").to_list())
+    assert np.isnan(found[2])  # by the op, 0
