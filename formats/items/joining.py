@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,16 +18,18 @@ from lodcli.formats.items import keys
 from lodcli.formats.items.external_sort import size_bytes, sorted_by
 from lodcli.formats.items.taking import item_count, joined_items, part, taken
 from lodcli.formats.structs.presence import with_optional_records
-from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Offsets, lengths_to_offsets
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.marks import Decimals
+from lodcli.kernels.tensor.marks import Categories, Decimals
 from lodcli.kernels.tensor.nulls import Nulls
 
-How = Literal["inner", "left", "semi", "anti"]
+How = Literal["inner", "left", "right", "outer", "semi", "anti"]
 Tensors = dict[str, LoDTensor]
+# Schema and batches of a file; the batches are of tensors that share their items.
+Side = tuple[Schema, Iterable[Tensors]]
 # Of `_kind`, those that one command makes equal, and of numbers decimals too.
 _NUMBERS = {"uint64", "whole numbers", "floating numbers"}
 _WORDS = {"text", "categories", "ordered categories"}
@@ -43,9 +45,15 @@ def joined_schema(left: Schema, right: Schema, keys: Sequence[tuple[str, str]], 
 
     Raises:
         InvalidDataError: keys of different types, or tensors of one name that are not keys.
+        UnsupportedError: keys of the first file are in records, which all items must then have.
     """
     names = [name for name, _ in keys]
     for name, other in keys:
+        if how in ("right", "outer") and find(left, name).marks.fields:
+            remedy = "; exchange the files, with --how left" if how == "right" else ""
+            raise UnsupportedError(
+                f"{name}: is a field of records, which cannot be a key of --how {how}{remedy}"
+            )
         specs = [find(schema, name) for schema in (left, right)]
         one, two = map(_kind, specs)
         if one != two:
@@ -62,16 +70,39 @@ def joined_schema(left: Schema, right: Schema, keys: Sequence[tuple[str, str]], 
                 f"{_key(name, other)}: the keys are {one} in the first file and {two} in the "
                 f"second{remedy}"
             )
-    added = [spec for spec in right if spec.name not in names] if how in ("inner", "left") else []
+    ours = [spec.uncounted("a {}") for spec in left]
+    if how in ("semi", "anti"):
+        return tuple(ours)
+    theirs = [spec.uncounted("b {}") for spec in right if spec.name not in names]
     known = {spec.name for spec in left}
-    for spec in added:
+    for spec in theirs:
         if spec.name in known:
             raise _twice(spec.name)
-    beside = (replace(spec, nullable=spec.nullable or how == "left") for spec in added)
-    return (
-        *(spec.uncounted("a {}") for spec in left),
-        *(spec.uncounted("b {}") for spec in beside),
-    )
+    if how in ("left", "outer"):
+        theirs = [replace(spec, nullable=True) for spec in theirs]
+    if how in ("right", "outer"):
+        given = {name: _filled_key(left, right, name, how) for name in names}
+        ours = [given.get(spec.name) or replace(spec, nullable=True) for spec in ours]
+    return (*ours, *theirs)
+
+
+def _filled_key(left: Schema, right: Schema, name: str, how: How) -> TensorSpec:
+    """Return the spec of a key that has values of the second file; for "outer", of both."""
+    if how == "right":
+        spec = find(right, name)
+        return replace(spec, marks=replace(spec.marks, fields=())).uncounted("b {}")
+    one, other = (find(schema, name) for schema in (left, right))
+    for words in _words_of_both(left, right, [name]).values():
+        one, other = one.with_words(words), other.with_words(words)
+    try:
+        dtype = np.promote_types(one.dtype, other.dtype)
+    except TypeError:
+        raise InvalidDataError(
+            f"{name}: the keys are {one.dtype} in the first file and {other.dtype} in the second; "
+            "`lod cast` makes them equal"
+        ) from None
+    nullable = one.nullable or other.nullable
+    return replace(one, dtype=dtype, nullable=nullable).uncounted("keys {}")
 
 
 def _key(name: str, other: str) -> str:
@@ -85,13 +116,11 @@ def _twice(name: str) -> InvalidDataError:
     )
 
 
-def with_names(
-    right: tuple[Schema, Iterable[Tensors]], keys: Sequence[tuple[str, str]], how: How
-) -> tuple[Schema, Iterable[Tensors]]:
-    """Return schema and batches of the second file, its keys under their names in the first.
+def sides(left: Side, right: Side, keys: Sequence[tuple[str, str]], how: How) -> tuple[Side, Side]:
+    """Return both files for `joined`: the keys have the names of the first, records may be null.
 
     Args:
-        right: as for `joined`.
+        left, right: as for `joined`, but for these names.
         keys: their names in the first file and in the second.
         how: as for `joined`; for "semi" and "anti", the result has only the keys.
 
@@ -108,7 +137,10 @@ def with_names(
     renamed = {spec.name: names.get(spec.name, spec.name) for spec in schema}
     schema = tuple(replace(spec, name=renamed[spec.name]) for spec in schema)
     found = ({new: batch[name] for name, new in renamed.items()} for batch in batches)
-    return with_optional_records(schema, found) if how == "left" else (schema, found)
+    return (
+        with_optional_records(*left) if how in ("right", "outer") else left,
+        with_optional_records(schema, found) if how in ("left", "outer") else (schema, found),
+    )
 
 
 def _kind(spec: TensorSpec) -> str:
@@ -122,60 +154,115 @@ def _kind(spec: TensorSpec) -> str:
     return "floating numbers"
 
 
-def joined(
-    left: tuple[Schema, Iterable[Tensors]],
-    right: tuple[Schema, Iterable[Tensors]],
-    names: Sequence[str],
-    how: How,
-) -> Iterator[Tensors]:
-    """Yield items of `left` in order of their keys, beside those of `right`; at least one batch.
+def joined(left: Side, right: Side, names: Sequence[str], how: How) -> Iterator[Tensors]:
+    """Yield items of both files in order of their keys; at least one batch.
 
     Items with equal keys are yielded in all pairs: those of `left` in their order, and for each of
-    them those of `right` in theirs. Null keys are equal to none. Memory holds a few batches, and
-    all matches of one of them.
+    them those of `right` in theirs; for "right", the other way round. Null keys are equal to none.
+    Memory holds a few batches, and all matches of one of them.
 
     Args:
-        left, right: schema and batches of tensors that share their items; one batch or more.
+        left, right: one batch or more; as from `sides`.
         names: of the keys, which both have.
         how: "inner": pairs; "left": also items of `left` without a match, paired with nulls;
+            "right": also those of `right`; "outer": those of both;
             "semi", "anti": only items of `left`, those with or without a match.
     """
-    right = _recoded(left[0], right, names)
+    if how == "right":
+        yield from joined(right, left, names, "left")
+        return
+    if how == "outer":
+        yield from _outer(left, right, names)
+        return
+    right = _recoded(right, _words_of_both(left[0], right[0], names))
     beside = [spec.name for spec in right[0] if spec.name not in names]
     nothing = {spec.name: _null(spec) for spec in right[0]}
     second = _Matches(sorted_by(right[0], keys.with_keys(right[1], names), names), right[0], names)
-    for batch in sorted_by(*left, names):
+    for items in _steps(sorted_by(*left, names)):
+        matches, starts, counts = second.of(items)
+        if how in ("semi", "anti"):
+            yield taken(items, np.flatnonzero((counts > 0) == (how == "semi")))
+            continue
+        if how == "left":
+            matches = joined_items([matches, nothing])
+            starts = np.where(counts == 0, item_count(matches) - 1, starts)
+            counts = np.maximum(counts, 1)
+        yield from _pairs(items, {name: matches[name] for name in beside}, starts, counts)
+
+
+def _steps(batches: Iterable[Tensors]) -> Iterator[Tensors]:
+    """Yield the items in batches for which the matches are found at once; at least one."""
+    for batch in batches:
         count = item_count(batch)
         step = max(1, count * batch_bytes(BATCH_BYTES) // max(1, size_bytes(batch)))
         for first in range(0, max(1, count), step):
-            items = part(batch, first, min(first + step, count))
-            matches, starts, counts = second.of(items)
-            if how in ("semi", "anti"):
-                yield taken(items, np.flatnonzero((counts > 0) == (how == "semi")))
-                continue
-            if how == "left":
-                matches = joined_items([matches, nothing])
-                starts = np.where(counts == 0, item_count(matches) - 1, starts)
-                counts = np.maximum(counts, 1)
-            yield from _pairs(items, {name: matches[name] for name in beside}, starts, counts)
+            yield part(batch, first, min(first + step, count))
 
 
-def _recoded(
-    left: Schema, right: tuple[Schema, Iterable[Tensors]], names: Sequence[str]
-) -> tuple[Schema, Iterable[Tensors]]:
-    """Return the second file with categorical keys recoded to the words of both, `left` first."""
+def _outer(left: Side, right: Side, names: Sequence[str]) -> Iterator[Tensors]:
+    """Yield all pairs of equal keys, and the items of both without a match, paired with nulls."""
+    given = {name: _filled_key(left[0], right[0], name, "outer").dtype for name in names}
+    words = _words_of_both(left[0], right[0], names)
+    left, right = (_as_dtypes(_recoded(side, words), given) for side in (left, right))
+    beside = [spec.name for spec in right[0] if spec.name not in names]
+    no_left, nothing = ({spec.name: _null(spec) for spec in schema} for schema, _ in (left, right))
+    second = _Matches(sorted_by(*right, names), right[0], names, null_keys=True)
+    for items, passed in _in_turn(left, names, second):
+        matches, starts, counts = second.of(items)
+        others = second.rest() if passed else second.without_match()
+        added, count = item_count(others), item_count(matches)
+        matches = joined_items([matches, nothing, others])
+        starts = np.where(counts == 0, count, starts)
+        counts = np.maximum(counts, 1)
+        if added:
+            filled = taken(no_left, np.zeros(added, np.int64))
+            filled |= {name: others[name] for name in names}
+            order = keys.ordered(keys.columns([items, filled], names))
+            items = taken(joined_items([items, filled]), order)
+            starts = np.append(starts, count + 1 + np.arange(added))[order]
+            counts = np.append(counts, np.ones(added, np.int64))[order]
+        yield from _pairs(items, {name: matches[name] for name in beside}, starts, counts)
+
+
+def _in_turn(left: Side, names: Sequence[str], second: _Matches) -> Iterator[tuple[Tensors, bool]]:
+    """Yield the items of `left`, in parts that end with the next batch of the second file.
+
+    So memory holds one batch of items without a match. Beside each part: whether all of that batch
+    comes before the next item of `left`; then the part is empty, and `second.rest()` must follow.
+    """
+    none = {spec.name: spec.empty() for spec in left[0]}
+    for items in _steps(sorted_by(*left, names)):
+        count, done = item_count(items), 0
+        key = keys.lookup(items, names)
+        while done < count:
+            last = second.last_key()
+            stop = count if last is None else bisect_right(range(count), last, done, key=key)
+            yield part(items, done, stop), stop == done
+            done = stop
+    while second.last_key() is not None:
+        yield none, True
+    yield none, False  # at least one batch
+
+
+def _words_of_both(left: Schema, right: Schema, names: Sequence[str]) -> dict[str, Categories]:
+    """Return the words of both files for categorical keys with different ones, `left` first."""
     words = {}
     for name in names:
-        own, other = find(left, name).marks.categories, find(right[0], name).marks.categories
+        own, other = find(left, name).marks.categories, find(right, name).marks.categories
         if own is not None and other is not None and own.words != other.words:
             with naming(name):
                 words[name] = own.with_words(other)
+    return words
+
+
+def _recoded(side: Side, words: Mapping[str, Categories]) -> Side:
+    """Return a file with categorical keys recoded to these words."""
     if not words:
-        return right
+        return side
     schema = tuple(
-        spec.with_words(words[spec.name]) if spec.name in words else spec for spec in right[0]
+        spec.with_words(words[spec.name]) if spec.name in words else spec for spec in side[0]
     )
-    marks = {spec.name: spec.marks for spec in right[0]}
+    marks = {spec.name: spec.marks for spec in side[0]}
 
     def recoded(name: str, tensor: LoDTensor) -> LoDTensor:
         whole = LoDTensor(tensor.values, tensor.lod, marks[name], tensor.nulls)
@@ -183,7 +270,25 @@ def _recoded(
 
     return schema, (
         {name: recoded(name, one) if name in words else one for name, one in batch.items()}
-        for batch in right[1]
+        for batch in side[1]
+    )
+
+
+def _as_dtypes(side: Side, dtypes: Mapping[str, np.dtype[Any]]) -> Side:
+    """Return a file with keys of these dtypes, which hold all their values."""
+    changed = {name for name, dtype in dtypes.items() if find(side[0], name).dtype != dtype}
+    if not changed:
+        return side
+    schema = tuple(
+        replace(spec, dtype=dtypes[spec.name]) if spec.name in changed else spec for spec in side[0]
+    )
+
+    def cast(name: str, one: LoDTensor) -> LoDTensor:
+        return LoDTensor(one.values.astype(dtypes[name]), one.lod, one.marks, one.nulls)
+
+    return schema, (
+        {name: cast(name, one) if name in changed else one for name, one in batch.items()}
+        for batch in side[1]
     )
 
 
@@ -211,15 +316,25 @@ class _Matches:
         batches: in order of their keys.
         schema: of them.
         names: of the keys.
+        null_keys: whether keys may be null; those match none.
     """
 
-    def __init__(self, batches: Iterator[Tensors], schema: Schema, names: Sequence[str]) -> None:
+    def __init__(
+        self,
+        batches: Iterator[Tensors],
+        schema: Schema,
+        names: Sequence[str],
+        *,
+        null_keys: bool = False,
+    ) -> None:
         self._batches = batches
         self._names = names
+        self._null_keys = null_keys
         self._none: Tensors = {spec.name: spec.empty() for spec in schema}
         # Matches of the last item given, which the next one may match as well; and the batch that
         # was read, of which items before `_start` are done.
         self._held, self._batch, self._start = self._none, self._none, 0
+        self._without: list[Tensors] = []  # items without a match, up to the last item given
 
     def of(self, items: Tensors) -> tuple[Tensors, Offsets, Offsets]:
         """Return items, and for each given one the first with its key, and their number.
@@ -230,16 +345,22 @@ class _Matches:
         count = item_count(items)
         found, starts, counts = [self._none], np.zeros(count, np.int64), np.zeros(count, np.int64)
         total, done, key = 0, 0, keys.lookup(items, self._names)
+        self._without = []
         for others in self._upto(key(count - 1)) if count else ():
             key_of_other = keys.lookup(others, self._names)
             first, last = key_of_other(0), key_of_other(item_count(others) - 1)
             done = bisect_left(range(count), first, done, key=key)
             some = slice(done, bisect_right(range(count), last, done, key=key))
             own, theirs = self._ranks(part(items, some.start, some.stop), others)
-            needed = np.isin(theirs, own)
+            has_key = np.ones(own.size, np.bool_)
+            if self._null_keys:
+                has_key = keys.have_keys(part(items, some.start, some.stop), self._names)
+            needed = np.isin(theirs, own[has_key])
+            if others is not self._held and not needed.all():
+                self._without.append(taken(others, np.flatnonzero(~needed)))
             places = total + lengths_to_offsets(needed.astype(np.int64), level=0)
             begins = np.searchsorted(theirs, own, "left")
-            more = np.searchsorted(theirs, own, "right") - begins
+            more = (np.searchsorted(theirs, own, "right") - begins) * has_key
             # Of items with a match in a batch before, the others are beside it.
             starts[some] = np.where(counts[some] == 0, places[begins], starts[some])
             counts[some] += more
@@ -253,21 +374,43 @@ class _Matches:
 
     def _upto(self, last: keys.Key) -> Iterator[Tensors]:
         """Yield the items up to this key, in batches without empty ones."""
+        # Null keys match none: those of the first file come first, some perhaps in the next call.
+        bisect = bisect_left if any(missing for missing, _ in last) else bisect_right
         if item_count(self._held):
             yield self._held
-        while True:
+        while self._has_more():
             count = item_count(self._batch)
             key = keys.lookup(self._batch, self._names)
             start = self._start
-            self._start = bisect_right(range(count), last, start, key=key)
+            self._start = bisect(range(count), last, start, key=key)
             if start < self._start:
                 yield part(self._batch, start, self._start)
             if self._start < count:
                 return
+
+    def _has_more(self) -> bool:
+        """Return whether items are left, of which `_batch` then has the first at `_start`."""
+        while self._start == item_count(self._batch):
             batch = next(self._batches, None)
             if batch is None:
-                return
+                return False
             self._batch, self._start = batch, 0
+        return True
+
+    def last_key(self) -> keys.Key | None:
+        """Return the last key of the next items, of one batch; None if none are left."""
+        if not self._has_more():
+            return None
+        return keys.lookup(self._batch, self._names)(item_count(self._batch) - 1)
+
+    def rest(self) -> Tensors:
+        """Return the next items, of one batch, as done without a match."""
+        start, self._start = self._start, item_count(self._batch)
+        return part(self._batch, start, self._start)
+
+    def without_match(self) -> Tensors:
+        """Return the items that no item given to the last `of` matches, up to its last key."""
+        return joined_items([self._none, *self._without])
 
     def _ranks(self, items: Tensors, batch: Tensors) -> tuple[Offsets, Offsets]:
         """Return the ranks of the keys of both, in their common order."""

@@ -64,8 +64,17 @@ def columns(parts: Sequence[Mapping[str, LoDTensor]], names: Sequence[str]) -> l
 def with_keys(batches: Iterable[Tensors], names: Sequence[str]) -> Iterator[Tensors]:
     """Yield batches without the items of which a key is null."""
     for batch in batches:
-        missing = [_missing(batch[name]) for name in names if batch[name].nulls]
-        yield taken(batch, np.flatnonzero(~np.any(missing, axis=0))) if missing else batch
+        kept = have_keys(batch, names)
+        yield batch if kept.all() else taken(batch, np.flatnonzero(kept))
+
+
+def have_keys(batch: Tensors, names: Sequence[str]) -> Array:
+    """Return which items have no key that is null, (K,) bool."""
+    found = np.ones(len(batch[names[0]]), np.bool_)
+    for name in names:
+        if batch[name].nulls:
+            found &= ~_missing(batch[name])
+    return found
 
 
 def _missing(tensor: LoDTensor) -> Array:

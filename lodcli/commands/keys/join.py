@@ -27,18 +27,19 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--how",
-    type=click.Choice(("inner", "left", "semi", "anti")),
+    type=click.Choice(("inner", "left", "right", "outer", "full", "semi", "anti")),
     default="inner",
     show_default=True,
     help="inner: pairs of equal keys; left: also items of A without a match, with nulls for B; "
-    "semi, anti: only items of A, with or without a match.",
+    "right: also items of B; outer, full: those of both; semi, anti: only items of A, with or "
+    "without a match.",
 )
 @options.level
 @options.target
 def command(
     sources: list[Reference],
     on: tuple[str, ...],
-    how: Literal["inner", "left", "semi", "anti"],
+    how: Literal["inner", "left", "right", "outer", "full", "semi", "anti"],
     level: int | str | None,
     target: Target,
 ) -> None:
@@ -48,6 +49,7 @@ def command(
     Examples:
       lod join clicks.csv users.csv --on user -o both.lod.h5
       lod join clicks.csv users.csv --on user --how left --to jsonl
+      lod join clicks.csv users.csv --on user --how outer -o all.parquet
       lod join clicks.csv users.csv --on user --how anti -o unknown.csv
       lod join clicks.csv people.csv --on user=id -o both.lod.h5
 
@@ -59,7 +61,7 @@ def command(
     """
     from lodcli.commands.choose.choosing import items_or_batches
     from lodcli.formats.core.errors import naming_file
-    from lodcli.formats.items.joining import joined, joined_schema, with_names
+    from lodcli.formats.items.joining import joined, joined_schema, sides
     from lodcli.formats.items.keys import check_keys
     from lodcli.shell.opened import opened
 
@@ -78,11 +80,10 @@ def command(
             for source, shared, given in ((one, left, names), (two, right, others)):
                 with naming_file(source.label):
                     check_keys(shared.schema, given)
-            renamed = with_names((right.schema, theirs), keys, how)
-            target.write(
-                joined_schema(left.schema, renamed[0], keys, how),
-                joined((left.schema, ours), renamed, names, how),
-            )
+            kind = "outer" if how == "full" else how
+            both = sides((left.schema, ours), (right.schema, theirs), keys, kind)
+            schema = joined_schema(both[0][0], both[1][0], keys, kind)
+            target.write(schema, joined(*both, names, kind))
 
 
 def _pair(key: str, first: Opened, second: Opened) -> tuple[str, str]:

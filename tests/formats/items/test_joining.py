@@ -85,22 +85,26 @@ def check_join(
         patch.setattr(external_sort, "BLOCK_BYTES", sizes["block"])
         patch.setattr(external_sort, "BATCH_BYTES", sizes["batch"])
         patch.setattr(joining, "BATCH_BYTES", sizes["pairs"])
-        schema = joined_schema(sides[0][0], sides[1][0], [(name, name) for name in names], how)
-        found: Any = as_one(schema, joined(sides[0], sides[1], names, how))
-    sort = [*names, "a"] + (["b"] if how in ("inner", "left") else [])
-    wanted = frames[0].join(frames[1], on=names, how=how).sort(sort, nulls_last=True)
+        kind: Any = "outer" if how == "full" else how
+        schema = joined_schema(sides[0][0], sides[1][0], [(name, name) for name in names], kind)
+        found: Any = as_one(schema, joined(sides[0], sides[1], names, kind))
+    both = how not in ("semi", "anti")
+    sort = [*names, *("ba" if how == "right" else "ab" if both else "a")]
+    coalesce = {"coalesce": True} if how == "full" else {}
+    wanted = frames[0].join(frames[1], on=names, how=how, **coalesce).sort(sort, nulls_last=True)
     assert found["a"].to_list() == wanted["a"].to_list()
-    if how in ("inner", "left"):
+    if both:
         assert found["b"].to_list() == wanted["b"].to_list()
     if "text" in names:
         texts = [text if text is None else text.decode() for text in wanted["text"]]
         assert found["text"].to_list() == texts
 
 
+HOW = ["inner", "left", "right", "full", "semi", "anti"]
 NAMES = [["text"], ["number"], ["text", "number"]]
 
 
-@pytest.mark.parametrize("how", ["inner", "left", "semi", "anti"])
+@pytest.mark.parametrize("how", HOW)
 @given(left=SIDE, right=SIDE, data=st.data())
 def test_a_join_is_that_of_polars(how: Any, left: Any, right: Any, data: st.DataObject) -> None:
     few = st.sampled_from([1, 90, 300, 1 << 20])
@@ -118,4 +122,5 @@ def test_matches_may_be_in_several_batches(names: list[str], batch: int) -> None
         [(TEXTS[text], number) for text, number in zip(*columns, strict=True)]
         for columns in zip(texts.tolist(), numbers.tolist(), strict=True)
     )
-    check_join("left", names, left, right, [7, 40], run=500, block=90, batch=batch, pairs=batch)
+    for how in ("left", "right", "full"):
+        check_join(how, names, left, right, [7, 40], run=500, block=90, batch=batch, pairs=batch)

@@ -48,7 +48,7 @@ def files(folder: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
 
 @pytest.mark.parametrize("run_bytes", [1 << 8, 1 << 24])
 @pytest.mark.parametrize("suffix", ["jsonl", "lod.h5"])
-@pytest.mark.parametrize("how", ["inner", "left", "semi", "anti"])
+@pytest.mark.parametrize("how", ["inner", "left", "right", "outer", "semi", "anti"])
 @pytest.mark.parametrize("on", ["user,day", slow("user"), slow("day")])
 def test_a_join_is_that_of_pandas(
     lod: Lod,
@@ -91,8 +91,8 @@ def test_a_join_is_that_of_pandas(
 
     def place(one: dict[str, Any]) -> Any:
         keys = [one[n].encode() if isinstance(one[n], str) else one[n] for n in names]
-        number = one.get("b_n")
-        return keys, one["a_n"], -1 if number is None else number
+        places = [(number is None, number) for number in (one.get("a_n"), one.get("b_n"))]
+        return keys, *(places[::-1] if how == "right" else places)
 
     assert read_jsonl("out.jsonl") == sorted(wanted, key=place)
 
@@ -179,6 +179,18 @@ def test_null_keys_join_and_group_as_in_duckdb(
             f"order by {order} {', y nulls last' * (how in ('inner', 'left'))}"
         )
         for how, join in sql.items()
+    }
+    queries |= {
+        f"join a.parquet b.parquet --on n,w --how {how}": (
+            f"from tables_a a {join} tables_b b on a.n = b.n and a.w = b.w "
+            "select coalesce(a.n, b.n) as n, coalesce(a.w, b.w) as w, x, y "
+            f"order by n nulls last, w nulls last, {places}"
+        )
+        for how, join, places in (
+            ("right", "right join", "y, x nulls last"),
+            ("outer", "full join", "x nulls last, y nulls last"),
+            ("full", "full join", "x nulls last, y nulls last"),
+        )
     }
     queries["group a.parquet --by n,w"] = (
         "from tables_a a select n, w, list(x order by x) as x group by all "
@@ -314,3 +326,48 @@ def test_records_without_a_match_are_null(
     wanted = [{"k": 1, "s": known[0]}, {"k": 2, "s": known[1]}, {"k": 3, "s": None}]
     assert pq.read_table("o.parquet").to_pylist() == wanted
     assert read_jsonl("o.jsonl") == wanted
+
+
+def test_an_outer_join_has_keys_of_both_files(lod: Lod, folder: Path) -> None:
+    colors = pa.array(["red", "blue"]).dictionary_encode()
+    others = pa.array(["green", "red"]).dictionary_encode()
+    a = {"n": pa.array([1, 2], pa.int8()), "c": colors, "x": [[1], [2, 3]], "t": ["p", "q"]}
+    b = {"n": pa.array([300, 1], pa.int16()), "c": others, "y": ["u", "v"], "s": [{"z": 1}] * 2}
+    pq.write_table(pa.table(a), "a.parquet")
+    pq.write_table(pa.table(b), "b.parquet")
+    none = {"x": None, "t": None}
+    right = [
+        {"n": 1, "c": "red", "x": [1], "t": "p", "y": "v", "s": {"z": 1}},
+        {"n": 300, "c": "green", **none, "y": "u", "s": {"z": 1}},
+    ]
+    only_left = {"n": 2, "c": "blue", "x": [2, 3], "t": "q", "y": None, "s": None}
+    for how, wanted in (("right", right), ("outer", [right[0], only_left, right[1]])):
+        for out in ("o.parquet", "o.lod.h5"):
+            done = lod("join", "a.parquet", "b.parquet", "--on", "n,c", "--how", how, "-qfo", out)
+            assert (done.code, done.stderr) == (0, "")
+            assert lod("convert", "-qf", out, "p.parquet").code == 0
+            assert pq.read_table("p.parquet").to_pylist() == wanted
+    empty = lod("filter", "a.parquet", "n > 9", "-qo", "none.parquet")
+    assert empty.code == 0
+    for one, other, count in (("none", "b", 2), ("a", "none", 2), ("none", "none", 0)):
+        if other == "none":
+            assert lod("rename", "none.parquet", "x=y", "t=w", "-qfo", "other.parquet").code == 0
+            other = "other"
+        command = ("join", f"{one}.parquet", f"{other}.parquet", "--on", "n,c", "--how", "outer")
+        done = lod(*command, "-qfo", "o.parquet")
+        assert (done.code, done.stderr) == (0, "")
+        assert pq.read_table("o.parquet").num_rows == count
+
+
+def test_records_of_the_first_file_cannot_hold_the_keys_of_the_second(
+    lod: Lod, folder: Path
+) -> None:
+    write_jsonl("a.jsonl", [{"s": {"k": 1, "m": 2}}])
+    write_jsonl("b.jsonl", [{"k": 1, "y": 2}])
+    for how, remedy in (("right", "; exchange the files, with --how left"), ("outer", "")):
+        done = lod("join", "a.jsonl", "b.jsonl", "--on", "s.k=k", "--how", how, "-o", "o.jsonl")
+        assert done.code == 4
+        assert f"s.k: is a field of records, which cannot be a key of --how {how}{remedy}\n" in (
+            done.stderr
+        )
+        assert not Path("o.jsonl").exists()
