@@ -15,7 +15,10 @@ from lodcli.formats.arrow.sizes.buffers import (
     buffer_of,
     integers,
     is_list_view,
+    is_view,
     large_binary,
+    offsets_of,
+    valid_items,
     values_of,
 )
 from lodcli.formats.arrow.sizes.expansion import check_views, has_runs, plain, without_views
@@ -23,6 +26,7 @@ from lodcli.formats.core.bounds import Bounds
 from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets, as_int64
+from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.places import branch_below
 from lodcli.kernels.options import option
@@ -175,7 +179,7 @@ class ColumnReader:
             if isinstance(below, Record):
                 mask = self._all_null(part, below)
             else:
-                mask = None if not part.null_count else ~values_of(part.is_valid(), _BOOL)
+                mask = None if not part.null_count else ~valid_items(part)
             if mask is None:
                 return None
             found = mask if found is None else found & mask
@@ -184,7 +188,10 @@ class ColumnReader:
     def _without_nulls(self, array: Any, mask: Mask) -> tuple[Offsets, Any]:
         """Return the offsets with a null as an empty list, and the items."""
         if is_bytes(array.type):
-            offsets, items = opened(without_views(array, self._bounds).filter(array.is_valid()))
+            array = without_views(array, self._bounds)
+            if not np.diff(offsets_of(array))[~mask].any():  # as nearly always
+                return opened(array)
+            offsets, items = opened(array.filter(array.is_valid()))
             lengths = zeros_at_nulls(np.diff(offsets), mask)
             return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), items
         # Not `filter`: pyarrow has none for lists of views or runs.
@@ -274,7 +281,7 @@ def _mask(array: Any) -> Mask | None:
     """Return which items are valid; None if all are."""
     if not array.null_count:
         return None
-    return values_of(array.is_valid(), _BOOL)
+    return valid_items(array)
 
 
 def opened(array: Any) -> tuple[Offsets, Any]:
@@ -285,8 +292,9 @@ def opened(array: Any) -> tuple[Offsets, Any]:
         none = array_of(np.zeros(0, np.uint8)) if is_bytes(kind) else _slice(array, 0, 0)
         return np.zeros(1, np.int64), none
     if is_bytes(kind):
-        array = large_binary(array)
-        offsets = buffer_of(array, 1, np.dtype(np.int64), array.offset, len(array) + 1)
+        if is_view(kind):
+            array = large_binary(array)
+        offsets = offsets_of(array)
         low = int(offsets[0])
         letters = buffer_of(array, 2, np.dtype(np.uint8), low, int(offsets[-1]) - low)
         return _rebased(offsets), array_of(letters)
@@ -334,7 +342,7 @@ def _rebased(offsets: Array) -> Offsets:
     result: Offsets = offsets.astype(np.int64)
     if result[0]:
         result -= result[0]
-    return result
+    return immutable(result)
 
 
 def _bytes(array: Any) -> Any:

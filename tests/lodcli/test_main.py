@@ -12,6 +12,8 @@ from pathlib import Path
 
 import click
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import safetensors.numpy
 from click.testing import CliRunner
@@ -425,6 +427,11 @@ def test_a_command_loads_only_the_packages_that_its_files_need(folder: Path) -> 
     read = python(code.format(["convert", "s.parquet", "t.lod.h5"]))
     assert "pyarrow.parquet" in read.split()
     assert "pyarrow.compute" not in read.split()
+    words = [*(f"word {n}" for n in range(30_000)), None]
+    columns = {"x": list(range(30_001)), "t": words, "l": [[n] for n in range(30_001)]}
+    pq.write_table(pa.table(columns), "u.parquet")
+    written = python(code.format(["filter", "u.parquet", "x > 0", "-o", "v.parquet"]))
+    assert "pyarrow.compute" not in written.split()
 
 
 def test_inspect_loads_nothing_for_what_was_not_asked(folder: Path) -> None:

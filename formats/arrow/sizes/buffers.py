@@ -18,8 +18,23 @@ def values_of(array: Any, dtype: np.dtype[Any]) -> Array:
     """
     if dtype != np.bool_:
         return buffer_of(array, 1, dtype, array.offset, len(array))
+    return _bits(array, 1)
+
+
+def valid_items(array: Any) -> Array:
+    """Return which items are not null, as booleans.
+
+    Not `is_valid`, which imports pyarrow.compute, and that is slow.
+    """
+    if array.null_count and array.buffers()[0] is None:  # nulls of a type without validity bits
+        return _bits(array.is_valid(), 1)
+    return _bits(array, 0) if array.null_count else np.ones(len(array), np.bool_)
+
+
+def _bits(array: Any, number: int) -> Array:
+    """Return a buffer of an array with a bit for each item, as booleans."""
     first, bits = array.offset // 8, array.offset % 8
-    packed = buffer_of(array, 1, np.dtype(np.uint8), first, (bits + len(array) + 7) // 8)
+    packed = buffer_of(array, number, np.dtype(np.uint8), first, (bits + len(array) + 7) // 8)
     found = np.unpackbits(packed, bitorder="little")[bits : bits + len(array)]
     return found.view(np.bool_)
 
@@ -67,16 +82,22 @@ def item_bounds(array: Any) -> tuple[Offsets, Offsets]:
     else:
         if not count:  # then the offsets may have no bytes
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        large = types.is_large_list(kind) or types.is_large_string(kind)
-        wide = large or types.is_large_binary(kind)
-        ends = buffer_of(array, 1, np.dtype(np.int64 if wide else np.int32), first, count + 1)
+        ends = offsets_of(array)
         return ends[:-1].astype(np.int64), ends[1:].astype(np.int64)
     if array.null_count:  # a null may have any size and offset
-        size = np.where(values_of(array.is_valid(), np.dtype(np.bool_)), size, 0)
+        size = np.where(valid_items(array), size, 0)
     if is_view(kind):
         return np.zeros(count, np.int64), size
     begin = np.where(size > 0, begin, 0)
     return begin, begin + size
+
+
+def offsets_of(array: Any) -> Array:
+    """Return the offsets of at least one list or text, int32 or int64, without a copy."""
+    kind = array.type
+    large = types.is_large_list(kind) or types.is_large_string(kind)
+    wide = np.dtype(np.int64 if large or types.is_large_binary(kind) else np.int32)
+    return buffer_of(array, 1, wide, array.offset, len(array) + 1)
 
 
 def large_binary(array: Any) -> Any:

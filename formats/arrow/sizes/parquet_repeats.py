@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as types
 
-from lodcli.formats.arrow.sizes.buffers import array_of
+from lodcli.formats.arrow.sizes.buffers import is_text, offsets_of, valid_items, values_of
+from lodcli.kernels.index.checks import Array, Offsets
 
 # Values drawn to estimate how many different ones there are.
 _SAMPLE = 1 << 14
@@ -53,6 +54,11 @@ def leaves(array: Any, path: str) -> Iterator[tuple[str, Any]]:
     elif types.is_struct(kind):
         for number in range(kind.num_fields):
             yield from leaves(array.field(number), f"{path}.{kind.field(number).name}")
+    elif len(array) and (types.is_large_list(kind) or types.is_list(kind)):
+        # Not `flatten`, which imports pyarrow.compute.
+        offsets = offsets_of(array)
+        start, count = int(offsets[0]), int(offsets[-1] - offsets[0])
+        yield from leaves(array.values.slice(start, count), f"{path}.list.element")
     elif types.is_nested(kind):  # lists: writers make no maps
         yield from leaves(array.flatten(), f"{path}.list.element")
     else:
@@ -65,35 +71,66 @@ def _repeat(arrays: Sequence[Any]) -> bool:
     if types.is_dictionary(kind) or types.is_boolean(kind) or types.is_null(kind) or not count:
         return True
     # Nulls are not stored, so they are no values that repeat.
-    sample = pa.chunked_array(list(_sampled(arrays, count))).drop_null()
-    near = pa.chunked_array([array[: max(1, _SAMPLE // len(arrays))] for array in arrays])
-    near = near.drop_null()
-    if not len(sample) or 0 < _distinct(near) <= _MOST_DISTINCT_NEAR * len(near):
+    near = [
+        _values(array, np.arange(min(len(array), max(1, _SAMPLE // len(arrays)))))
+        for array in arrays
+    ]
+    sample = [_values(array, places) for array, places in _drawn(arrays, count)]
+    drawn, beside = sum(map(len, sample)), sum(map(len, near))
+    if not drawn or 0 < _distinct(near) <= _MOST_DISTINCT_NEAR * beside:
         return True
     valid = count - sum(array.null_count for array in arrays)
     found = _distinct(sample)
-    distinct = found if len(sample) == valid else _all_distinct(found, len(sample), valid)
-    width = sample.nbytes / len(sample)
+    distinct = found if drawn == valid else _all_distinct(found, drawn, valid)
+    width = _size(sample) / drawn
     return bool(distinct * width <= _MOST_BYTES and distinct <= _MOST_DISTINCT * valid)
 
 
-def _distinct(array: Any) -> int:
-    import pyarrow.compute as pc  # slow to import
+def _values(array: Any, places: Offsets) -> Array | list[bytes]:
+    """Return the values at these places that are not null, as integers or bytes.
 
-    return int(pc.count_distinct(array).as_py())
+    Not `take` and others of Arrow, which import pyarrow.compute, and that is slow.
+    """
+    if array.null_count:
+        places = places[valid_items(array)[places]]
+    if not is_text(array.type):
+        width = array.type.bit_width // 8
+        if width in (1, 2, 4, 8):
+            return values_of(array, np.dtype(f"u{width}"))[places]
+        begins = (array.offset + places) * width
+        ends, letters = begins + width, array.buffers()[1]
+    else:
+        offsets = offsets_of(array)
+        begins, ends, letters = offsets[places], offsets[places + 1], array.buffers()[2]
+    data = memoryview(letters or b"")
+    pairs = zip(begins.tolist(), ends.tolist(), strict=True)
+    return [data[begin:end].tobytes() for begin, end in pairs]
 
 
-def _sampled(arrays: Sequence[Any], count: int) -> Iterator[Any]:
-    """Yield parts of arrays: all of them if they are small, else values at random places."""
+def _distinct(parts: Sequence[Array | list[bytes]]) -> int:
+    numbers = [part for part in parts if isinstance(part, np.ndarray)]
+    return np.unique(np.concatenate(numbers)).size if numbers else len(set(chain(*parts)))
+
+
+def _size(parts: Sequence[Array | list[bytes]]) -> int:
+    """Return the bytes of values; of each text also those of its length."""
+    return sum(
+        part.nbytes if isinstance(part, np.ndarray) else sum(map(len, part)) + 8 * len(part)
+        for part in parts
+    )
+
+
+def _drawn(arrays: Sequence[Any], count: int) -> Iterator[tuple[Any, Offsets]]:
+    """Yield arrays with places in each: all of them if they are few, else random ones."""
     if count <= _SAMPLE:
-        yield from arrays
+        yield from ((array, np.arange(len(array))) for array in arrays)
         return
     # Each place once: a value drawn twice is no value that repeats.
     places = np.unique(np.random.default_rng(0).integers(0, count, _SAMPLE))
     bounds = np.cumsum([0, *map(len, arrays)])
     cuts = np.searchsorted(places, bounds).tolist()
     for array, begin, (start, stop) in zip(arrays, bounds, pairwise(cuts), strict=False):
-        yield array.take(array_of(places[start:stop] - begin))
+        yield array, places[start:stop] - begin
 
 
 def _all_distinct(found: int, drawn: int, count: int) -> float:
