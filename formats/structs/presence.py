@@ -6,9 +6,8 @@ see `Field`. Joined with other files, all need the tensor that one has.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -19,28 +18,32 @@ from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.names import presence_name
 from lodcli.formats.core.schema import Batch, Item, Schema, TensorSpec, find_all, tensor_of
 from lodcli.formats.core.wrapped import Wrapped
-from lodcli.formats.structs.names import records_above, within
+from lodcli.formats.structs.names import records_above
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Field, Marks
 from lodcli.kernels.tensor.nulls import Mask, Nulls
 
 
 def with_equal_records(schemas: Sequence[Schema]) -> list[Schema]:
-    """Return the schemas of files with the same tensors in which records are described alike.
+    """Return the schemas of files in which records are described alike.
 
     Where the files differ in how they tell null records, each gets a tensor that stores them.
+
+    Args:
+        schemas: of whole files.
     """
-    # Not by the schemas, most of which have their own number of rows.
-    if len({tuple(spec.marks.fields for spec in schema) for schema in schemas}) == 1:
+    # Not the schemas, most of which have their own number of rows.
+    different = {tuple(spec.marks.fields for spec in schema): schema for schema in schemas}
+    if len(different) == 1:
         return list(schemas)
-    different = list(dict.fromkeys(schemas))
     kinds: dict[str, set[tuple[bool, bool]]] = {}
-    for schema in different:
+    for schema in different.values():
         for name, records in _all_records(schema).items():
             kinds.setdefault(name, set()).add((records.required, records.told is not None))
-    mixed = [name for name, found in kinds.items() if len(found) > 1]
-    mixed.sort(key=lambda name: -name.count("."))  # inner records first
-    equal = {schema: reduce(_stored, mixed, schema) for schema in different}
+    mixed = {name for name, found in kinds.items() if len(found) > 1}
+    if not mixed:
+        return list(schemas)
+    equal = {schema: _with_told(schema, mixed) for schema in dict.fromkeys(schemas)}
     return [equal[schema] for schema in schemas]
 
 
@@ -58,12 +61,16 @@ def with_optional_records(
         schema: of the batches.
         batches: each of all tensors.
     """
-    columns = dict.fromkeys(spec.marks.fields[0].name for spec in schema if spec.marks.fields)
     records = _all_records(schema)
-    required = [name for name in columns if records[name].required and not records[name].level]
+    required = {
+        name
+        for spec in schema
+        for name in records_above(spec)[:1]
+        if records[name].required and not records[name].level
+    }
     if not required:
         return schema, batches
-    found = reduce(_stored, required, schema)
+    found = _with_told(schema, required)
     known = {spec.name for spec in schema}
     made = [_told_by(spec, records) for spec in found if spec.name not in known]
     return found, (
@@ -87,58 +94,86 @@ class _Records(NamedTuple):
     leaves: tuple[TensorSpec, ...]
 
 
+class _Inside(NamedTuple):
+    """A tensor in records.
+
+    Attributes:
+        depth: how many fields of its path form the name of the records.
+        place: its position in the schema.
+        spec: the tensor.
+    """
+
+    depth: int
+    place: int
+    spec: TensorSpec
+
+    @property
+    def tells(self) -> bool:
+        """Whether it stores which of the records are null."""
+        return self.spec.marks.tells_records and len(self.spec.marks.fields) == self.depth + 1
+
+
 def _all_records(schema: Schema) -> dict[str, _Records]:
     """Return the records of a file by their names, the outer before the inner ones."""
-    names = dict.fromkeys(name for spec in schema for name in records_above(spec))
-    return {name: _records(schema, name) for name in names}
+    return {name: _records(inside) for name, inside in _inside(schema).items()}
 
 
-def _records(schema: Schema, name: str) -> _Records:
-    inside = [(within(spec, name), spec) for spec in schema if within(spec, name)]
-    depth, first = inside[0]
-    told = [spec for depth, spec in inside if _tells(spec, depth)]
-    leaves = tuple(spec for _, spec in inside if not spec.marks.tells_records)
+def _inside(schema: Schema) -> dict[str, list[_Inside]]:
+    """Return the tensors in the records of each name, the outer before the inner ones."""
+    found: dict[str, list[_Inside]] = {}
+    for place, spec in enumerate(schema):
+        for depth, name in enumerate(records_above(spec), 1):
+            found.setdefault(name, []).append(_Inside(depth, place, spec))
+    return found
+
+
+def _records(inside: Sequence[_Inside]) -> _Records:
+    depth, _, first = inside[0]
+    told = [one.spec for one in inside if one.tells]
+    leaves = tuple(one.spec for one in inside if not one.spec.marks.tells_records)
     path = first.marks.fields
     return _Records(path[depth].level, path[depth - 1].required, told[0] if told else None, leaves)
 
 
-def _tells(spec: TensorSpec, depth: int) -> bool:
-    """Return whether a tensor stores which records are null, `depth` fields above it."""
-    return spec.marks.tells_records and len(spec.marks.fields) == depth + 1
+def _with_told(schema: Schema, names: Container[str]) -> Schema:
+    """Return a schema with tensors that store which records of some names are null.
+
+    Args:
+        schema: of a file.
+        names: of records; the file need not have all.
+    """
+    found = [_optional(spec, names) for spec in schema]
+    inside = {name: specs for name, specs in _inside(tuple(found)).items() if name in names}
+    after: dict[int, list[TensorSpec]] = {}
+    for name in sorted(inside, key=lambda name: -name.count(".")):  # inner records first
+        specs = inside[name]
+        level, _, told, leaves = _records(specs)
+        if told is not None or not leaves:
+            continue
+        leaf, depth = leaves[0], specs[0].depth
+        own = presence_name(one.spec.marks.fields[depth].name for one in specs)
+        added = TensorSpec(
+            f"{name}.{own}",
+            np.dtype(np.bool_),
+            levels=leaf.levels[:level],
+            rows=leaf.levels[level].items if len(leaf.levels) > level else leaf.rows,
+            marks=Marks(fields=(*leaf.marks.fields[:depth], Field(own, level, present=True))),
+            nullable=leaf.nullable and level > 0,
+        )
+        after.setdefault(specs[-1].place, []).append(added)
+    return tuple(one for place, spec in enumerate(found) for one in (spec, *after.get(place, ())))
 
 
-def _stored(schema: Schema, name: str) -> Schema:
-    """Return a schema with a tensor that stores which records of a name are null."""
-    if not any(within(spec, name) for spec in schema):
-        return schema
-    found = [_optional(spec, name) for spec in schema]
-    level, _, told, leaves = _records(tuple(found), name)
-    if told is not None or not leaves:
-        return tuple(found)
-    leaf = leaves[0]
-    depth = within(leaf, name)
-    fields = dict.fromkeys(spec.marks.fields[depth].name for spec in found if within(spec, name))
-    own = presence_name(fields)
-    added = TensorSpec(
-        f"{name}.{own}",
-        np.dtype(np.bool_),
-        levels=leaf.levels[:level],
-        rows=leaf.levels[level].items if len(leaf.levels) > level else leaf.rows,
-        marks=Marks(fields=(*leaf.marks.fields[:depth], Field(own, level, present=True))),
-        nullable=leaf.nullable and level > 0,
+def _optional(spec: TensorSpec, names: Container[str]) -> TensorSpec:
+    """Return a tensor whose records of these names may be null."""
+    path = spec.marks.fields
+    fields = tuple(
+        replace(one, required=False) if one.required and name in names else one
+        for one, name in zip(path, records_above(spec), strict=False)  # not the last, of the tensor
     )
-    last = max(place for place, spec in enumerate(found) if within(spec, name))
-    return (*found[: last + 1], added, *found[last + 1 :])
-
-
-def _optional(spec: TensorSpec, name: str) -> TensorSpec:
-    """Return a tensor in records of this name, which may be null."""
-    depth, path = within(spec, name), spec.marks.fields
-    if not depth or not path[depth - 1].required:
+    if fields == path[: len(fields)]:
         return spec
-    above = replace(path[depth - 1], required=False)
-    fields = (*path[: depth - 1], above, *path[depth:])
-    return replace(spec, marks=replace(spec.marks, fields=fields))
+    return replace(spec, marks=replace(spec.marks, fields=(*fields, *path[len(fields) :])))
 
 
 class _Told(NamedTuple):
