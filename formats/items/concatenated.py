@@ -26,7 +26,7 @@ from lodcli.kernels.errors import SelectionError, ShapeMismatchError, counted
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.options import option
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.marks import Categories, Marks, Times
+from lodcli.kernels.tensor.marks import DECIMAL_DIGITS, Categories, Decimals, Marks, Times
 from lodcli.kernels.tensor.nulls import Nulls
 
 _WHOLE = {np.dtype(np.int64), np.dtype(np.uint64)}
@@ -65,6 +65,23 @@ def joined_schema(schemas: Sequence[Schema], labels: Sequence[str]) -> Schema:
         )
         joined.append(_with_all_words(whole, specs, labels))
     return tuple(joined)
+
+
+def require_equal_names(schemas: Sequence[Schema], labels: Sequence[str]) -> None:
+    """Raise ShapeMismatchError if sources have other tensors than the first, as `joined_schema`.
+
+    Those that store which records are null are not compared: `with_equal_records` adds them.
+    """
+    first = schemas[0]
+    known = _names(first)
+    for schema, label in zip(schemas, labels, strict=True):
+        if schema is not first and _names(schema) != known:
+            with naming_file(label):
+                _require_names(first, schema, labels[0])
+
+
+def _names(schema: Schema) -> list[str]:
+    return [spec.name for spec in schema if not spec.marks.tells_records]
 
 
 def as_joined(batches: Iterable[Batch], own: Schema, joined: Schema) -> Iterator[Batch]:
@@ -172,8 +189,8 @@ class _Difference(NamedTuple):
     remedy: str = ""
 
 
-def _require_fitting(first: Schema, other: Schema, label: str) -> None:
-    """Raise ShapeMismatchError if a file cannot be joined to the first one, with this label."""
+def _require_names(first: Schema, other: Schema, label: str) -> None:
+    """Raise ShapeMismatchError if a file has other tensors than the first one."""
     names, others = [spec.name for spec in first], [spec.name for spec in other]
     # Formats without names call their only tensor so.
     nameless = len(names) == len(others) == 1 and DEFAULT_NAME in (*names, *others)
@@ -186,6 +203,11 @@ def _require_fitting(first: Schema, other: Schema, label: str) -> None:
         found, expected = listing(others), listing(names)
         what = f"it holds the tensors {found}, not {expected}"
         raise ShapeMismatchError(f"does not fit {label}: {what}", expected=expected, found=found)
+
+
+def _require_fitting(first: Schema, other: Schema, label: str) -> None:
+    """Raise ShapeMismatchError if a file cannot be joined to the first one, with this label."""
+    _require_names(first, other, label)
     for a, b in zip(first, other, strict=True):
         if a.array or b.array:
             raise SelectionError(f"{b.name} is a TensorArray; `lod pack` it first")
@@ -210,12 +232,13 @@ def _spec_difference(a: TensorSpec, b: TensorSpec) -> _Difference | None:
     marks = _Difference("the marks ", str(b.marks), str(a.marks))
     for text, other in ((a.marks, b.marks), (b.marks, a.marks)):
         if text.is_text and isinstance(other.unit, Times):
-            return marks._replace(remedy="; lod cast makes times of text")
+            remedy = "; lod cast makes times of text" if _castable(a, b) else ""
+            return marks._replace(remedy=remedy)
     if a.marks.is_text != b.marks.is_text:
         found, expected = (str(one.marks.of_values or one.dtype) for one in (b, a))
         return _Difference("", found, expected, _cast_remedy(a, b))
     if a.dtype != b.dtype:
-        numbers = not any(one.marks.of_values for one in (a, b))
+        numbers = not any(one.marks.of_values for one in (a, b)) and _castable(a, b)
         remedy = f"; lod cast {quote(f'{b.name}={a.dtype.name}')}" if numbers else ""
         if numbers and {a.dtype, b.dtype} == _WHOLE:  # readers of text choose by the numbers
             wide = f"{option('dtype', 'uint64')} reads text files so"
@@ -235,11 +258,28 @@ def _spec_difference(a: TensorSpec, b: TensorSpec) -> _Difference | None:
     return None
 
 
+def _castable(a: TensorSpec, b: TensorSpec) -> bool:
+    """Return whether values of `b` can have the type of those of `a`, and only the type differs."""
+    text = a.marks.is_text or b.marks.is_text
+    if text and any(one.marks.values == "bytes" or one.dtype.kind == "c" for one in (a, b)):
+        return False
+    if b.dtype.kind == "c" and a.dtype.kind != "c":
+        return False
+    return (a.depth, a.row_shape) == (b.depth, b.row_shape)
+
+
 def _cast_remedy(a: TensorSpec, b: TensorSpec) -> str:
     """Return the command that makes texts of `b` numbers as in `a`, or the reverse; "" for none."""
+    if not _castable(a, b):
+        return ""
+    unit = a.marks.unit
     if a.marks.is_text:
         kind = "text" if b.marks.unit or b.dtype.kind in "iu" else ""
+    elif isinstance(unit, Categories):
+        kind = "category"
+    elif isinstance(unit, Decimals):
+        usual = unit.bits == (128 if unit.precision <= DECIMAL_DIGITS[128] else 256)
+        kind = str(unit) if usual else str(unit).replace("decimal", f"decimal{unit.bits}")
     else:
-        plain = "" if a.marks.unit else a.dtype.name
-        kind = "category" if isinstance(a.marks.unit, Categories) else plain
+        kind = "" if unit else a.dtype.name
     return f"; lod cast {quote(f'{b.name}={kind}')}" if kind else ""

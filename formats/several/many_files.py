@@ -18,7 +18,13 @@ from lodcli.formats.core.format import BATCH_BYTES, Format, Source
 from lodcli.formats.core.registry import get, of_name
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec
 from lodcli.formats.core.table import FOLDERS, PAIRS, TABLE, UNFINISHED
-from lodcli.formats.items.concatenated import as_item, as_joined, below, joined_schema
+from lodcli.formats.items.concatenated import (
+    as_item,
+    as_joined,
+    below,
+    joined_schema,
+    require_equal_names,
+)
 from lodcli.formats.remote.urls import is_url
 from lodcli.formats.several.patterns import files_below, fixed_folder, is_file, is_hidden, matching
 from lodcli.formats.several.tables import refuse_table
@@ -280,6 +286,7 @@ class ManyFiles(Source):
                 versions.append(file.input.version)
                 attributes = [alike([*attributes, file.source.attributes])]
         self.attributes, self.version = attributes[0], tuple(versions)
+        require_equal_names(self._schemas, files.paths)
         self._described = with_equal_records(self._schemas)
         self._joined = joined_schema(self._described, files.paths)
         self._by_file = self.kind.max_levels == 0

@@ -76,10 +76,7 @@ class Opened:
     @property
     def schema(self) -> Schema:
         """The selected tensors: the named one, those of the named records, or all."""
-        if self.reference.name is None:
-            return self.source.schema
-        with naming_file(self.reference.label):
-            return named(self.source.schema, self.reference.name)
+        return selected(self.reference, self.source.schema)
 
     def tensor(self) -> TensorSpec:
         """Return the selected tensor: the named one, the only one, or the one called "data".
@@ -213,6 +210,14 @@ class Opened:
             item = batch.get(name)
             if isinstance(item, LoDTensor):
                 yield item
+
+
+def selected(reference: Reference, schema: Schema) -> Schema:
+    """Return the selected tensors of a file with this schema."""
+    if reference.name is None:
+        return schema
+    with naming_file(reference.label):
+        return named(schema, reference.name)
 
 
 @contextmanager

@@ -9,9 +9,15 @@ from dataclasses import replace
 
 from lodcli.formats.core.errors import changed_while_read, naming_file
 from lodcli.formats.core.schema import Batch, Schema
-from lodcli.formats.items.concatenated import as_item, as_joined, below, joined_schema
+from lodcli.formats.items.concatenated import (
+    as_item,
+    as_joined,
+    below,
+    joined_schema,
+    require_equal_names,
+)
 from lodcli.formats.structs.presence import as_described, with_equal_records
-from lodcli.shell.opened import Opened, opened
+from lodcli.shell.opened import Opened, opened, selected
 from lodcli.shell.references import Reference
 
 # Containers that stay open: reading the structure of one takes time, and its index memory.
@@ -31,11 +37,15 @@ def joined(
     with ExitStack() as stack:
         few = len(sources) <= MOST_KEPT
         parts = [_Part(source, stack, few=few) for source in sources]
-        schemas = with_equal_records([part.schema for part in parts])
-        schema = joined_schema(schemas, [one.label for one in sources])
+        labels = [one.label for one in sources]
+        require_equal_names([part.selected(part.schema) for part in parts], labels)
+        # Of the whole files: of records with one field, another tells which are null.
+        described = with_equal_records([part.schema for part in parts])
+        schemas = [part.selected(whole) for part, whole in zip(parts, described, strict=True)]
+        schema = joined_schema(schemas, labels)
         contents = (
-            as_joined(part.batches(own), own, schema)
-            for part, own in zip(parts, schemas, strict=True)
+            as_joined(part.batches(whole), own, schema)
+            for part, whole, own in zip(parts, described, schemas, strict=True)
         )
         if new_level is None:
             yield schema, (batch for content in contents for batch in content)
@@ -52,26 +62,29 @@ class _Part:
         self.opened: Opened | None = None
         with ExitStack() as opening:
             file = opening.enter_context(opened(source))
-            self.schema = file.schema
+            self.schema = file.source.schema
+            self.selected(self.schema)  # raises the error for its name
             pipe = not (os.path.isfile(source.path) or os.path.isdir(source.path))
             if pipe or (few and file.format_name == "lod.h5"):
                 self.opened = file
                 stack.enter_context(opening.pop_all())
 
+    def selected(self, schema: Schema) -> Schema:
+        """Return the selected tensors of a schema of the file."""
+        return selected(self.source, schema)
+
     def batches(self, described: Schema) -> Iterator[Batch]:
-        """Yield the batches of the tensors of a schema from `with_equal_records`."""
+        """Yield the batches of the selected tensors of a schema from `with_equal_records`."""
         if self.opened is not None:
             yield from _described(self.opened, described).batches()
             return
         with opened(self.source) as file:
-            if file.schema != self.schema:
+            if file.source.schema != self.schema:
                 with naming_file(self.source.label):
                     raise changed_while_read()
             yield from _described(file, described).batches()
 
 
 def _described(file: Opened, schema: Schema) -> Opened:
-    """Return a file whose selected tensors are those of a schema from `with_equal_records`."""
-    if file.schema == schema:
-        return file
+    """Return a file with the tensors of a schema from `with_equal_records`."""
     return replace(file, source=as_described(file.source, schema))

@@ -103,3 +103,42 @@ def test_files_of_several_formats_keep_null_records(lod: Lod, folder: Path) -> N
         {"id": 1, "s": whole, "turns": [whole]},
         {"id": 2, "s": hollow, "turns": [hollow]},
     ]
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "jsonl", "lod.h5", "lods"])
+@pytest.mark.parametrize("order", ["bc", "cb"])
+def test_chosen_records_and_fields_of_files_with_other_nulls(
+    lod: Lod, folder: Path, suffix: str, order: str
+) -> None:
+    whole: dict[str, Any] = {"n": 1, "ids": [2], "in": {"q": 3, "t": "x"}}
+    hollow: dict[str, Any] = {"n": None, "ids": None, "in": None}
+    known: dict[str, list[dict[str, Any] | None]] = {"b": [whole], "c": [hollow, None, whole]}
+    for name, records in known.items():
+        items = [{"id": 0, "s": one, "turns": [whole]} for one in records]
+        written(f"{name}.parquet", items, optional=name == "c")
+        if suffix != "parquet":
+            assert lod("convert", "-q", f"{name}.parquet", f"{name}.{suffix}").code == 0
+    wanted = [one for name in order for one in known[name]]
+    for chosen, values in (
+        ("s", [{"s": one} for one in wanted]),
+        ("s.n", [{"s": one and (one["n"] and {"n": 1})} for one in wanted]),
+        ("s.in", [{"s": one and (one["in"] and {"in": one["in"]})} for one in wanted]),
+    ):
+        names = [f"{name}.{suffix}::{chosen}" for name in order]
+        done = lod("concat", *names, "-fqo", "whole.parquet")
+        assert (done.code, done.stderr) == (0, "")
+        assert pq.read_table("whole.parquet").to_pylist() == values
+        assert lod("concat", *names, "-fqo", "whole.jsonl").code == 0
+        assert read_jsonl("whole.jsonl") == values
+
+
+def test_an_error_lists_only_tensors_that_the_files_have(lod: Lod, folder: Path) -> None:
+    for name, field, optional in (("a", "v", False), ("b", "w", True)):
+        record = pa.struct([(field, pa.int64())])
+        schema = pa.schema([pa.field("s", record, optional), pa.field("k", pa.int64())])
+        pq.write_table(pa.Table.from_pylist([{"s": {field: 1}, "k": 2}], schema), f"{name}.parquet")
+    said = "b.parquet: does not fit a.parquet: it holds the tensors s.w, k, not s.v, k\n"
+    done = lod("concat", "a.parquet", "b.parquet", "-o", "o.jsonl")
+    assert (done.code, done.stderr) == (1, f"lod concat: {said}")
+    done = lod("convert", "?.parquet", "-o", "o.jsonl")
+    assert (done.code, said in done.stderr) == (1, True)
