@@ -26,7 +26,9 @@ import numpy as np
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.rnn.cells.activations import activation_named
+from lodcli.kernels.rnn.cells.weights import require_real
 from lodcli.kernels.rnn.engine.plan import StepPlan, checked_offsets, plan_steps
 from lodcli.kernels.runtime.argument_types import CheckedFields, types_explained
 from lodcli.kernels.runtime.summaries import Summarized
@@ -50,7 +52,7 @@ class AttentionLSTMWeights(CheckedFields, Summarized):
         """Check that the weights fit each other and the data.
 
         Raises:
-            InvalidDataError: an unsupported dtype of the data, or an unknown activation.
+            InvalidDataError: an unsupported dtype of the data or a weight, or an unknown activation.
             ShapeMismatchError: a shape that does not fit.
         """
         if data.dtype not in (np.float32, np.float64):
@@ -72,10 +74,13 @@ class AttentionLSTMWeights(CheckedFields, Summarized):
         }.items():
             for name in names:
                 array = getattr(self, name)
-                if array is not None and array.shape != expected:
+                if array is None:
+                    continue
+                if array.shape != expected:
                     raise ShapeMismatchError(
                         f"{name}: expected shape {expected}, found {array.shape}"
                     )
+                require_real(name, array)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,8 +125,9 @@ def attention_lstm(
     for name, array in (("hidden", initial_hidden), ("cell", initial_cell)):
         if array.shape != shape:
             raise ShapeMismatchError(f"initial_{name}: expected shape {shape}, found {array.shape}")
-    hidden = initial_hidden.astype(data.dtype)[plan.order]
-    cell = initial_cell.astype(data.dtype)[plan.order]
+        require_real(f"initial_{name}", array)
+    hidden = as_dtype(initial_hidden, data.dtype)[plan.order]
+    cell = as_dtype(initial_cell, data.dtype)[plan.order]
     outputs = np.empty((len(data), shape[1]), data.dtype)
     cells = np.empty_like(outputs)
     with np.errstate(all="ignore"):  # as in softmax: an infinite score minus itself is NaN

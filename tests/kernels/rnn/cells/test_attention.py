@@ -114,3 +114,23 @@ def test_infinite_rows_give_no_warning(value: float) -> None:
         found = attention_lstm(rows, offsets_of([2, 1]), make(), initial_cell=np.ones((2, 3)))
     expected = attention_lstm(rows[2:], offsets_of([1]), make(), initial_cell=np.ones((1, 3)))
     close(found.outputs[2:], expected.outputs, 1e-12)
+
+
+def test_weights_and_states_out_of_range_give_no_warning() -> None:
+    rows = np.ones((2, 5), np.float32)
+    weights = make(lstm_bias=np.full((1, 12), 1e300))
+    state = np.full((1, 3), -1e300)
+    run = attention_lstm(rows, offsets_of([2]), weights, initial_cell=state, initial_hidden=-state)
+    assert np.isnan(run.outputs).all()
+
+
+def test_complex_weights_and_states_are_refused() -> None:
+    rows, offsets, state = np.ones((2, 5)), offsets_of([2]), np.zeros((1, 3))
+    expected = "expected real numbers, found complex128"
+    with pytest.raises(InvalidDataError, match=f"attention_weight: {expected}"):
+        attention_lstm(rows, offsets, make(attention_weight=np.ones((8, 1), complex)),
+                       initial_cell=state)  # fmt: skip
+    for name in ("initial_cell", "initial_hidden"):
+        states = {"initial_cell": state, "initial_hidden": state} | {name: state.astype(complex)}
+        with pytest.raises(InvalidDataError, match=f"{name}: {expected}"):
+            attention_lstm(rows, offsets, make(), **states)
