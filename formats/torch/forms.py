@@ -34,16 +34,16 @@ def value_of(schema: Schema, items: Mapping[str, Item], options: WriteOptions) -
     Raises:
         UnsupportedError: a form that cannot hold these lengths.
     """
-    items = _apart(items)
+    memory = _Memory()
     if options.form == "flat" or options.cu_seqlens is not None:
-        return _flat(schema, items, options)
+        return _flat(schema, items, options, memory)
     if options.form is None:
         with_levels = {
             name: item
             for name, item in items.items()
             if isinstance(item, LoDTensor) and item.lod.n_levels
         }
-        values = _flat(schema, with_levels, options)
+        values = _flat(schema, with_levels, options, memory)
         items = {name: item for name, item in items.items() if name not in with_levels}
     else:
         values = {}
@@ -51,7 +51,7 @@ def value_of(schema: Schema, items: Mapping[str, Item], options: WriteOptions) -
     for name, item in items.items():
         lone = isinstance(item, LoDTensor) and not item.lod.n_levels
         key = lone_array_name(name) if lone else name
-        values[key] = _value(name, item, options.form, shared)
+        values[key] = _value(name, item, options.form, shared, memory)
     return values[DEFAULT_NAME] if list(values) == [DEFAULT_NAME] else values
 
 
@@ -89,43 +89,46 @@ def tensor_of(array: Array) -> torch.Tensor:
         return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), copy=False))
 
 
-def _apart(items: Mapping[str, Item]) -> dict[str, Item]:
-    """Return items with a copy of rows at an address where other rows have another dtype.
+class _Memory:
+    """Makes the tensors of one file from arrays, without a copy where torch.save allows it.
 
-    torch.save refuses such rows, also if they are empty.
+    It refuses tensors at the same address with another dtype, also if they are empty.
     """
-    known: dict[int, np.dtype[Any]] = {}
-    found = dict(items)
-    for name, item in items.items():
-        if isinstance(item, LoDTensor):
-            rows = item.data
-            if known.setdefault(rows.ctypes.data, rows.dtype) != rows.dtype:
-                found[name] = item.with_data(rows.copy())
-    return found
+
+    def __init__(self) -> None:
+        self._dtypes: dict[int, torch.dtype] = {}
+
+    def tensor(self, array: Array) -> torch.Tensor:
+        """Return `tensor_of`, copied if another dtype has its address."""
+        found = tensor_of(array)
+        known = self._dtypes.setdefault(found.untyped_storage().data_ptr(), found.dtype)
+        return found if known == found.dtype else found.clone()
 
 
-def _value(name: str, item: Item, form: str | None, shared: dict[int, torch.Tensor]) -> Any:
+def _value(
+    name: str, item: Item, form: str | None, shared: dict[int, torch.Tensor], memory: _Memory
+) -> Any:
     if isinstance(item, StoredArray):
-        return _packed(name, item)
+        return _packed(name, item, memory)
     depth = item.lod.n_levels
     if not depth and form is None:
-        return tensor_of(item.data)
+        return memory.tensor(item.data)
     if form == "list" and depth:
         if not item.lod.count(-1):
             raise UnsupportedError(f"list holds at least one sequence, {name} has none")
-        return _lists(item)
+        return _lists(item, memory)
     if form == "packed":
         array, index_map = TensorArray.unpack(item, 0, sort_by_length=True)
-        return _packed(name, StoredArray(array, index_map))
+        return _packed(name, StoredArray(array, index_map), memory)
     if form == "padded":
-        return _padded(item)
+        return _padded(item, memory)
     offsets = item.lod.levels[0]
     # Tensors that share offsets get the same offsets object: then torch can add them.
     known = shared.setdefault(id(offsets), torch.from_numpy(offsets.copy()))
-    return torch.nested.nested_tensor_from_jagged(tensor_of(item.data), known)
+    return torch.nested.nested_tensor_from_jagged(memory.tensor(item.data), known)
 
 
-def _packed(name: str, item: StoredArray) -> dict[str, torch.Tensor | None]:
+def _packed(name: str, item: StoredArray, memory: _Memory) -> dict[str, torch.Tensor | None]:
     """Return the parts of a PackedSequence: torch's safe loading refuses the class itself."""
     steps, order = item.array.steps, item.index_map.order
     lengths = np.diff(item.index_map.outer.levels[0])[order]
@@ -148,24 +151,24 @@ def _packed(name: str, item: StoredArray) -> dict[str, torch.Tensor | None]:
         back = torch.from_numpy(np.argsort(order))
     sizes = torch.from_numpy(np.diff(steps.lod.levels[0]))
     return {
-        "data": tensor_of(steps.data),
+        "data": memory.tensor(steps.data),
         "batch_sizes": sizes,
         "sorted_indices": there,
         "unsorted_indices": back,
     }
 
 
-def _padded(tensor: LoDTensor) -> dict[str, torch.Tensor]:
+def _padded(tensor: LoDTensor, memory: _Memory) -> dict[str, torch.Tensor]:
     lengths = tensor.lod.lengths(0)
     longest = int(lengths.max(initial=0))
     padded = np.zeros((lengths.size, longest, *tensor.row_shape), tensor.dtype)
     padded[np.arange(longest) < lengths[:, np.newaxis]] = tensor.data
-    return {"padded": tensor_of(padded), "lengths": torch.from_numpy(lengths)}
+    return {"padded": memory.tensor(padded), "lengths": torch.from_numpy(lengths)}
 
 
-def _lists(tensor: LoDTensor) -> list[Any]:
+def _lists(tensor: LoDTensor, memory: _Memory) -> list[Any]:
     """Return a list of tensors, or of lists of them, that share the rows' memory."""
-    rows = tensor_of(tensor.data)
+    rows = memory.tensor(tensor.data)
     finest = tensor.lod.levels[-1].tolist()
     items: list[Any] = [rows[a:b] for a, b in itertools.pairwise(finest)]
     for offsets in reversed(tensor.lod.levels[:-1]):
@@ -174,13 +177,15 @@ def _lists(tensor: LoDTensor) -> list[Any]:
     return items
 
 
-def _flat(schema: Schema, items: Mapping[str, Item], options: WriteOptions) -> dict[str, Any]:
+def _flat(
+    schema: Schema, items: Mapping[str, Item], options: WriteOptions, memory: _Memory
+) -> dict[str, Any]:
     names, kind = array_names(schema, options), index_dtype(options)
     indexes: dict[int, torch.Tensor] = {}
     arrays: dict[str, torch.Tensor] = {}
     for name, item in items.items():
         assert isinstance(item, LoDTensor)
-        arrays[names(name, -1)] = tensor_of(item.data)
+        arrays[names(name, -1)] = memory.tensor(item.data)
         for level, offsets in enumerate(item.lod.levels):
             require_index_fits(int(offsets[-1]), level, kind)
             index = indexes.setdefault(id(offsets), torch.from_numpy(offsets.astype(kind)))

@@ -251,6 +251,25 @@ def test_rows_that_share_memory_as_other_dtypes_are_written(rows: int, tmp_path:
         np.testing.assert_array_equal(found[name].numpy(), view, strict=True)
 
 
+def test_steps_that_share_memory_with_rows_of_another_dtype_are_written(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    numbers, lod = np.arange(6, dtype=np.float32), LoD.from_lengths([[3, 2, 1]])
+    whole = stored(LoDTensor(numbers, lod))
+    items: dict[str, Item] = {"rows": LoDTensor(numbers.view(np.int32), lod)}
+    for dtype in (np.float32, np.int32, np.uint32):
+        steps = LoDTensor(numbers.view(dtype), whole.array.steps.lod)
+        items[np.dtype(dtype).name] = StoredArray(TensorArray.from_steps(steps), whole.index_map)
+    for form in (None, "packed"):
+        io.write(tmp_path / "t.pt", items, form=form, overwrite=True)
+        found = io.read_all(tmp_path / "t.pt")
+        for name, item in items.items():
+            one = found[name]
+            if isinstance(item, StoredArray):
+                assert isinstance(one, StoredArray)
+                rows, expected = one.array.steps.data, item.array.steps.data
+                np.testing.assert_array_equal(rows, expected, strict=True)
+
+
 def test_flat_and_cu_seqlens(tmp_path: Path) -> None:
     found = written(tmp_path / "x.pt", {"data": WORDS, "tags": WORDS}, "flat")
     assert found["tags/lod.1"].tolist() == [0, 3, 5, 9, 10, 12, 15]
