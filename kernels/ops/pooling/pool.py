@@ -480,6 +480,7 @@ def _wide_totals(data: Array, offsets: Offsets) -> Array:
     return result
 
 
+@np.errstate(all="ignore")  # a NaN may be signalling
 def _extremes(data: Array, offsets: Offsets, extreme: np.ufunc) -> Array:
     """Return the extremes of the segments that are not empty."""
     starts = _full(offsets)[0]
@@ -499,6 +500,7 @@ def _extremes(data: Array, offsets: Offsets, extreme: np.ufunc) -> Array:
     return result
 
 
+@np.errstate(all="ignore")
 def _rows_of(extremes: Array, data: Array, offsets: Offsets, out: Offsets | None) -> Offsets:
     starts, stops = _full(offsets)
     result = result_array(out, (offsets.size - 1, *data.shape[1:]), np.dtype(np.int64), data)
