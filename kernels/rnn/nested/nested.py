@@ -241,6 +241,9 @@ def nested_forward(
         raise ShapeMismatchError(
             f"nested: {len(rnn.levels)} RNNs take {len(rnn.levels)} levels, found {len(offsets)}"
         )
+    # Step by step, the states of halves would be rounded at every step.
+    if data.dtype not in (np.float32, np.float64):
+        raise InvalidDataError(f"data: expected float32 or float64, found {data.dtype}")
     sizes = [*(len(part) - 1 for part in offsets[1:]), len(data)]
     checked = tuple(checked_offsets(*pair) for pair in zip(offsets, sizes, strict=True))
     run = _Run(keep, backend, threads)

@@ -312,3 +312,13 @@ def test_values_out_of_range_are_infinite_without_a_warning(scale: float) -> Non
     )
     found = nested_backward(result.tape, grad_last_hidden=np.full((1, 1, 2), 1e300))
     assert not np.isfinite(found.initial_hidden).any()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int64"])
+def test_rows_that_are_neither_float32_nor_float64_are_refused(dtype: str) -> None:
+    """In float16, ones added up by an outer RNN would stop at 2,048."""
+    offsets = (np.array([0, 3]), np.arange(4))
+    chain = rnn_of({"level": 0, "hidden": 2}, {"level": 1, "hidden": 2, "boot": ()})
+    message = f"data: expected float32 or float64, found {dtype}"
+    with pytest.raises(InvalidDataError, match=message):
+        nested_forward(np.ones((3, 4), dtype), offsets, chain)
