@@ -52,7 +52,7 @@ class AttentionLSTMWeights(CheckedFields, Summarized):
         """Check that the weights fit each other and the data.
 
         Raises:
-            InvalidDataError: an unsupported dtype of the data or a weight, or an unknown activation.
+            InvalidDataError: a dtype of the data or a weight, or an activation, is unsupported.
             ShapeMismatchError: a shape that does not fit.
         """
         if data.dtype not in (np.float32, np.float64):
