@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -234,7 +235,12 @@ def test_few_containers_are_opened_once(
         ('{"zip":"01"}', '{"zip":12}', "int64, not text", "zip=text"),
         ('{"zip":12}', '{"zip":"01"}', "text, not int64", "zip=int64"),
         ('{"zip":1.5}', '{"zip":"01"}', "text, not float64", "zip=float64"),
+        ('{"zip":["1","2"]}', '{"zip":[12]}', "int64, not text", "zip=text"),
+        ('{"zip":[12]}', '{"zip":["1","2"]}', "text, not int64", "zip=int64"),
         ('{"zip":"01"}', '{"zip":1.5}', "float64, not text", ""),
+        ('{"zip":"01"}', '{"zip":[12]}', "int64, not text", ""),
+        ('{"zip":[12]}', '{"zip":"01"}', "text, not int64", ""),
+        ('{"zip":["1"]}', '{"zip":12}', "int64, not text", ""),
     ],
 )
 def test_text_beside_numbers_is_an_error_with_the_cast_that_helps(
@@ -249,3 +255,48 @@ def test_text_beside_numbers_is_an_error_with_the_cast_that_helps(
     if remedy:
         assert lod("cast", "-q", "b.jsonl", remedy, "-o", "c.lod.h5").code == 0
         assert lod("concat", "-q", "a.jsonl", "c.lod.h5", "-o", "o.jsonl").code == 0
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        ("decimal", "text", "text, not decimal(5, 2); lod cast 'data=decimal(5, 2)'"),
+        ("narrow", "text", "text, not decimal(5, 2); lod cast 'data=decimal32(5, 2)'"),
+        ("long", "text", "text, not decimal(40, 2); lod cast 'data=decimal(40, 2)'"),
+        ("text", "decimal", "decimal(5, 2), not text; lod cast data=text"),
+        ("complex", "text", "text, not complex64"),
+        ("complex", "float", "dtype float64, not complex64; lod cast data=complex64"),
+        ("float", "complex", "dtype complex64, not float64"),
+        ("pairs", "text", "text, not int64"),
+        ("text", "pairs", "int64, not text"),
+        ("pairs", "float", "dtype float64, not int64"),
+        ("bytes", "text", "text, not bytes"),
+        ("text", "bytes", "bytes, not text"),
+    ],
+)
+def test_a_cast_is_advised_only_where_it_helps(
+    lod: Lod, folder: Path, first: str, second: str, said: str
+) -> None:
+    values = {
+        "text": LoDTensor.from_lists(["1.25"]),
+        "bytes": LoDTensor.from_lists([b"1.25"]),
+        "float": LoDTensor([1.5]),
+        "complex": LoDTensor(np.array([1 + 2j], np.complex64)),
+        "pairs": LoDTensor([[1, 2], [3, 4]]),
+    }
+    for name, tensor_ in values.items():
+        io.write(f"{name}.lod.h5", tensor_)
+    for name, kind in (
+        ("decimal", "decimal(5, 2)"),
+        ("narrow", "decimal32(5, 2)"),
+        ("long", "decimal(40, 2)"),
+    ):
+        assert lod("cast", "-q", "text.lod.h5", f"data={kind}", "-o", f"{name}.lod.h5").code == 0
+    done = lod("concat", f"{first}.lod.h5", f"{second}.lod.h5", "-o", "o.lod.h5")
+    where = f"lod concat: {second}.lod.h5: data: does not fit {first}.lod.h5: it has "
+    assert (done.code, done.stderr) == (1, f"{where}{said}\n")
+    _, cast, remedy = said.partition("; lod cast ")
+    if cast:
+        (dtype,) = shlex.split(remedy)
+        assert lod("cast", "-q", f"{second}.lod.h5", dtype, "-o", "c.lod.h5").code == 0
+        assert lod("concat", "-q", f"{first}.lod.h5", "c.lod.h5", "-o", "o.lod.h5").code == 0
