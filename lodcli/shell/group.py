@@ -45,6 +45,8 @@ class LazyGroup(click.Group):
         return names.commands(self, ctx, incomplete, lambda name: TABLE[name][1])
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        while args[:1] == ["help"]:  # as in git: help, help COMMAND
+            args = [*args[1:], "--help"]
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -64,8 +66,8 @@ class LazyGroup(click.Group):
             from lodcli.shell.remedies import ELSEWHERE
 
             hint = did_you_mean(args[0], TABLE, 1) or f"there are: {', '.join(TABLE)}"
-            if args[0] in ("help", "version"):
-                hint = f"did you mean --{args[0]}?"
+            if args[0] == "version":
+                hint = "did you mean --version?"
             if args[0] in ELSEWHERE:
                 hint = ELSEWHERE[args[0]]
             if args[0] in OPS:
@@ -134,6 +136,7 @@ def group() -> None:
 
     FILE::NAME selects one tensor of a file; a file to read may be a URL; - is standard input
     or output. Data goes to standard output, everything else to standard error.
+    lod help COMMAND shows the options of a command, as lod COMMAND --help does.
 
     \b
     Completion: eval "$(lod completion bash)"

@@ -257,11 +257,21 @@ HINTS = [
     ("sample one.jsonl -5", 2, "AMOUNT: expected a number of items such as 100"),
     ("filter one.jsonl data == 3", 2, "arguments (==, 3); put the expression in quotes; see"),
     ("train one.jsonl --target y", 2, "no option '--target'; did you mean --labels?; see"),
+    ("filter one.jsonl data % 3", 2, "arguments (%, 3); put the expression in quotes; see"),
+    ("filter one.jsonl not data", 2, "argument (data); put the expression in quotes; see"),
+    ("filter - a b", 2, "got unexpected extra argument (b); see"),
+    ("sort one.jsonl --by data + 1", 2, "arguments (+, 1); put the expression in quotes; see"),
+    ("inspect one.jsonl data + 1", 2, "got unexpected extra arguments (data, +, 1); see"),
     ("filter one.jsonl a b", 2, "got unexpected extra argument (b); see"),
     ("inspect one.jsonl -5", 2, "got unexpected extra argument (-5); see"),
     ("head -5 one.jsonl", 2, "argument (one.jsonl); the number of items goes after -n: -n 5;"),
     ("tail one.jsonl 12", 2, "extra argument (12); the number of items goes after -n: -n 12;"),
     ("head one.jsonl two.lod.h5 -n 3", 2, "argument (two.lod.h5); a pattern in quotes, such as"),
+    ("convert one.jsonl two.lod.h5 x.npz", 2, "argument (x.npz); a pattern in quotes, such as"),
+    ("filter one.jsonl two.lod.h5 data>1", 2, "(data>1); a pattern in quotes, such as '*.csv', r"),
+    ("filter one.jsonl two.lod.h5 data > 1", 2, "(data, >, 1); a pattern in quotes, such as"),
+    ("head one.jsonl two.lod.h5 3", 2, "(two.lod.h5, 3); a pattern in quotes, such as"),
+    ("convert one.jsonl x.npz y", 2, "got unexpected extra argument (y); see"),
     ("slice 0 one.jsonl", 2, "the file goes first: lod slice one.jsonl 0; see lod slice --help"),
     ("sample 50% two.lod.h5::c", 2, "the file goes first: lod sample two.lod.h5::c 50%; see"),
     ("apply one.jsonl softmax -o x.npz", 2, "the op goes first: lod apply softmax one.jsonl; see"),
@@ -283,6 +293,15 @@ HINTS = [
     ("apply mean two.lod.h5 -o x.npz", 2, "choose one: 'two.lod.h5::a b' two.lod.h5::c"),
     ("unpack two.lod.h5 -o x.lod.h5", 2, "choose one: 'two.lod.h5::a b' two.lod.h5::c"),
     ("head one.jsonl --isolat", 2, "no option '--isolat'; did you mean --isolate?; see"),
+    *(
+        (
+            f"{one} --columns ids",
+            2,
+            "no option '--columns'; FILE::NAME chooses one tensor, lod convert --columns several",
+        )
+        for one in ("inspect one.jsonl", "head one.jsonl", "filter one.jsonl 1", "apply sum x.npz")
+    ),
+    ("inspect one.jsonl --field ids", 2, "no option '--field'; FILE::NAME chooses one tensor, lo"),
     ("head one.jsonl --item 1", 2, "no option '--item'; did you mean --items?; see"),
     ("--json inspect one.jsonl", 2, "no option '--json' of lod itself; options of a command go af"),
     (
@@ -300,7 +319,7 @@ HINTS = [
     ("run-rnn one.jsonl --model m", 2, "no option '--model'; did you mean --weights?; see"),
     ("cat one.jsonl", 2, "no command 'cat'; lod convert FILE --to jsonl prints items, lod concat"),
     ("uniq one.jsonl", 2, "no command 'uniq'; lod group FILE --by KEY --keep first keeps"),
-    ("help slice", 2, "no command 'help'; did you mean --help?"),
+    ("help slce", 2, "no command 'slce'; did you mean slice?"),
     ("sum one.jsonl", 2, "no command 'sum'; did you mean lod apply sum?"),
     ("version", 2, "no command 'version'; did you mean --version?"),
     ("split one.jsonl --by fraction 0.5,0.5 -o {a,b}.npz", 2, "did you mean fractions?; see"),
@@ -552,3 +571,10 @@ def test_commands_of_other_programs_are_none_of_lod() -> None:
 def test_options_of_other_programs_are_hints_to_those_of_lod() -> None:
     flags = {flag for _, one in leaves(group) for each in one.params for flag in each.opts}
     assert {flag for meant in OPTIONS_ELSEWHERE.values() for flag in meant} <= flags
+
+
+def test_help_before_a_command_shows_its_help(lod: Lod) -> None:
+    for line, same in (("help", "--help"), ("help join", "join --help"), ("help help", "--help")):
+        done, wanted = lod(*line.split()), lod(*same.split())
+        assert (done.code, done.stderr) == (0, "")
+        assert done.stdout == wanted.stdout != ""
