@@ -6,6 +6,7 @@ import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -146,18 +147,21 @@ class Csv(Format):
         counts = [spec.levels[-1].items if spec.marks.is_text else spec.rows for spec in schema]
         rows = {count for count in counts if count is not None}
         if len(alike) > 1 or len(rows) > 1:
-            raise self._not_alike("", max(alike.values(), key=len) if len(alike) > 1 else [])
+            raise self._not_alike(
+                _exploding(schema), max(alike.values(), key=len) if len(alike) > 1 else []
+            )
 
     def laid_out(self, schema: Schema, options: WriteOptions) -> Schema:
         return columns(schema) if options.wide else schema
 
-    def _not_alike(self, found: str = "", alike: Sequence[str] = ()) -> UnsupportedError:
+    def _not_alike(
+        self, remedy: str, alike: Sequence[str] = (), *, found: str = ""
+    ) -> UnsupportedError:
         """Return the error; `alike` are tensors with levels of the same names."""
         several = f", or {listing(alike)} with lod convert --columns" if len(alike) > 1 else ""
-        explode = "" if found else "; lod explode writes a row for each value"
         return UnsupportedError(
             f"{self.name} holds only tensors with the same levels and lengths{found}; choose one "
-            f"with FILE::NAME{several}{explode}"
+            f"with FILE::NAME{several}{remedy}"
         )
 
     def _require_alike(self, lods: Mapping[str, LoD], done: list[int]) -> None:
@@ -169,11 +173,12 @@ class Csv(Format):
                     item = int(np.argmax(one != two)) - 1
                     lengths = (int(np.diff(offsets)[item]) for offsets in (one, two))
                     raise self._not_alike(
-                        f"; item {done[level] + item} of level {level} has "
+                        "",
+                        found=f"; item {done[level] + item} of level {level} has "
                         + " and ".join(
                             f"{length} in {tensor}"
                             for length, tensor in zip(lengths, (first, name), strict=True)
-                        )
+                        ),
                     )
 
     def write(
@@ -188,7 +193,7 @@ class Csv(Format):
         writer, done = self._writer(schema, mark, options), [0] * len(levels)
         for batch in aligned(schema, batches, None, output):
             if len(batch) < len(schema):
-                raise self._not_alike()
+                raise self._not_alike(_exploding(schema))
             lods = {spec.name: _index(batch[spec.name].lod, spec) for spec in schema}
             self._require_alike(lods, done)
             lod = lods[schema[0].name]
@@ -225,6 +230,23 @@ def _header(schema: Schema) -> list[str]:
         *(level.name or f"level{number}" for number, level in levels),
         *(spec.name for spec in schema),
     ]
+
+
+def _exploding(schema: Schema) -> str:
+    """Return how `lod explode` makes rows of lists beside single values; "" if it cannot."""
+    lists = [spec for spec in schema if spec.depth]
+    items = {_items(spec, 0) for spec in schema}
+    values = {_items(spec, 1) for spec in lists}
+    if not lists or len(items - {None}) > 1 or len(values - {None}) > 1:
+        return ""
+    if len(lists) == 1:
+        return f"; lod explode FILE {quote(lists[0].name)} writes a row for each value"
+    return "; lod explode FILE writes a row for each value of lists of equal lengths"
+
+
+def _items(spec: TensorSpec, level: int) -> int | None:
+    """Return the number of items of a level, or of rows below all levels; None if not known."""
+    return spec.levels[level].items if level < len(spec.levels) else spec.rows
 
 
 def _require_rows(lod: LoD, done: list[int], name: str) -> None:

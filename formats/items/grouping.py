@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from shlex import quote
 
 import numpy as np
 
@@ -58,9 +60,12 @@ class Gap:
         spec = find(schema, name)
         unit = spec.marks.unit
         if spec.marks.is_text:
-            raise UnsupportedError(
-                f"{name}: text has no gaps; lod cast FILE '{name}=timestamp[s]' makes times of it"
-            )
+            # A gap of times is a duration, such as PT30M.
+            kind, made = "timestamp[s]", "times"
+            if re.fullmatch(r"[0-9.]+", most):
+                kind, made = "float64" if "." in most else "int64", "numbers"
+            remedy = f"lod cast FILE {quote(f'{name}={kind}')} makes {made} of it"
+            raise UnsupportedError(f"{name}: text has no gaps; {remedy}")
         if spec.depth or spec.row_shape:
             raise SelectionError(f"{name}: a gap needs one time or number for each item")
         if isinstance(unit, Categories) or spec.dtype.kind in "bc":

@@ -324,6 +324,7 @@ class Conversions:
     @types_explained
     def from_torch(cls, values: Any, *, names: Names = None) -> Self:
         """Return a tensor over a nested tensor of torch, a Varlen, or of a PackedSequence."""
+        import lodcli.kernels.torch  # noqa: F401 - an error with a remedy without torch
         from lodcli.kernels.tensor.exchange.torch import from_torch
 
         return cls._renamed(names, *from_torch(values))

@@ -25,6 +25,9 @@ def files(folder: Path) -> None:
     for name, made in tensors.items():
         io.write(f"{name}.lod.h5", made())
     io.write("mixed.lod.h5", {"ids": LoDTensor([1, 2], [[2, 0]]), "n": LoDTensor([3, 4])})
+    a, n = LoDTensor([1, 2], [[2, 0]]), LoDTensor([3, 4])
+    io.write("lists.lod.h5", {"a": a, "b": a, "n": n})
+    io.write("unequal.lod.h5", {"a": a, "b": LoDTensor([1], [[1, 0]]), "n": n})
     io.write("two.lod.h5", {"ids": LoDTensor([1, 2], [[2, 0]]), "n": LoDTensor([3], [[0, 1]])})
 
 
@@ -33,8 +36,10 @@ def files(folder: Path) -> None:
     [
         ("convert nan.lod.h5 x.json", "x.json: data: row 1: JSON has no nan; replace it, or write"),
         ("convert empty.lod.h5 x.csv", "csv holds no item without rows, as item 1 of level 0 is;"),
-        ("convert mixed.lod.h5 x.csv", "with FILE::NAME; lod explode writes a row for each value"),
-        ("convert two.lod.h5 x.csv", "csv holds only tensors with the same levels and lengths;"),
+        ("convert mixed.lod.h5 x.csv", "FILE::NAME; lod explode FILE ids writes a row for each va"),
+        ("convert two.lod.h5 x.csv", "levels and lengths; choose one with FILE::NAME\n"),
+        ("convert lists.lod.h5 x.csv", "FILE writes a row for each value of lists of equal length"),
+        ("convert unequal.lod.h5 x.csv", "with FILE::NAME, or a, b with lod convert --columns\n"),
         (
             "convert empty.lod.h5 x.bin",
             "has that dtype; lod cast makes it uint16 or uint32, if all",

@@ -202,11 +202,12 @@ def test_without_a_package_its_names_say_what_to_install(name: str, said: str) -
     assert done.stdout.strip() == said
 
 
-def test_a_conversion_to_torch_says_what_to_install() -> None:
+@pytest.mark.parametrize("call", ["([1, 2], [[2]]).to_torch()", ".from_torch(1)"])
+def test_a_conversion_of_torch_says_what_to_install(call: str) -> None:
     code = (
         "import importlib.util as util, lodcli\n"
         "util.find_spec = lambda name: None\n"
-        "try: lodcli.LoDTensor([1, 2], [[2]]).to_torch()\n"
+        f"try: lodcli.LoDTensor{call}\n"
         "except lodcli.UnsupportedError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -42,7 +42,10 @@ _ELSEWHERE = {
     **dict.fromkeys(("categorical", "dictionary", "enum", "factor"), "category"),
     **dict.fromkeys(("datetime", "datetime64", "timestamp", "timestamptz"), "timestamp[us]"),
     **dict.fromkeys(("timedelta", "timedelta64", "interval"), "duration[us]"),
-    "decimal": "decimal(10, 2)",
+    **dict.fromkeys(("bigint", "integer"), "int64"),
+    **dict.fromkeys(("number", "real"), "float64"),
+    **dict.fromkeys(("decimal", "numeric"), "decimal(10, 2)"),
+    "boolean": "bool",
 }
 _DECIMALS = re.compile(
     r"(?:(.+)=)?decimal(32|64|128|256)?\(([0-9]{1,3})(?:, ?(-?[0-9]{1,3}))?\)", re.ASCII
@@ -155,7 +158,7 @@ def _dtypes(schema: Schema, texts: Sequence[str]) -> dict[str, np.dtype[Any]]:
             dtype = read_options(None, {"dtype": dtype_name}).dtype
         except OptionError:
             bare = dtype_name.partition("[")[0].partition("(")[0].lower()
-            meant = _ELSEWHERE.get(bare)
+            meant = _elsewhere(dtype_name, bare)
             hint = (
                 f"; write {name or 'TENSOR'}={meant}"
                 if meant
@@ -177,6 +180,22 @@ def _dtypes(schema: Schema, texts: Sequence[str]) -> dict[str, np.dtype[Any]]:
                 remedy = f"TENSOR={dtype.name} makes numbers of texts"
                 raise UnsupportedError(f"{error}; {remedy}") from None
     return found
+
+
+def _elsewhere(text: str, bare: str) -> str | None:
+    """Return the type of lod for one of other libraries, with its unit and time zone; or None.
+
+    Args:
+        text: such as "datetime64[ns, UTC]".
+        bare: the same in lower case, without brackets.
+    """
+    meant = _ELSEWHERE.get(bare)
+    kind, bracket, _ = (meant or "").partition("[")
+    given = re.search(r"\[([a-z]+)(?:, ?([^]]+))?\]$", text)
+    if not bracket or given is None or given[1] not in TIME_UNITS[kind]:
+        return meant
+    times = Times(cast(TimeKind, kind), given[1], given[2] if kind == "timestamp" else None)
+    return str(times)
 
 
 def _check_once(texts: Sequence[str]) -> None:

@@ -112,10 +112,9 @@ def read_examples(
         name = _sequences(file, labels, like).name
         held = [spec.name for spec in file.source.schema]
         if labels == "label" and labels not in held:
-            known = listing([one for one in held if one != name]) or "none"
-            raise SelectionError(
-                f"no tensor named 'label'; --labels NAME names another tensor of labels: {known}"
-            )
+            known = listing([one for one in held if one != name])
+            other = f"; --labels NAME names another tensor of labels: {known}" if known else ""
+            raise SelectionError(f"no tensor named 'label'{other}")
         items = file.read([name, labels])
         tensor = without_decimals(one_tensor(items[name], "this command"), exact=False)
         if not tensor.lod.n_levels:

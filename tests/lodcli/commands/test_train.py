@@ -514,7 +514,7 @@ def test_a_null_is_an_error_that_names_its_tensor(lod: Lod, folder: Path) -> Non
         (
             ["-o", "m", "--test", "words.lod.h5"],
             2,
-            "words.lod.h5: no tensor named 'label'; --labels NAME names another tensor of labels: ",
+            "words.lod.h5: no tensor named 'label'\n",
         ),
     ],
 )
@@ -527,6 +527,20 @@ def test_what_does_not_fit_is_refused(
     assert (done.code, done.stdout) == (code, "")
     assert said in done.stderr
     assert sorted(os.listdir(signs.parent)) == before
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [((), ""), (("sign",), "; --labels NAME names another tensor of labels: sign")],
+)
+def test_without_labels_the_other_tensors_are_named(
+    lod: Lod, folder: Path, more: tuple[str, ...], said: str
+) -> None:
+    values = LoDTensor([1.5, 2.5], [[2]])
+    io.write("one.lod.h5", {"data": values, **{name: LoDTensor([1]) for name in more}})
+    done = lod("train", "one.lod.h5", "-o", "m")
+    assert (done.code, done.stdout) == (2, "")
+    assert done.stderr == f"lod train: one.lod.h5: no tensor named 'label'{said}\n"
 
 
 @pytest.mark.parametrize(
