@@ -17,6 +17,13 @@ _OTHER_CODECS = (
 )
 # Of the names of options in help, as in click.
 _NAME_COLUMNS = 30
+# Of expressions, as arguments of their own if the quotes are missing.
+_OPERATORS = frozenset(
+    (
+        *("+", "-", "*", "/", "//", "%", "**"),
+        *("==", "!=", "<", "<=", ">", ">=", "in", "is", "and", "or", "not"),
+    )
+)
 _NEGATIVE = re.compile(r"-[0-9][0-9,:+-]*")
 # Titles of the groups of options in help, in man pages and on the site.
 OWN = "Options"
@@ -37,6 +44,8 @@ class Command(click.Command):
 
     # Arguments that begin with - and are no options.
     negative: ClassVar[re.Pattern[str]] = _NEGATIVE
+    # Whether an extra argument may be part of an expression without quotes.
+    takes_expression: ClassVar[bool] = False
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         before = args[: args.index("--")] if "--" in args else args
@@ -51,8 +60,11 @@ class Command(click.Command):
             # click lists all, and a pattern of the shell may have thousands of files.
             several = "s"[: len(rest) > 1]
             hint = self.misplaced(args)
-            if not hint and all(map(os.path.isfile, rest)):
+            positional = self._positional(ctx, args)
+            if sum(map(os.path.isfile, positional)) > 1:
                 hint = "; a pattern in quotes, such as '*.csv', reads several files as one"
+            elif not hint and self.takes_expression and not _OPERATORS.isdisjoint(positional[1:]):
+                hint = "; put the expression in quotes"
             ctx.fail(f"got unexpected extra argument{several} ({listing(rest)}){hint}")
         return rest
 
@@ -63,6 +75,20 @@ class Command(click.Command):
                 if re.fullmatch(r"-?[0-9]{1,18}", arg) and before not in ("-n", "--items"):
                     return f"; the number of items goes after -n: -n {arg.removeprefix('-')}"
         return ""
+
+    def _positional(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Return the arguments that are neither options nor their values."""
+        before = args[: args.index("--")] if "--" in args else args
+        hidden = [f"\0{arg}" if self._is_value(arg) else arg for arg in before]
+        parser = self.make_parser(ctx)
+        values, rest, _ = parser.parse_args([*_with_codecs(hidden), *args[len(before) :]])
+        found: list[str] = []
+        for one in self.params:
+            value = values.get(one.name) if isinstance(one, click.Argument) else None
+            found += (
+                [value] if isinstance(value, str) else value if isinstance(value, tuple) else ()
+            )
+        return [*found, *rest]
 
     def _is_value(self, arg: str) -> bool:
         return arg.startswith("-::") or self.negative.fullmatch(arg) is not None

@@ -25,7 +25,7 @@ from lodcli.kernels.runtime.threads import thread_setting
 from lodcli.kernels.suggestions import did_you_mean
 from lodcli.shell import output
 from lodcli.shell.printable import printable
-from lodcli.shell.remedies import deleted_folder, options_meant, owner, remedy, shortage
+from lodcli.shell.remedies import choosing, deleted_folder, options_meant, owner, remedy, shortage
 from lodcli.shell.standard_streams import CLOSED_PIPE, asks_for_help, before_dashes
 from lodcli.shell.targets import STREAM_TO_COME
 
@@ -244,6 +244,7 @@ def _no_option(error: click.NoSuchOption) -> str:
     opts = [flag for one in command.params for flag in one.opts] if command else []
     meant = options_meant(error.option_name, command.params) if command else []
     near = f"did you mean {' or '.join(meant)}?" if meant else ""
+    near = near or (choosing(error.option_name, command.params) if command else "")
     near = near or did_you_mean(error.option_name, [flag for flag in opts if flag[:2] == "--"])
     return error.message.removesuffix(".") + f"; {near}" * bool(near)
 

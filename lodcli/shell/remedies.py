@@ -67,6 +67,8 @@ OPTIONS_ELSEWHERE = {
     **dict.fromkeys(("--label", "--target", "--targets"), ("--labels",)),
     "--model": ("--weights", "--output"),
 }
+# Options of `lod convert` and of other programs that choose tensors.
+_CHOOSING = ("--columns", "--field", "--fields", "--tensors", "--usecols")
 # What --output writes in commands where it may be meant.
 _OUTPUTS = {"--model": "MODEL"}
 # Names and values of files in messages.
@@ -111,6 +113,20 @@ def options_meant(name: str, params: Sequence[click.Parameter]) -> list[str]:
     found = [flag for flag in OPTIONS_ELSEWHERE.get(name, ()) if flag in flags]
     writes = _OUTPUTS.get(name)
     return [one for one in found if one != "--output" or flags[one].metavar == writes]
+
+
+def choosing(name: str, params: Sequence[click.Parameter]) -> str:
+    """Return how a command that reads a file chooses tensors, for an option that it lacks.
+
+    "" for other options, and for commands without FILE::NAME.
+
+    Args:
+        name: of the option.
+        params: of the command.
+    """
+    if name not in _CHOOSING or not any("--from" in one.opts for one in params):
+        return ""
+    return "FILE::NAME chooses one tensor, lod convert --columns several"
 
 
 def shortage(code: int | None, name: str) -> str:

@@ -16,10 +16,7 @@ class _Filter(options.Command):
 
     # Not -oNAME, whose name may hold any character.
     negative = re.compile(r"-[0-9]+|-(?![qvf]*o)[\w.(].*[\s<>(=].*", re.DOTALL)
-
-    def misplaced(self, args: list[str]) -> str:
-        operators = ("==", "!=", "<=", ">=", "and", "or", "not", "in", "is")
-        return "; put the expression in quotes" if {*operators} & {*args} else ""
+    takes_expression = True
 
 
 @click.command(cls=_Filter)

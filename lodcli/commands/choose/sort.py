@@ -9,7 +9,13 @@ from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
 
 
-@click.command(cls=options.Command)
+class _Sort(options.Command):
+    """A command whose --by may be an expression."""
+
+    takes_expression = True
+
+
+@click.command(cls=_Sort)
 @options.source
 @click.option(
     "--by",
