@@ -32,7 +32,7 @@ from lodcli.formats.arrow.sharing import Tensors, same_levels, shared
 from lodcli.formats.choosing.choice import Choice
 from lodcli.formats.choosing.part_runs import pays_to_look, runs
 from lodcli.formats.core.batching import cut_items
-from lodcli.formats.core.errors import DamagedFileError, TooLargeError
+from lodcli.formats.core.errors import DamagedFileError, TooLargeError, changed_while_read
 from lodcli.formats.core.format import BATCH_BYTES, LeftOut, Source
 from lodcli.formats.core.names import name_of, undotted
 from lodcli.formats.core.options import ReadOptions
@@ -42,6 +42,7 @@ from lodcli.formats.text.lines import shown
 from lodcli.formats.values.file_attributes import fitting
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.places import branch_of
 from lodcli.kernels.index.selection import Key, select
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Categories, attributes_text
@@ -402,7 +403,30 @@ class RecordSource(Source):
                 one = tensors[name]
                 marks = self._places[name].leaf.marks
                 tensors[name] = LoDTensor(one.values, one.lod, marks, one.nulls)
+            for spec in schema:
+                if not spec.nullable and tensors[spec.name].nulls:
+                    raise self._unannounced(spec.name, tensors[spec.name], first)
             yield first, shared({name: tensors[name] for name in names}, schema, first)
+
+    def _unannounced(self, name: str, tensor: LoDTensor, first: int) -> InvalidDataError:
+        """Return the error about nulls that the metadata of the file excludes.
+
+        Args:
+            name: of the tensor.
+            tensor: records with nulls.
+            first: the number of the first of these records.
+        """
+        if self._with_nulls is not None:
+            return changed_while_read()
+        level, mask = next(tensor.nulls.present())
+        record, *path = branch_of(tensor.lod, level, int(np.argmin(mask)))
+        where = f"record {first + record}"
+        if path:
+            where += f", item <{','.join(map(str, path))}>"
+        claim, advice = "the statistics count no nulls", "write the file again, as with pyarrow"
+        if not self._places[name].leaf.nullable:
+            claim, advice = "the file declares no nulls", "write it as a nullable column"
+        return DamagedFileError(f"column {shown(name)}: {claim}, but {where} is null; {advice}")
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         yield from self.batches_of(list(self._places), limit_bytes)

@@ -16,7 +16,7 @@ from lodcli.formats.core.errors import DamagedFileError
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Times
-from tests.formats.cases.opening import content, nested, tensor_in
+from tests.formats.cases.opening import content, nested, refused, tensor_in
 from tests.formats.cases.tables import NESTED, SUFFIXES, column, written_by_pyarrow
 
 # -- Arrow's types -------------------------------------------------------------------
@@ -350,6 +350,34 @@ def test_a_column_of_nulls_may_be_declared_without_nulls(name: str, tmp_path: Pa
         assert file.schema[0].nullable
         io.write(tmp_path / "x.lod.h5", file.read())
     assert content(tmp_path / "x.lod.h5")["n"].to_list() == [None, None]
+
+
+@pytest.mark.parametrize("suffix", [".arrow", ".arrows"])
+def test_nulls_in_a_column_declared_without_them_are_an_error(suffix: str, tmp_path: Path) -> None:
+    item = pa.field("item", pa.int64(), nullable=False)
+    schema = pa.schema([pa.field("x", pa.list_(item), nullable=False)])
+    table = pa.table([pa.array([[1], [2, 3], [4, None]], pa.list_(item))], schema)
+    path = written_by_pyarrow(tmp_path / f"t{suffix}", table, compression="zstd")
+    refused(
+        *(path, DamagedFileError),
+        "column 'x': the file declares no nulls, but record 2, item <1> is null; write it as a "
+        "nullable column",
+    )
+    # Without compression, all records are looked at first.
+    plain = written_by_pyarrow(tmp_path / f"plain{suffix}", table)
+    assert column(plain).to_list() == [[1], [2, 3], [4, None]]
+
+
+def test_nulls_that_were_not_there_when_a_file_was_opened_are_an_error(tmp_path: Path) -> None:
+    for name, rows in (("before", [1, 2]), ("after", [1, None])):
+        # As many nulls in all: the files have equal sizes.
+        table = pa.table({"x": pa.array(rows), "y": pa.array([1 if None in rows else None, 2])})
+        written_by_pyarrow(tmp_path / f"{name}.arrow", table)
+    with lodcli.open(tmp_path / "before.arrow") as file:
+        assert not file.schema[0].nullable
+        (tmp_path / "before.arrow").write_bytes((tmp_path / "after.arrow").read_bytes())
+        with pytest.raises(DamagedFileError, match="was changed while it was read; read it again"):
+            file.read()
 
 
 @pytest.mark.parametrize("suffix", [".arrow", ".arrows"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ import pytest
 
 from lodcli.formats.choosing.choice import ValueRange
 from lodcli.formats.core import io
+from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.limits import Limited
 from tests.formats.cases.opening import source_of
 
@@ -209,6 +211,29 @@ def test_texts_have_nulls_only_where_statistics_count_some(tmp_path: Path) -> No
         again = pq.read_table(tmp_path / f"{name}.again.parquet")
         assert {field.name for field in again.schema if field.nullable} == expected
         assert again.to_pydict() == {key: one.to_pylist() for key, one in columns.items()}
+
+
+@pytest.mark.parametrize("nulls", [None, "drop"])
+@pytest.mark.parametrize("value", [7, "a"])
+def test_nulls_that_statistics_do_not_count_are_an_error_about_the_file(
+    value: Any, nulls: str | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.parquet"
+    table = pa.table({"k": range(100), "x": [value] * 60 + [None] * 21 + [value] * 19})
+    pq.write_table(table, path, row_group_size=50, compression="none")
+    # In pages and the footer: the number of nulls, 21 in the encoding of Thrift, then the maximum.
+    lying, count = re.subn(rb"([\x16\x36])\*\(", rb"\1\0(", path.read_bytes())
+    assert count
+    path.write_bytes(lying)
+    with source_of(path, nulls=nulls) as source:
+        match = "^column 'x': the statistics count no nulls, but record 60 is null; write the file"
+        with pytest.raises(DamagedFileError, match=match):
+            io.write_batches(tmp_path / "x.arrow", source.schema, source.batches())
+        with pytest.raises(DamagedFileError, match=match):
+            source.slice("x", (slice(55, 70),))
+        assert source.slice("x", (slice(0, 50),)).to_list() == [value] * 50
+        assert source.slice("k", (slice(None),)).rows == 100
+    assert not (tmp_path / "x.arrow").exists()
 
 
 def test_nulls_that_old_polars_does_not_count_are_announced(tmp_path: Path) -> None:
