@@ -23,6 +23,16 @@ def named(schema: Schema, name: str) -> tuple[TensorSpec, ...]:
     return tuple(spec for spec in schema if within(spec, name)) or (find(schema, name),)
 
 
+def named_below(schema: Schema, name: str) -> tuple[TensorSpec, ...]:
+    """Return `named` of the items of a level, which are no longer in the records of that name.
+
+    Raises:
+        SelectionError: see `named`.
+    """
+    fields = tuple(spec for spec in schema if spec.name.startswith(f"{name}."))
+    return named(schema, name) if name in by_name(schema) or not fields else fields
+
+
 def renamed(schema: Schema, names: Mapping[str, str]) -> Schema:
     """Return the schema with other names of tensors and records.
 

@@ -28,7 +28,7 @@ from lodcli.expressions.texts import Packed, listed
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema
 from lodcli.formats.items.items import Items
-from lodcli.formats.structs.names import named, records_above
+from lodcli.formats.structs.names import named_below, records_above
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.index.forms import ranges
@@ -74,7 +74,7 @@ class Expression(Parsed):
     def prepare(self, schema: Schema, lead: str | None = None) -> None:
         """Know the tensors of a schema: see `check`."""
         self.know(schema)
-        chosen = [s for s in named(schema, lead) if s.levels] if lead is not None else []
+        chosen = [] if lead is None else [s for s in named_below(schema, lead) if s.levels]
         self.measured = tuple(chosen[:1] or (spec for spec in schema if spec.levels))
         self.records = {}
         for spec in schema:

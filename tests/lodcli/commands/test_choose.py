@@ -658,3 +658,20 @@ def test_a_damaged_file_leaves_nothing(shell: Lod, labelled: list[list[int]]) ->
         assert "all.lods" in done.stderr
         assert len(done.stderr.splitlines()) == 1
         assert not Path("new.lod.h5").exists()
+
+
+def test_records_are_named_where_their_inner_items_are_chosen(lod: Lod, tmp_path: Path) -> None:
+    lines = [
+        {"id": 1, "recs": [{"a": [1, 2], "b": "x"}, {"a": [2], "b": "y"}]},
+        {"id": 2, "recs": []},
+    ]
+    path = tmp_path / "t.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    x, y = {"recs.a": [1, 2], "recs.b": "x"}, {"recs.a": [2], "recs.b": "y"}
+    for args, expected in (
+        (["sort", f"{path}::recs"], [y, x]),
+        (["filter", f"{path}::recs", "length() == 1"], [y]),
+    ):
+        done = lod(*args, "--level", "1", "-fo", str(tmp_path / "out.jsonl"))
+        assert done.code == 0, done.stderr
+        assert read_jsonl(str(tmp_path / "out.jsonl")) == expected
