@@ -313,6 +313,13 @@ HINTS = [
     ("trial one.jsonl", 2, "no command 'trial'; did you mean tail?"),
     ("qqq one.jsonl", 2, "no command 'qqq'; there are: inspect, view, plot, "),
     ("SLICE one.jsonl", 2, "no command 'SLICE'; did you mean slice?"),
+    ("cast one.jsonl data:int32 -o x.npz", 2, "no dtype 'data:int32'; write data=int32"),
+    ("cast one.jsonl a:category -o x.npz", 2, "no dtype 'a:category'; write a=category"),
+    (
+        "select one.jsonl data,b -o x.npz",
+        2,
+        "'data,b'; there are: data; write the names apart: data b",
+    ),
     ("sort one.jsonl --descending", 2, "no option '--descending'; did you mean --reverse?; see"),
     ("convert one.jsonl --format npz", 2, "no option '--format'; did you mean --to or --from?"),
     ("head one.jsonl --desc", 2, "no option '--desc'; see lod head --help"),

@@ -159,6 +159,13 @@ def _dtypes(schema: Schema, texts: Sequence[str]) -> dict[str, np.dtype[Any]]:
         except OptionError:
             bare = dtype_name.partition("[")[0].partition("(")[0].lower()
             meant = _elsewhere(dtype_name, bare)
+            before, colon, after = text.rpartition(":")
+            if (
+                colon
+                and not mark
+                and after.partition("[")[0].partition("(")[0] in (*ALL_DTYPES, *_KINDS)
+            ):
+                raise OptionError(f"dtype: no dtype {text!r}; write {before}={after}") from None
             hint = (
                 f"; write {name or 'TENSOR'}={meant}"
                 if meant

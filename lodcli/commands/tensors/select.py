@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from lodcli.shell import options
 from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
+
+if TYPE_CHECKING:
+    from lodcli.formats.core.schema import Schema
+    from lodcli.formats.values.relabelled import Chosen
 
 
 @click.command(cls=options.Command)
@@ -23,5 +29,15 @@ def command(source: Reference, tensors: tuple[str, ...], target: Target) -> None
     """
     from lodcli.commands.tensors.writing import write_tensors
     from lodcli.formats.values.relabelled import chosen_by_name
+    from lodcli.kernels.errors import SelectionError
 
-    write_tensors(source, target, lambda schema: chosen_by_name(schema, tensors, {}))
+    def choose(schema: Schema) -> Chosen:
+        try:
+            return chosen_by_name(schema, tensors, {})
+        except SelectionError as error:
+            if not any("," in name for name in tensors):
+                raise
+            apart = " ".join(tensors).replace(",", " ")
+            raise SelectionError(f"{error}; write the names apart: {apart}") from None
+
+    write_tensors(source, target, choose)
