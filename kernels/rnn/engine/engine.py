@@ -174,7 +174,7 @@ def rnn_forward(
     weights.check(suffix)
     _check_data(data, weights, suffix)
     _require_together(data, weights, suffix)
-    plan = plan_steps(checked_offsets(offsets, len(data), copy=False))
+    plan = plan_steps(checked_offsets(offsets, len(data), kept=False))
     weights = weights.astype(data.dtype)
     begin = _initial_states(initial, weights, len(plan.order), data, keep)
     run_forward, run_backward = _on(backend, weights, data, keep)

@@ -25,6 +25,7 @@ from lodcli.kernels.index.checks import (
     check_rows,
     offsets_to_lengths,
 )
+from lodcli.kernels.index.immutable import is_immutable
 from lodcli.kernels.native import load
 
 _INT64 = np.dtype(np.int64)
@@ -111,18 +112,21 @@ def _planned(offsets: Offsets) -> StepPlan:
     return StepPlan(order, lengths, starts, alive[1:])
 
 
-def checked_offsets(offsets: object, rows: int, *, copy: bool = True) -> Offsets:
+def checked_offsets(offsets: object, rows: int, *, kept: bool = True) -> Offsets:
     """Return `offsets` as int64, once they are known to cut `rows` rows into sequences.
 
     Args:
         offsets: of one level.
         rows: number of rows.
-        copy: False to share memory where possible, with a caller that may change it later.
+        kept: False if the result is used within the call only: a copy is writable, which is faster.
 
     Raises:
         InvalidLoDError: as for an index of one level.
     """
-    level = as_int64(offsets, level=0, what="offsets", copy=copy)
+    level = as_int64(offsets, level=0, what="offsets", copy=kept)
+    # A thread of the caller may change its array after the check; compiled code relies on it.
+    if not kept and not is_immutable(level):
+        level = level.copy()
     check_offsets(level, level=0)
     check_rows((level,), rows)
     return level

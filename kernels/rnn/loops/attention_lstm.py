@@ -118,7 +118,7 @@ def attention_lstm(
             does not fit the others.
     """
     weights.check(data)
-    plan = plan_steps(checked_offsets(offsets, len(data), copy=False))
+    plan = plan_steps(checked_offsets(offsets, len(data), kept=False))
     shape = (len(plan.order), weights.lstm_bias.shape[1] // 4)
     if initial_hidden is None:
         initial_hidden = np.zeros(shape, data.dtype)

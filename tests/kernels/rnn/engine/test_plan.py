@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lodcli.kernels.errors import InvalidLoDError
+from lodcli.kernels.index.immutable import immutable
 from lodcli.kernels.native import load
 from lodcli.kernels.rnn.engine.plan import checked_offsets, plan_steps
 from tests.oracles_rnn import offsets_of
@@ -84,3 +85,13 @@ def test_offsets_that_do_not_cut_the_rows_are_refused(
     with pytest.raises(InvalidLoDError, match=message) as caught:
         checked_offsets(offsets, 3)
     assert caught.value.position == position
+
+
+def test_offsets_cannot_change_between_check_and_use() -> None:
+    """A thread of the caller may change them; compiled code would write out of bounds."""
+    offsets = np.array([0, 2, 3])
+    found = checked_offsets(offsets, 3, kept=False)
+    assert not np.shares_memory(found, offsets)
+    assert found.tolist() == [0, 2, 3]
+    frozen = immutable(offsets)
+    assert checked_offsets(frozen, 3, kept=False) is frozen
