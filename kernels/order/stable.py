@@ -63,43 +63,51 @@ def _order(column: Array) -> Offsets:
         return np.arange(count)
     whole = column if column.dtype == np.uint64 else column.astype(np.int64, copy=False)
     least, bits = whole.min(), (count - 1).bit_length()
-    if not (int(whole.max()) - int(least)) >> (64 - bits):
-        return _sorted_places((whole - least).view(np.uint64), None, bits)
-    order = np.argsort(whole)  # not stable, so by vector instructions as well
-    again = np.zeros(count, np.bool_)  # equal to the one before
+    # Of keys that do not fit beside the bits of a place, the greatest bits are sorted first.
+    cut = np.uint64(max(0, (int(whole.max()) - int(least)).bit_length() + bits - 64))
+    keys = (whole - least).view(np.uint64)
+    keys >>= cut
+    order = _sorted_places(keys, bits)
+    if not cut:
+        return order
+    tied = np.zeros(count, np.bool_)  # with the one before, in these bits
+    in_order = True
     for first in range(0, count - 1, _BLOCK):
-        some = whole[order[first : first + _BLOCK + 1]]
-        again[first + 1 : first + some.size] = some[1:] == some[:-1]
+        some = (whole[order[first : first + _BLOCK + 1]] - least).view(np.uint64)
+        in_order &= bool((some[1:] >= some[:-1]).all())
+        some >>= cut
+        tied[first + 1 : first + some.size] = some[1:] == some[:-1]
     first = 0
-    while first < count:
-        last = _next_start(again, first + _BLOCK)
-        some = again[first:last]
-        if some.any():  # by blocks that hold whole runs of equal ones: memory for few keys
-            runs = np.cumsum(~some).view(np.uint64)
-            order[first:last] = _sorted_places(runs, order[first:last], bits)
+    while first < count and not in_order:
+        last = _next_start(tied, first + _BLOCK)
+        some = tied[first:last]
+        if some.any():  # by blocks that hold whole runs of tied ones: memory for few keys
+            places = first + np.flatnonzero(some | np.append(some[1:], False))
+            own, runs = order[places], np.cumsum(~tied[places]).view(np.uint64)
+            rest = (whole[own] - least).view(np.uint64) & ((np.uint64(1) << cut) - np.uint64(1))
+            order[places] = own[_order(runs << cut | rest)]
         first = last
     return order
 
 
-def _next_start(again: Array, place: int) -> int:
-    """Return the first place from this one on that is not equal to the one before; or the end."""
-    rest = again[place:]
+def _next_start(tied: Array, place: int) -> int:
+    """Return the first place from this one on that is not tied with the one before; or the end."""
+    rest = tied[place:]
     found = int(rest.argmin()) if rest.size else 0
-    return place + found if rest.size and not rest[found] else again.size
+    return place + found if rest.size and not rest[found] else tied.size
 
 
-def _sorted_places(keys: Array, places: Offsets | None, bits: int) -> Offsets:
+def _sorted_places(keys: Array, bits: int) -> Offsets:
     """Return the places of keys in order of both, in the memory of the keys.
 
     Args:
         keys: (K,) uint64, which fit beside the bits of a place.
-        places: of the keys; None: 0 to K - 1.
+        bits: of a place.
     """
     keys <<= np.uint64(bits)
     for first in range(0, keys.size, _BLOCK):
         last = min(first + _BLOCK, keys.size)
-        some = np.arange(first, last) if places is None else places[first:last]
-        keys[first:last] |= some.view(np.uint64)
+        keys[first:last] |= np.arange(first, last).view(np.uint64)
     keys.sort()
     keys &= np.uint64((1 << bits) - 1)
     return keys.view(np.int64)

@@ -46,6 +46,19 @@ def test_many_items_of_far_keys_are_in_order(count: int) -> None:
     assert np.array_equal(stable_order(near, far), np.lexsort([far, near]))
 
 
+@pytest.mark.parametrize("most", [2, 2**12, 2**20])
+def test_keys_that_differ_only_in_their_least_bits_are_in_order(most: int) -> None:
+    draw = np.random.default_rng(most)
+    greatest = np.array([-(2**63), -(2**61), 5, 2**62])
+    keys = draw.choice(greatest, 3000) + draw.integers(0, most, 3000)
+    keys = np.append(keys, draw.integers(-(2**63), 2**63, 3000))
+    draw.shuffle(keys)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stable, "_BLOCK", 100)
+        for column in (keys, keys.view(np.uint64), keys.repeat(3)):
+            assert np.array_equal(stable_order(column), np.argsort(column, kind="stable"))
+
+
 def rank(value: Any) -> tuple[bool, Any]:
     """Return what a number is compared by: nan is the last."""
     if isinstance(value, complex):
