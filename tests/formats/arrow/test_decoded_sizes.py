@@ -239,6 +239,7 @@ def test_the_words_of_a_truncated_dictionary_are_those_before_its_end(backend: A
     assert lengths_of(body, 3).tolist() == lengths[:3]
     assert lengths_of(body, 1 << 40).tolist() == lengths
     assert lengths_of(b"\xff" * 8, 2).tolist() == [2**32 - 1]
+    assert lengths_of(body, -1).tolist() == []
 
 
 def _packed_page(width: int, count: int) -> bytes:
