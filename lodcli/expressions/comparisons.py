@@ -178,7 +178,7 @@ def require_exact(values: Sequence[Array], chosen: Sequence[Any], dtype: np.dtyp
     """Raise InvalidDataError if a chosen whole number is not exact in the dtype of the result.
 
     Args:
-        values: of which one is chosen; numbers () have the precision of floats beside them.
+        values: of which one is chosen; () for a number.
         chosen: where each of them is chosen and not null.
         dtype: which holds all whole numbers of 32 bits, as NumPy's common dtypes do.
 
@@ -187,18 +187,25 @@ def require_exact(values: Sequence[Array], chosen: Sequence[Any], dtype: np.dtyp
     """
     if not has_nan(dtype) or dtype in (np.longdouble, np.clongdouble):
         return
-    floats = any(has_nan(one.dtype) for one in values)
     for one, where in zip(values, chosen, strict=True):
-        inexact = None if floats and not one.ndim else _inexact(one, dtype)
+        inexact = _inexact(one, dtype)
         if inexact is None:
             continue
         lost = where & inexact
         if lost.any():
-            number = int(np.broadcast_to(one, lost.shape)[lost][0])
-            how = "lod cast makes them of one dtype"
+            number = int(np.broadcast_to(one, lost.shape)[lost][0] if one.ndim else one)
+            how = "lod cast makes them of one dtype" if one.ndim else _exact_remedy(number, dtype)
             raise InvalidDataError(
                 f"{number} is not exact in {dtype}, the common dtype of the values; {how}"
             )
+
+
+def _exact_remedy(number: int, dtype: np.dtype[Any]) -> str:
+    """Return what to do about a whole number in an expression that a dtype of floats rounds."""
+    near = float(number)
+    if near != number:
+        return f"write {near!r} for the nearest float"
+    return f"lod cast TENSOR={'complex128' if dtype.kind == 'c' else 'float64'} holds it"
 
 
 def _inexact(values: Array, dtype: np.dtype[Any]) -> Mask | None:
@@ -215,6 +222,7 @@ def _inexact(values: Array, dtype: np.dtype[Any]) -> Mask | None:
     if values.dtype.kind not in "iu" or values.dtype.itemsize < 8:
         return None
     near = values.astype(dtype).real.astype(np.float64)
-    held = near < float(np.iinfo(values.dtype).max)  # a float above has no such whole number
+    # A float above has no such whole number, nor has an infinite one.
+    held = np.isfinite(near) & (near < float(np.iinfo(values.dtype).max))
     lost = np.where(held, near, 0).astype(values.dtype) != values
     return lost

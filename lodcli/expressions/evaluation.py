@@ -530,7 +530,13 @@ class Evaluation(ComparedTexts[V]):
                 self.fail(node, str(error))
         if type(op) in SWAPPED:
             self._require_order(node, (unit, unit))
+        if isinstance(unit, Times) and any(self.data(one).dtype.kind == "f" for one in found):
+            # A time in quotes is rounded as means and quotients of times are.
+            return [one if self.data(one).ndim else self._as_float(one) for one in found]
         return found
+
+    def _as_float(self, values: V) -> V:
+        return self.mapped(lambda data: data.astype(np.float64), values)
 
     def _require_held(self, *parts: ast.expr) -> None:
         """Fail if a part beside times is a whole number beyond 64 bits: they count in int64."""

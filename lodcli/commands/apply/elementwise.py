@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from lodcli.commands.choose.item_values import both_valid, valid_of
-from lodcli.expressions.comparisons import require_exact
+from lodcli.expressions.comparisons import compared, require_exact
 from lodcli.expressions.operations import UnfitError
-from lodcli.kernels.dtypes import has_nan
+from lodcli.kernels.dtypes import has_nan, is_float
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -203,10 +203,18 @@ def _require_exact(
 def require_exact_extremes(
     function: np.ufunc, left: Values, right: Values, found: LoDTensor
 ) -> None:
-    """Raise InvalidDataError if np.maximum or np.minimum rounds the whole number that it picks."""
+    """Raise InvalidDataError if np.maximum or np.minimum rounds the whole number that it picks.
+
+    A picked number that is infinite in the dtype of the result is an error as well.
+    """
     sides = (left, right)
-    dtypes = [one.dtype for one in sides if isinstance(one, LoDTensor)]
-    if not has_nan(found.dtype) or not any(one.kind in "iu" for one in dtypes):
+    if not has_nan(found.dtype):
+        return
+    for one, two in (sides, sides[::-1]):
+        if isinstance(one, LoDTensor) and is_float(one.dtype) and not isinstance(two, LoDTensor):
+            _require_exact_bound(function, one, two)
+            return
+    if not any(one.dtype.kind in "iu" for one in sides if isinstance(one, LoDTensor)):
         return
     one, two = (x.values if isinstance(x, LoDTensor) else np.asarray(x) for x in sides)
     # The picked one may be the other, if rounding makes both equal: then both must be exact.
@@ -215,6 +223,18 @@ def require_exact_extremes(
         known = known & _beside_rows(found.nulls.rows, known.ndim)
     near = [each.astype(found.dtype) == found.values for each in (one, two)]
     _require_exact(sides, [known & each for each in near], found.dtype)
+
+
+def _require_exact_bound(function: np.ufunc, values: LoDTensor, number: bool | int | float) -> None:
+    """Raise InvalidDataError if floats do not hold the number that is their least or greatest."""
+    passes = np.less if function is np.maximum else np.greater
+    dtype, near = values.dtype, np.asarray(number).astype(values.dtype)
+    picked = compared(passes, values.values, np.asarray(number))  # not where values are nan
+    if values.nulls.rows is not None:
+        picked = picked & _beside_rows(values.nulls.rows, picked.ndim)
+    if np.isfinite(number) and not np.isfinite(near) and picked.any():
+        raise _unfit(number, dtype)
+    require_exact([np.asarray(number)], [picked], dtype)
 
 
 def aligned(*tensors: LoDTensor) -> tuple[LoDTensor, ...]:
@@ -276,7 +296,7 @@ def stacked(values: Sequence[Values]) -> LoDTensor:
     ]
     parts = [aligned(beside, one)[1] for one in flat]
     rows_valid = functools.reduce(both_valid, (one.nulls.rows for one in parts))
-    known: Any = np.True_ if rows_valid is None else _beside_rows(rows_valid, 2)
+    known: Any = np.asarray(deep.rows > 0) if rows_valid is None else _beside_rows(rows_valid, 2)
     sides = [b if isinstance(a, LoDTensor) else a for a, b in zip(given, parts, strict=True)]
     _require_exact(sides, [known] * len(sides), dtype)
     data = np.concatenate([one.values for one in parts], axis=1, dtype=dtype, casting="unsafe")

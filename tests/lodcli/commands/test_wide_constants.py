@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from lodcli.formats.core import io
+from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.lodcli.conftest import Lod, tensor, write_jsonl
 
@@ -273,3 +274,62 @@ def test_quotients_and_comparisons_of_times_take_any_number(lod: Lod, times: Non
         done = lod("apply", text, "t.lod.h5", "-qfo", "o.lod.h5")
         assert (done.code, done.stderr) == (0, ""), text
         assert tensor("o.lod.h5").to_list() == wanted, text
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("h if h > 2 else 2049", "2049 is not exact in float16"),
+        ("coalesce(s, 16777217)", "16777217 is not exact in float32"),
+        ("s if h > 2 else 16777217", "16777217 is not exact in float32"),
+        ("maximum(h, 2049)", "2049 is not exact in float16"),
+        ("minimum(s, -16777217)", "-16777217 is not exact in float32"),
+        ("minimum(b, 257)", [1, 2, 4]),
+        ("minimum(257, b + 256)", "257 is not exact in bfloat16"),
+        ("minimum(-257, b)", "-257 is not exact in bfloat16"),
+        ("maximum(d, 9007199254740993)", "9007199254740993 is not exact in float64"),
+        ("stack(h, 2049)", "2049 is not exact in float16"),
+        ("z if h > 2 else 16777217", "16777217 is not exact in complex64"),
+        ("maximum(h, 70000)", "70000 does not fit float16"),
+        ("minimum(h, -1e30)", "-1e+30 does not fit float16"),
+        ("maximum(h, 2048)", [2048, 2048, 2048]),
+        ("minimum(h, 2049)", [1, 2, 4]),
+        ("minimum(h, 70000)", [1, 2, 4]),
+        ("maximum(h, 0.1)", [1, 2, 4]),
+        ("maximum(h, 1e999)", [np.inf, np.inf, np.inf]),
+        ("coalesce(h, 2049)", [1, 2, 4]),
+        ("h if h > 0 else 2049", [1, 2, 4]),
+    ],
+)
+def test_a_chosen_whole_number_is_not_rounded(
+    lod: Lod, folder: Path, text: str, wanted: str | list[float]
+) -> None:
+    data = np.array([1, 2, 4])
+    kinds = {"h": "float16", "b": "bfloat16", "d": "float64", "z": "complex64"}
+    tensors = {name: LoDTensor(data.astype(dtype_of_rows(kind))) for name, kind in kinds.items()}
+    io.write("x.lod.h5", {**tensors, "s": LoDTensor.from_lists([1.0, None, 4.0])})
+    assert lod("cast", "x.lod.h5", "s=float32", "-qo", "c.lod.h5").code == 0
+    done = lod("apply", text, "c.lod.h5", "-qo", "o.lod.h5")
+    if isinstance(wanted, list):
+        assert (done.code, done.stderr) == (0, "")
+        assert tensor("o.lod.h5").to_list() == wanted
+        return
+    assert done.code == 2
+    assert wanted in done.stderr
+    if " not exact " not in wanted:
+        return
+    number = wanted.split()[0]
+    if "write " in done.stderr:
+        near = done.stderr.split("write ")[1].split()[0]
+        assert lod("apply", text.replace(number, near), "c.lod.h5", "-qo", "o.lod.h5").code == 0
+    else:
+        (dtype,) = re.findall(r"lod cast TENSOR=(\w+) holds it", done.stderr)
+        name = re.findall(r"\b[hsbdz]\b", text)[0]
+        assert lod("cast", "c.lod.h5", f"{name}={dtype}", "-qo", "w.lod.h5").code == 0
+        assert lod("apply", text, "w.lod.h5", "-qo", "o.lod.h5").code == 0
+
+
+def test_a_time_in_quotes_beside_means_of_times_is_rounded(lod: Lod, times: None) -> None:
+    text = 'coalesce(mean(t), "2024-05-01T00:00:00.123456789")'
+    assert lod("apply", text, "t.lod.h5", "-qo", "o.lod.h5").code == 0
+    assert tensor("o.lod.h5").data[1] == int(1714521600123456789.0)
