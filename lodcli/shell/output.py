@@ -45,7 +45,8 @@ def note(message: str) -> None:
         if is_json():
             as_json({"note": message.removeprefix("note: ")}, err=True)
         else:
-            label = click.get_current_context().command_path
+            # Of the command without its own subcommand, as in errors: `lod apply sum` is lod apply.
+            label = " ".join(click.get_current_context().command_path.split()[:2])
             click.echo(printable(f"{label}: {message}"), err=True)
 
 

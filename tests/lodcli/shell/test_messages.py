@@ -36,9 +36,9 @@ def test_verbose_tells_files_backends_and_costs(lod: Lod, folder: Path, before: 
     done = lod("-v", *line) if before else lod(*line, "-v")
     read, backend, wrote, cost = done.stderr.splitlines()
     size = (folder / "words.lod.h5").stat().st_size
-    assert read == f"lod apply sum: reads words.lod.h5: lod.h5, {size / 1000:.1f} KB: data"
-    assert re.fullmatch(r"lod apply sum: pool\.segment_sum runs on (numpy|numba)", backend)
-    assert wrote.startswith("lod apply sum: wrote out.lod.h5: lod.h5, ")
+    assert read == f"lod apply: reads words.lod.h5: lod.h5, {size / 1000:.1f} KB: data"
+    assert re.fullmatch(r"lod apply: pool\.segment_sum runs on (numpy|numba)", backend)
+    assert wrote.startswith("lod apply: wrote out.lod.h5: lod.h5, ")
     assert wrote.endswith(": data 6 rows")  # as many as the example has sentences
     assert re.fullmatch(r"lod: \d+\.\d\d s, \d+\.\d [MG]B of memory at most", cost)
 
@@ -49,9 +49,9 @@ def test_verbose_names_the_ends_of_a_pipe_and_each_backend_once(
     lod("convert", "words.lod.h5", "words.lods")
     done = shell("cat words.lods | lod apply sum - --then sum -v | cat > out.lods")
     read, backend, wrote, _ = done.stderr.splitlines()
-    assert read == "lod apply sum: reads standard input: lod.stream: data"
+    assert read == "lod apply: reads standard input: lod.stream: data"
     assert "segment_sum runs on" in backend
-    assert wrote == "lod apply sum: wrote standard output: lod.stream: data 3 rows"
+    assert wrote == "lod apply: wrote standard output: lod.stream: data 3 rows"
 
 
 def test_details_are_only_printed_on_request(lod: Lod, folder: Path) -> None:
