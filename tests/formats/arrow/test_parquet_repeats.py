@@ -109,6 +109,15 @@ def test_values_drawn_from_many_have_no_dictionary_that_pyarrow_gives_up(tmp_pat
     assert dictionaries(path) == {"data": False}
 
 
+@pytest.mark.parametrize("distinct", [150_000, 160_000])
+def test_values_have_a_dictionary_that_pyarrow_gives_up_late(tmp_path: Path, distinct: int) -> None:
+    # 1.00 and 1.07 MB of different ones; pyarrow gives up at 1.05.
+    path = tmp_path / "x.parquet"
+    io.write(path, LoDTensor(np.random.default_rng(0).integers(0, distinct, 290_000)))
+    assert dictionaries(path) == {"data": True}
+    assert path.stat().st_size < 1_300_000  # without a dictionary 1,340,000
+
+
 @pytest.mark.parametrize(("dtype", "times"), [("float64", 8), ("float64", 16), ("text", 8)])
 def test_files_of_values_that_repeat_side_by_side_are_as_small(
     tmp_path: Path, dtype: str, times: int
