@@ -241,7 +241,7 @@ def _fits(value: Any, hint: Any) -> bool:
     if hint in _NUMBERS:
         return isinstance(value, _NUMBERS[hint]) and (hint is bool or not isinstance(value, bool))
     if hint is SupportsIndex:
-        return _is_index(value)
+        return isinstance(value, bool) or _is_index(value)
     if origin is Mapping:
         return isinstance(value, Mapping)
     if origin is Callable:
@@ -275,10 +275,21 @@ def _fits(value: Any, hint: Any) -> bool:
     return not isinstance(kind, type) or isinstance(value, kind)
 
 
+def whole(value: Any) -> int:
+    """Return a whole number of any type as an int.
+
+    Raises:
+        TypeError: it is none, or a boolean, also one of NumPy or torch.
+    """
+    if isinstance(value, bool) or "bool" in str(getattr(value, "dtype", "")):
+        raise TypeError("a boolean")
+    return operator.index(value)
+
+
 def _is_index(value: Any) -> bool:
     try:
-        operator.index(value)
-    except TypeError:  # also from an array of one float, which has __index__
+        whole(value)
+    except Exception:  # what other libraries raise, also for an array of one float
         return False
     return True
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -13,7 +12,7 @@ from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import require_at_least
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
-from lodcli.kernels.runtime.argument_types import types_explained
+from lodcli.kernels.runtime.argument_types import types_explained, whole
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -105,7 +104,7 @@ def sequence_im2sequence_grad(
 
 def _plain(numbers: Sequence[int]) -> tuple[int, ...]:
     """Return Python or NumPy integers as Python integers."""
-    return tuple(map(operator.index, numbers))
+    return tuple(map(whole, numbers))
 
 
 def _checked(images: LoDTensor, kernels: Pair, strides: Pair, paddings: Quad) -> tuple[int, int]:

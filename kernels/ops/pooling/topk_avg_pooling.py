@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -13,7 +12,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.arguments import MOST_ITEMS, require_at_least, segments, working
 from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.ops.upstream import Upstream, upstream_of
-from lodcli.kernels.runtime.argument_types import types_explained
+from lodcli.kernels.runtime.argument_types import types_explained, whole
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -119,7 +118,7 @@ def _checked(
     if tensor.row_shape not in ((), (1,)):
         raise InvalidDataError(f"{op} needs one value per row, found rows of {tensor.row_shape}")
     require_at_least(channel_num, 1, "channel_num")
-    numbers = list(map(operator.index, topks))
+    numbers = list(map(whole, topks))
     if not numbers:
         raise OptionError(f"{op} needs at least one number in topks")
     require_at_least(min(numbers), 1, "topks")

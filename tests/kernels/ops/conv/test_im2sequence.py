@@ -156,3 +156,22 @@ def test_what_is_no_picture_is_refused() -> None:
         sequence_im2sequence(picture, kernels=(1, 1), strides=(1,))
     with pytest.raises(ShapeMismatchError, match=r"result's shape \(9, 1\), found \(8, 1\)"):
         sequence_im2sequence_grad(np.zeros((8, 1)), picture, kernels=(1, 1))
+
+
+@pytest.mark.parametrize(
+    "kernels", [[True, True], (1, True), np.ones(2, np.bool_), [np.True_] * 2], ids=repr
+)
+def test_booleans_are_no_sizes(kernels: Any) -> None:
+    picture = LoDTensor(np.zeros((1, 1, 3, 3)))
+    with pytest.raises(InvalidDataError, match=r"sequence_im2sequence: kernels.*: expected "):
+        sequence_im2sequence(picture, kernels=kernels)
+
+
+def test_sizes_in_tensors_of_torch() -> None:
+    torch = pytest.importorskip("torch")
+    picture = LoDTensor(np.zeros((1, 1, 3, 3)))
+    ones: Any = torch.ones(2, dtype=torch.int64)
+    assert sequence_im2sequence(picture, kernels=ones).data.shape == (9, 1)
+    for wrong in (ones.bool(), ones.to("meta")):  # RuntimeError: meta tensors have no values
+        with pytest.raises(InvalidDataError, match="kernels: expected a sequence of int, found T"):
+            sequence_im2sequence(picture, kernels=wrong)
