@@ -427,18 +427,32 @@ def _require_together(data: Array, weights: LayerWeights, suffix: str) -> None:
     """Reject data and weights in different memories: nothing is moved implicitly.
 
     Raises:
+        InvalidDataError: a matrix or a masked array, whose operators are other ones.
         UnsupportedError: names the first weight that lies elsewhere.
     """
     there = is_on_device(data)
+    if type(data) is not np.ndarray:
+        _require_plain("data", data)
     for name, array in weights.arrays().items():
         # A plain array in main memory is the common case, and needs no call.
-        if (there or type(array) is not np.ndarray) and is_on_device(array) != there:
+        if not there and type(array) is np.ndarray:
+            continue
+        _require_plain(f"{name}{suffix}", array)
+        if is_on_device(array) != there:
             places = ("main memory", "a GPU's memory")
             move = "cupy.asarray" if there else "cupy.asnumpy"
             raise UnsupportedError(
                 f"{name}{suffix} is in {places[not there]}, the data are in {places[there]}; "
                 f"move all weights with weights.moved({move})"
             )
+
+
+def _require_plain(name: str, array: Array) -> None:
+    if isinstance(array, np.matrix) or (isinstance(array, np.ndarray) and hasattr(array, "mask")):
+        raise InvalidDataError(
+            f"{name}: expected a plain array, found a {type(array).__name__}; "
+            "numpy.asarray makes one, without a mask"
+        )
 
 
 def _checked_states(

@@ -369,3 +369,18 @@ def test_a_result_with_a_tape_can_be_pickled(
         assert one.tape is not None
         found.append(rnn_backward(one.tape, grad_outputs=grads))
     np.testing.assert_array_equal(found[0].input, found[1].input)
+
+
+@pytest.mark.parametrize("backend", ["auto", "numba"])
+def test_matrices_and_masked_arrays_are_refused(backend: Any) -> None:
+    plain, offsets = np.ones((2, 2)), np.array([0, 2])
+    with pytest.warns(PendingDeprecationWarning):
+        matrix = np.matrix(plain)
+    for array in (matrix, np.ma.masked_equal(np.eye(2), 0)):
+        kind = f"expected a plain array, found a {type(array).__name__}"
+        weights = ElmanWeights(weight_ih=array, weight_hh=plain)
+        with pytest.raises(InvalidDataError, match=f"weight_ih: {kind}"):
+            rnn_forward(plain, offsets, weights, backend=backend)
+        weights = ElmanWeights(weight_ih=plain, weight_hh=plain)
+        with pytest.raises(InvalidDataError, match=f"data: {kind}"):
+            rnn_forward(array, offsets, weights, backend=backend)
