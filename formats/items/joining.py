@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -136,11 +136,24 @@ def sides(left: Side, right: Side, keys: Sequence[tuple[str, str]], how: How) ->
             raise _twice(spec.name)
     renamed = {spec.name: names.get(spec.name, spec.name) for spec in schema}
     schema = tuple(replace(spec, name=renamed[spec.name]) for spec in schema)
-    found = ({new: batch[name] for name, new in renamed.items()} for batch in batches)
-    return (
-        with_optional_records(*left) if how in ("right", "outer") else left,
-        with_optional_records(schema, found) if how in ("left", "outer") else (schema, found),
+    theirs: Side = (
+        schema,
+        ({new: batch[name] for name, new in renamed.items()} for batch in batches),
     )
+    if how in ("left", "outer"):
+        theirs = with_optional_records(*theirs, _own_columns(schema, left[0], names.values()))
+    if how in ("right", "outer"):
+        left = with_optional_records(*left, _own_columns(left[0], schema, names.values()))
+    return left, theirs
+
+
+def _own_columns(schema: Schema, other: Schema, keys: Collection[str]) -> set[str]:
+    """Return the columns of records that have tensors of this file, besides keys, and no others."""
+    columns = {
+        spec.marks.fields[0].name for spec in schema if spec.marks.fields and spec.name not in keys
+    }
+    # Also not those beside a tensor that is called like a field of theirs.
+    return columns.difference(*(accumulate(spec.name.split("."), "{}.{}".format) for spec in other))
 
 
 def _kind(spec: TensorSpec) -> str:

@@ -53,20 +53,21 @@ def as_described(source: Source, schema: Schema) -> Source:
 
 
 def with_optional_records(
-    schema: Schema, batches: Iterable[dict[str, LoDTensor]]
+    schema: Schema, batches: Iterable[dict[str, LoDTensor]], columns: Container[str]
 ) -> tuple[Schema, Iterable[dict[str, LoDTensor]]]:
-    """Return schema and batches in which all records may be null that are not in lists.
+    """Return schema and batches in which the records of these columns may be null.
 
     Args:
         schema: of the batches.
         batches: each of all tensors.
+        columns: their names; lists of records remain as they are.
     """
     records = _all_records(schema)
     required = {
         name
         for spec in schema
         for name in records_above(spec)[:1]
-        if records[name].required and not records[name].level
+        if name in columns and records[name].required and not records[name].level
     }
     if not required:
         return schema, batches

@@ -371,3 +371,89 @@ def test_records_of_the_first_file_cannot_hold_the_keys_of_the_second(
             done.stderr
         )
         assert not Path("o.jsonl").exists()
+
+
+def required(name: str, *fields: str) -> pa.Field:
+    """Return records of numbers of which none is null."""
+    return pa.field(name, pa.struct([(field, pa.int64()) for field in fields]), nullable=False)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "on", "wanted"),
+    [
+        # The first file has records in the column as well.
+        (
+            [{"k": 1, "s": {"w": 3}}, {"k": 7, "s": {"w": 6}}],
+            [{"k": 1, "s": {"v": 4}}],
+            "k",
+            [{"k": 1, "s": {"w": 3, "v": 4}}, {"k": 7, "s": {"w": 6, "v": None}}],
+        ),
+        (
+            [{"s": {"k": 1}}, {"s": {"k": 7}}],
+            [{"s": {"k": 1, "v": 4}}],
+            "s.k",
+            [{"s": {"k": 1, "v": 4}}, {"s": {"k": 7, "v": None}}],
+        ),
+        # The first file has a tensor that is called like the one that tells null records.
+        (
+            [{"k": 1, "s": {"present": 3}}, {"k": 7, "s": {"present": 6}}],
+            [{"k": 1, "s": {"v": 4}}],
+            "k",
+            [{"k": 1, "s": {"present": 3, "v": 4}}, {"k": 7, "s": {"present": 6, "v": None}}],
+        ),
+        (
+            [{"k": 1, "s.present": 3}, {"k": 7, "s.present": 6}],
+            [{"k": 1, "s": {"v": 4}}],
+            "k",
+            [
+                {"k": 1, "s.present": 3, "s": {"v": 4}},
+                {"k": 7, "s.present": 6, "s": {"v": None}},
+            ],
+        ),
+        # The key is the only field, or one of two.
+        ([{"k": 1, "x": 2}], [{"s": {"k": 1}}], "k=s.k", [{"k": 1, "x": 2}]),
+        (
+            [{"k": 1}, {"k": 7}],
+            [{"s": {"k": 1, "v": 4}}],
+            "k=s.k",
+            [{"k": 1, "s": {"v": 4}}, {"k": 7, "s": None}],
+        ),
+    ],
+)
+def test_records_of_a_column_of_both_files_or_of_keys_stay_required(
+    lod: Lod,
+    folder: Path,
+    left: list[dict[str, Any]],
+    right: list[dict[str, Any]],
+    on: str,
+    wanted: list[dict[str, Any]],
+) -> None:
+    for path, items in (("a.parquet", left), ("b.parquet", right)):
+        fields = [
+            required(name, *one) if isinstance(one, dict) else pa.field(name, pa.int64())
+            for name, one in items[0].items()
+        ]
+        pq.write_table(pa.Table.from_pylist(items, schema=pa.schema(fields)), path)
+    args = ("a.parquet", "b.parquet", "--on", on, "--how", "left", "-qo", "o.jsonl")
+    done = lod("join", *args)
+    assert (done.code, done.stderr) == (0, "")
+    assert read_jsonl("o.jsonl") == wanted
+
+
+@pytest.mark.parametrize("how", ["right", "outer"])
+def test_records_of_the_first_file_are_null_without_a_match_if_only_it_has_them(
+    lod: Lod, folder: Path, how: str
+) -> None:
+    key = pa.field("k", pa.int64())
+    schema = pa.schema([key, required("s", "v"), required("t", "x")])
+    items = [{"k": 1, "s": {"v": 4}, "t": {"x": 5}}]
+    pq.write_table(pa.Table.from_pylist(items, schema=schema), "a.parquet")
+    schema = pa.schema([key, required("s", "w")])
+    items = [{"k": 1, "s": {"w": 3}}, {"k": 7, "s": {"w": 6}}]
+    pq.write_table(pa.Table.from_pylist(items, schema=schema), "b.parquet")
+    done = lod("join", "a.parquet", "b.parquet", "--on", "k", "--how", how, "-qo", "o.jsonl")
+    assert (done.code, done.stderr) == (0, "")
+    assert read_jsonl("o.jsonl") == [
+        {"k": 1, "s": {"v": 4, "w": 3}, "t": {"x": 5}},
+        {"k": 7, "s": {"v": None, "w": 6}, "t": None},
+    ]
