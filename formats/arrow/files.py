@@ -86,6 +86,7 @@ class Records(ABC):
             if they are unknown.
         bounds: maximum decompressed size.
         notes: see Source; the same list for as long as the file is open.
+        advises: whether the errors of `refused` say how to read the other columns.
         refused: the error about each column that cannot be read. `batches` may find more; from
             then on, batches are without these.
     """
@@ -94,6 +95,7 @@ class Records(ABC):
     bounds: Bounds = Bounds()
     notes: list[str] = []  # noqa: RUF012 - replaced, never changed
     refused: Mapping[str, LodError] = MappingProxyType({})
+    advises: bool = False
     count: int | None = None
     plain: bool = False
     parts: Offsets | None = None

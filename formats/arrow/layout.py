@@ -22,7 +22,6 @@ from lodcli.formats.core.names import (
     there_are,
     undotted,
 )
-from lodcli.formats.core.options import choose_others
 from lodcli.formats.core.schema import MOST_LEVELS
 from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
@@ -191,10 +190,7 @@ class _Reading:
         if is_bytes(kind):
             marks = replace(TEXT if is_unicode(plain_type(kind)) else BYTES, fields=own)
             return Level(f"{name}/{depth}", Leaf(name, _BYTES, marks=marks, nullable=nullable))
-        raise UnsupportedError(
-            f"column {shown(name)}: no tensor holds the Arrow type {kind}; "
-            f"{choose_others('other columns')}"
-        )
+        raise UnsupportedError(f"column {shown(name)}: no tensor holds the Arrow type {kind}")
 
     def _record(self, kind: Any, part: _Part) -> Node | None:
         fields, seen = [], set[str]()
@@ -213,10 +209,7 @@ class _Reading:
             if below is not None:
                 fields.append((number, below))
         if kind.num_fields == 0 and self._is_chosen(name):
-            raise UnsupportedError(
-                f"column {shown(name)}: a struct without fields has no values; "
-                f"{choose_others('other columns')}"
-            )
+            raise UnsupportedError(f"column {shown(name)}: a struct without fields has no values")
         required = path[-1].required
         own = presence_name(one.removeprefix(f"{name}.") for one in seen)
         told = None
@@ -398,9 +391,7 @@ def level_names(field: pa.Field, path: Sequence[Field], depth: int) -> tuple[str
 def doubled(schema: pa.Schema) -> LeftOut:
     """Return an error for each duplicate column name."""
     return {
-        name: InvalidDataError(
-            f"two columns are named {shown(name)}; {choose_others('other columns')}"
-        )
+        name: InvalidDataError(f"two columns are named {shown(name)}")
         for name in repeated(map(name_of, schema.names))
     }
 

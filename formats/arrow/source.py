@@ -35,7 +35,7 @@ from lodcli.formats.core.batching import cut_items
 from lodcli.formats.core.errors import DamagedFileError, TooLargeError, changed_while_read
 from lodcli.formats.core.format import BATCH_BYTES, LeftOut, Source
 from lodcli.formats.core.names import name_of, undotted
-from lodcli.formats.core.options import ReadOptions
+from lodcli.formats.core.options import ReadOptions, choose_others
 from lodcli.formats.core.schema import Batch, LevelSpec, TensorSpec, find
 from lodcli.formats.items.taking import item_count, part
 from lodcli.formats.text.lines import shown
@@ -128,8 +128,17 @@ class RecordSource(Source):
         self._places = {one: self._places[one] for one in self._places if one not in left_out}
         if not self._places:
             raise next(iter(self.left_out.values()))
+        self._offer_others()
         if features and self.rereadable:
             self._name_classes(nodes, features)
+
+    def _offer_others(self) -> None:
+        """Add to the error of each part that is left out how to read the others."""
+        said = self._records.refused.values() if self._records.advises else ()
+        others = choose_others("other columns")
+        for name, error in self.left_out.items():
+            if error not in said:
+                self.left_out[name] = type(error)(f"{error}; {others}")
 
     def _nodes(self, chosen: tuple[str, ...] | None, left_out: LeftOut) -> dict[str, Node]:
         """Return the layouts of the columns; see `node_of`."""

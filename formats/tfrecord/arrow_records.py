@@ -41,6 +41,8 @@ class ExampleRecords(Records):
     8 MB of a pipe.
     """
 
+    advises = True
+
     def __init__(self, source: Input) -> None:
         self._source = source
         self.bounds = source.bounds

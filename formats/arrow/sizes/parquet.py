@@ -30,7 +30,6 @@ from lodcli.formats.choosing.choice import ValueRange
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.core.names import name_of
-from lodcli.formats.core.options import choose_others
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.prefetch import LEAST_BYTES, ahead
 from lodcli.formats.text.lines import shown
@@ -89,9 +88,7 @@ class ParquetRecords(Records):
     def _encrypted(self) -> dict[str, LodError]:
         """Return the error for each encrypted column."""
         return {
-            name: UnsupportedError(
-                f"column {shown(name)}: is encrypted, {_NO_KEYS}; {choose_others('other columns')}"
-            )
+            name: UnsupportedError(f"column {shown(name)}: is encrypted, {_NO_KEYS}")
             for name, leaves in self._leaves.items()
             if self._pages.encrypted.intersection(leaves)
         }
@@ -104,7 +101,7 @@ class ParquetRecords(Records):
         return {
             field.name: UnsupportedError(
                 f"column {shown(field.name)}: holds lists of the fixed size 0, which pyarrow "
-                f"writes to Parquet and cannot read; {choose_others('other columns')}"
+                f"writes to Parquet and cannot read"
             )
             for field in self.schema
             if _has_no_values(field.type)

@@ -76,6 +76,16 @@ def test_lists_of_the_fixed_size_zero_are_no_damage(where: str, tmp_path: Path) 
     assert {name: item.to_list() for name, item in found.items()} == {"open": [[3], [4, 5]]}
 
 
+def test_without_other_columns_none_are_advised(tmp_path: Path) -> None:
+    none = pa.array([[], []], pa.list_(pa.int32(), 0))
+    for number, table in enumerate((pa.table({"a": none}), pa.table({"a": none, "b": [1, 2]}))):
+        pq.write_table(table, tmp_path / "x.parquet")
+        for skips in (None, True) if number == 0 else (None,):
+            with pytest.raises(UnsupportedError, match="and cannot read") as raised:
+                content(tmp_path / "x.parquet", skip_unsupported=skips)
+            assert ("skip_unsupported=True" in str(raised.value)) == (number == 1)
+
+
 def test_an_encrypted_footer_is_no_damage(tmp_path: Path) -> None:
     table = pa.table({"secret": [1, 2], "open": [[3], [4, 5]]})
     path = written_encrypted(tmp_path / "x.parquet", table, plaintext_footer=False)
