@@ -23,7 +23,7 @@ from lodcli.kernels.index.checks import Offsets, lengths_to_offsets
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.marks import Categories, Decimals
+from lodcli.kernels.tensor.marks import Categories, Decimals, Times
 from lodcli.kernels.tensor.nulls import Nulls
 
 How = Literal["inner", "left", "right", "outer", "semi", "anti"]
@@ -57,15 +57,7 @@ def joined_schema(left: Schema, right: Schema, keys: Sequence[tuple[str, str]], 
         specs = [find(schema, name) for schema in (left, right)]
         one, two = map(_kind, specs)
         if one != two:
-            remedy = ""
-            if all(
-                isinstance(spec.marks.unit, Decimals) or _kind(spec) in _NUMBERS for spec in specs
-            ):
-                remedy = "; `lod cast` makes them equal"
-            elif {one, two} <= _WORDS:
-                remedy = "; `lod convert --text-levels text` makes texts of categories"
-            elif "text" in (one, two):
-                remedy = "; `lod cast` makes texts of whole numbers, and numbers and times of texts"
+            remedy = _remedy(specs)
             raise InvalidDataError(
                 f"{_key(name, other)}: the keys are {one} in the first file and {two} in the "
                 f"second{remedy}"
@@ -84,6 +76,27 @@ def joined_schema(left: Schema, right: Schema, keys: Sequence[tuple[str, str]], 
         given = {name: _filled_key(left, right, name, how) for name in names}
         ours = [given.get(spec.name) or replace(spec, nullable=True) for spec in ours]
     return (*ours, *theirs)
+
+
+def _remedy(specs: Sequence[TensorSpec]) -> str:
+    """Return what makes keys of two types equal, for the error; "" if nothing does."""
+    units = [spec.marks.unit for spec in specs]
+    kinds = {_kind(spec) for spec in specs}
+    if all(
+        isinstance(unit, Decimals) or _kind(spec) in _NUMBERS
+        for unit, spec in zip(units, specs, strict=True)
+    ):
+        return "; `lod cast` makes them equal"
+    if kinds <= _WORDS:
+        return "; `lod convert --text-levels text` makes texts of categories"
+    times = {unit.kind for unit in units if isinstance(unit, Times)}
+    if all(isinstance(unit, Times) for unit in units) and (
+        len(times) == 1 or times <= {"date", "timestamp"}
+    ):
+        return "; `lod cast` makes them equal"
+    if "text" in kinds and "bytes" not in kinds:
+        return "; `lod cast` makes texts of whole numbers, and numbers and times of texts"
+    return ""
 
 
 def _filled_key(left: Schema, right: Schema, name: str, how: How) -> TensorSpec:

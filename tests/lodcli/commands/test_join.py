@@ -457,3 +457,24 @@ def test_records_of_the_first_file_are_null_without_a_match_if_only_it_has_them(
         {"k": 1, "s": {"v": 4, "w": 3}, "t": {"x": 5}},
         {"k": 7, "s": {"v": None, "w": 6}, "t": None},
     ]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "remedy"),
+    [
+        (pa.timestamp("ms"), pa.timestamp("us"), "; `lod cast` makes them equal"),
+        (pa.timestamp("us", "UTC"), pa.timestamp("us"), "; `lod cast` makes them equal"),
+        (pa.duration("s"), pa.duration("ms"), "; `lod cast` makes them equal"),
+        (pa.date32(), pa.timestamp("us"), "; `lod cast` makes them equal"),
+        (pa.duration("s"), pa.time32("s"), ""),
+        (pa.binary(), pa.string(), ""),
+    ],
+)
+def test_keys_of_times_have_a_remedy_and_bytes_none(
+    lod: Lod, folder: Path, left: pa.DataType, right: pa.DataType, remedy: str
+) -> None:
+    for path, kind in (("a.parquet", left), ("b.parquet", right)):
+        pq.write_table(pa.table({"k": pa.array([None], kind)}), path)
+    done = lod("join", "a.parquet", "b.parquet", "--on", "k", "-qo", "o.jsonl")
+    assert done.code == 1
+    assert done.stderr.endswith(f"in the second{remedy}\n")
