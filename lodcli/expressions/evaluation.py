@@ -50,7 +50,7 @@ from lodcli.expressions.parsing import (
     is_none,
     is_words,
 )
-from lodcli.expressions.syntax import is_slice
+from lodcli.expressions.syntax import is_slice, quotient_of
 from lodcli.expressions.units import (
     MOMENTS,
     as_numbers,
@@ -638,7 +638,8 @@ class Evaluation(ComparedTexts[V]):
         if name == MEDIAN and len(node.args) == 1 and not node.keywords:
             return 0.5
         single = len(given) == 1 and not node.keywords
-        number = self.expression.number_of(given[0]) if name == QUANTILE and single else None
+        number_of = self.expression.number_of
+        number = quotient_of(given[0], number_of) if name == QUANTILE and single else None
         if number is not None and 0 <= number <= 1:
             return float(number)
         what = "one argument" if name == MEDIAN else "an argument and a number from 0 to 1"

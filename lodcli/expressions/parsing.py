@@ -45,11 +45,13 @@ from lodcli.expressions.functions import (
 )
 from lodcli.expressions.hints import as_written, function_hint, name_hint, syntax_hint
 from lodcli.expressions.syntax import (
+    MOST_BITS,
     as_slice,
     folded,
     is_slice,
     place_of,
     replaced,
+    too_large,
     with_numbers,
     with_words,
 )
@@ -132,6 +134,8 @@ class Parsed:
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 self._require_utf8(node, node.value)
         self.tree = with_numbers(with_words(tree))
+        if (large := too_large(self.tree)) is not None:
+            self.fail(large, f"the number has more than {MOST_BITS} bits")
         self._level_names = {
             id(call.args[0])
             for call in ast.walk(self.tree)

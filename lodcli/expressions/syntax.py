@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, MutableMapping
+from fractions import Fraction
 from typing import TypeVar
 
-from lodcli.expressions.functions import REPLACE_MATCHES, SPLIT, TEXT_FUNCTIONS, TEXT_MAKERS
+import numpy as np
+
+from lodcli.expressions.functions import (
+    BINARY,
+    REPLACE_MATCHES,
+    SPLIT,
+    TEXT_FUNCTIONS,
+    TEXT_MAKERS,
+)
 from lodcli.expressions.texts import packed
 
-_MOST = 2**62  # places in lists, which have fewer elements
-_MOST_BITS = 4096  # of whole numbers that are computed before the evaluation
+_MOST = 2**62  # places in lists, which have fewer elements, and numbers in quotients
+MOST_BITS = 4096  # of whole numbers
 _Place = int | None
 T = TypeVar("T")
 
@@ -107,8 +116,8 @@ def _as_number(node: ast.expr) -> ast.expr:
         left, right = _whole_number(node.left), _whole_number(node.right)
         if left is not None and right is not None:
             found = _operated(node.op, left, right)
-    if found is None or found.bit_length() > _MOST_BITS:
-        return node
+    if found is None or found.bit_length() > MOST_BITS:
+        return node  # see too_large
     return ast.copy_location(ast.Constant(found), node)
 
 
@@ -118,17 +127,65 @@ def _whole_number(node: ast.expr) -> int | None:
 
 
 def _operated(op: ast.operator, left: int, right: int) -> int | None:
-    """Return the result of an operator; None if it may be no whole number, or a very large one."""
+    """Return the result of an operator; None if it may be no whole number, or is too large."""
     if isinstance(op, ast.Add):
         return left + right
     if isinstance(op, ast.Sub):
         return left - right
     if isinstance(op, ast.Mult):
         return left * right
-    if isinstance(op, ast.Pow) and right >= 0 and left.bit_length() * right <= _MOST_BITS:
+    # A power has more bits than this product.
+    if isinstance(op, ast.Pow) and right >= 0 and (left.bit_length() - 1) * right < MOST_BITS:
         found: int = left**right
         return found
     return None
+
+
+def too_large(tree: ast.expr) -> ast.expr | None:
+    """Return a part that is a whole number of more than MOST_BITS; None if there is none.
+
+    Args:
+        tree: with numbers for its parts of whole numbers, see `with_numbers`.
+
+    >>> part = too_large(with_numbers(ast.parse("2**4095 < x < 2**4096", mode="eval").body))
+    >>> assert part is not None
+    >>> ast.unparse(part)
+    '2 ** 4096'
+    """
+    parts = (node for node in ast.walk(tree) if isinstance(node, ast.expr))
+    return next((node for node in parts if _is_too_large(node)), None)
+
+
+def _is_too_large(node: ast.expr) -> bool:
+    if isinstance(node, ast.BinOp):
+        left, right = _whole_number(node.left), _whole_number(node.right)
+        if left is None or right is None:
+            return False
+        power = isinstance(node.op, ast.Pow) and right >= 0
+        return power or isinstance(node.op, ast.Add | ast.Sub | ast.Mult)
+    number = _whole_number(node)
+    return number is not None and number.bit_length() > MOST_BITS
+
+
+def quotient_of(
+    node: ast.expr, number_of: Callable[[ast.expr], Fraction | None]
+) -> Fraction | float | None:
+    """Return the number that a part is, also a quotient or a power; None of another part.
+
+    Args:
+        node: the part.
+        number_of: returns the number that a part is if it has neither.
+    """
+    number = number_of(node)
+    if number is not None or not isinstance(node, ast.BinOp):
+        return number
+    sides = [quotient_of(one, number_of) for one in (node.left, node.right)]
+    known = [float(one) for one in sides if one is not None and -_MOST < one < _MOST]
+    function = BINARY.get(type(node.op))
+    if len(known) < len(sides) or function is None:
+        return None
+    with np.errstate(all="ignore"):
+        return float(function(*map(np.float64, known)))
 
 
 def _made_word(name: str, texts: list[str]) -> str:

@@ -210,9 +210,11 @@ def require_exact_extremes(
     sides = (left, right)
     if not has_nan(found.dtype):
         return
-    for one, two in (sides, sides[::-1]):
-        if isinstance(one, LoDTensor) and is_float(one.dtype) and not isinstance(two, LoDTensor):
-            _require_exact_bound(function, one, two)
+    for side, bound in (sides, sides[::-1]):
+        if isinstance(bound, LoDTensor) or not isinstance(side, LoDTensor):
+            continue
+        if is_float(side.dtype):
+            _require_exact_bound(function, side, bound)
             return
     if not any(one.dtype.kind in "iu" for one in sides if isinstance(one, LoDTensor)):
         return

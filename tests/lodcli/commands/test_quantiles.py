@@ -19,7 +19,7 @@ from lodcli.kernels.ops.sorting.quantile import segment_quantile
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Decimals, Marks, Times
 from lodcli.kernels.tensor.nulls import Nulls
-from tests.lodcli.conftest import Lod, tensor
+from tests.lodcli.conftest import Lod, tensor, write_jsonl
 
 DTYPES = ["bool", "int8", "uint16", "int64", "uint64", "float16", "bfloat16", "float32", "float64"]
 TEXTS = {"median(x)": 0.5, **{f"quantile(x, {q})": float(q) for q in ("0", "0.1", "0.75", "1")}}
@@ -177,6 +177,10 @@ def test_quantiles_of_times_and_decimals_are_like_means(lod: Lod, folder: Path) 
             "quantile takes an argument and a number from 0 to 1, as in quantile(x, 0.9)",
         ),
         ("quantile(x, 1.5)", "a number from 0 to 1"),
+        ("quantile(x, 3/2)", "a number from 0 to 1"),
+        ("quantile(x, 1/0)", "a number from 0 to 1"),
+        ("quantile(x, 2**4000/2**4001)", "a number from 0 to 1"),
+        ("quantile(x, x/2)", "a number from 0 to 1"),
         ("quantile(x, True)", "a number from 0 to 1"),
         ("quantile(x, x)", "a number from 0 to 1"),
         ("quantile(x, -1)", "a number from 0 to 1"),
@@ -196,3 +200,22 @@ def test_what_is_no_quantile_is_an_error(lod: Lod, folder: Path, text: str, said
         done = lod(*command, "-qo", "o.lod.h5")
         assert done.code == 2
         assert said in done.stderr
+
+
+def test_the_fraction_may_be_a_quotient_or_a_power(lod: Lod, folder: Path) -> None:
+    write_jsonl("x.jsonl", [{"x": [1, 2, 3, 4, 5]}, {"x": [9, 5]}])
+    for written, number in {
+        "1/2": 0.5,
+        "2**-1": 0.5,
+        "1 - 1/4": 0.75,
+        "2**-1 * 3 / 2": 0.75,
+        "90/100": 0.9,
+        "0/3": 0.0,
+        "3/3": 1.0,
+    }.items():
+        assert lod("apply", f"quantile(x, {written})", "x.jsonl", "-qfo", "o.lod.h5").code == 0
+        wanted = [np.quantile(one, number) for one in ([1, 2, 3, 4, 5], [9, 5])]
+        assert tensor("o.lod.h5").data.tolist() == wanted, written
+        text = f"quantile(x, {written}) == {float(wanted[0])!r}"
+        assert lod("filter", "x.jsonl", text, "-qfo", "f.lod.h5").code == 0
+        assert tensor("f.lod.h5", "x").to_list() == [[1, 2, 3, 4, 5]], text

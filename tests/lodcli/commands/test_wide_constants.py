@@ -333,3 +333,35 @@ def test_a_time_in_quotes_beside_means_of_times_is_rounded(lod: Lod, times: None
     text = 'coalesce(mean(t), "2024-05-01T00:00:00.123456789")'
     assert lod("apply", text, "t.lod.h5", "-qo", "o.lod.h5").code == 0
     assert tensor("o.lod.h5").data[1] == int(1714521600123456789.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [
+        ("n + 2**5000 > 3", 5),
+        ("n < 2**4096", 5),
+        ("-(2**5000) < n", 3),
+        ("n < 2**3000 + 2**5000", 15),
+        ("n < 2**4000 * 2**4000", 5),
+        ("n in (1, 10**2000)", 10),
+        (f"n < {'9' * 1300}", 5),
+        ("n * 2**2**5000 > 3", 8),
+    ],
+)
+def test_a_number_of_more_than_4096_bits_is_an_error(
+    lod: Lod, table: None, text: str, column: int
+) -> None:
+    for command in (["apply", text, "a.lod.h5"], ["filter", "a.lod.h5", text]):
+        done = lod(*command, "-o", "o.lod.h5")
+        assert done.code == 2
+        assert f"column {column}: the number has more than 4096 bits" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "number", ["2**3000", "2**4095", "3**2583", "2**4095 + (2**4095 - 1)", "-(-2)**4095"]
+)
+def test_numbers_of_4096_bits_are_compared(lod: Lod, table: None, number: str) -> None:
+    assert lod("apply", f"n < {number}", "a.lod.h5", "-qo", "o.lod.h5").code == 0
+    assert tensor("o.lod.h5").data.tolist() == [True] * 3
+    assert lod("filter", "a.lod.h5", f"n < {number}", "-qo", "f.lod.h5").code == 0
+    assert tensor("f.lod.h5", "n").data.size == 3
