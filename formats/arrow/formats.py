@@ -37,8 +37,11 @@ class Columns(AnnotatedFormat):
     level_names = True
     record = "record"
     options = frozenset({"field", "nulls"})
-    modules = tuple(
-        f"lodcli.formats.arrow.{name}" for name in ("source", "sizes.ipc", "sizes.parquet")
+    modules = (
+        "lodcli.formats.arrow.source",
+        "lodcli.formats.arrow.sizes.ipc",
+        "lodcli.formats.arrow.sizes.parquet",
+        "pyarrow.compute",
     )
 
     def keeps_marks(self, spec: TensorSpec) -> bool:

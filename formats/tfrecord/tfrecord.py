@@ -42,7 +42,12 @@ class TfRecord(Columns):
     kept_marks = ALL_MARKS - {"category"}
     checksums = "CRC32C of every record"
     # NumPy imports its masked arrays only for numpy.unique.
-    modules = ("lodcli.formats.arrow.source", "lodcli.formats.tfrecord.arrow_records", "numpy.ma")
+    modules = (
+        "lodcli.formats.arrow.source",
+        "lodcli.formats.tfrecord.arrow_records",
+        "numpy.ma",
+        "pyarrow.compute",
+    )
     descriptors = 0
 
     def sniff(self, head: bytes) -> bool:
