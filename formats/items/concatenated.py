@@ -29,6 +29,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import DECIMAL_DIGITS, Categories, Decimals, Marks, Times
 from lodcli.kernels.tensor.nulls import Nulls
 
+_TEXT_LEVELS = "; lod convert --text-levels changes them"
 _WHOLE = {np.dtype(np.int64), np.dtype(np.uint64)}
 
 
@@ -236,7 +237,11 @@ def _spec_difference(a: TensorSpec, b: TensorSpec) -> _Difference | None:
             return marks._replace(remedy=remedy)
     if a.marks.is_text != b.marks.is_text:
         found, expected = (str(one.marks.of_values or one.dtype) for one in (b, a))
-        return _Difference("", found, expected, _cast_remedy(a, b))
+        plain = b if a.marks.is_text else a
+        is_same = (a.dtype, len(a.levels)) == (b.dtype, len(b.levels))
+        codes = is_same and not plain.marks.of_values
+        remedy = _TEXT_LEVELS if codes else _cast_remedy(a, b)
+        return _Difference("", found, expected, remedy)
     if a.dtype != b.dtype:
         numbers = not any(one.marks.of_values for one in (a, b)) and _castable(a, b)
         remedy = f"; lod cast {quote(f'{b.name}={a.dtype.name}')}" if numbers else ""
@@ -250,7 +255,7 @@ def _spec_difference(a: TensorSpec, b: TensorSpec) -> _Difference | None:
         return _Difference("", counted(len(b.levels), "level"), str(len(a.levels)))
     if _joinable(a.marks) != _joinable(b.marks):
         plain = a.marks.unit is None and b.marks.unit is None
-        remedy = "; lod convert --text-levels changes them" if plain else ""
+        remedy = _TEXT_LEVELS if plain else ""
         return marks._replace(remedy=remedy)
     for number, (one, two) in enumerate(zip(a.level_names, b.level_names, strict=True)):
         if one and two and one != two:

@@ -78,7 +78,7 @@ def test_text_and_numbers_are_not_joined(lod: Lod) -> None:
     assert lod("convert", "in.lod.h5", "bare.lod.h5", "--text-levels", "numbers").code == 0
     done = lod("concat", "in.lod.h5", "bare.lod.h5", "-o", "out.lod.h5")
     assert done.code == 1
-    assert "t has the marks none, not text; lod convert --text-levels changes them" in done.stderr
+    assert "it has uint8, not text; lod convert --text-levels changes them" in done.stderr
     assert not Path("out.lod.h5").exists()
 
 
