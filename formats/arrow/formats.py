@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from lodcli.formats.core.format import AnnotatedFormat, Source
 from lodcli.formats.core.options import ReadOptions, WriteOptions
@@ -37,7 +37,7 @@ class Columns(AnnotatedFormat):
     level_names = True
     record = "record"
     options = frozenset({"field", "nulls"})
-    modules = (
+    modules: ClassVar[tuple[str, ...]] = (
         "lodcli.formats.arrow.source",
         "lodcli.formats.arrow.sizes.ipc",
         "lodcli.formats.arrow.sizes.parquet",

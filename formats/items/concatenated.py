@@ -237,9 +237,9 @@ def _spec_difference(a: TensorSpec, b: TensorSpec) -> _Difference | None:
             return marks._replace(remedy=remedy)
     if a.marks.is_text != b.marks.is_text:
         found, expected = (str(one.marks.of_values or one.dtype) for one in (b, a))
-        plain = b if a.marks.is_text else a
+        bare = b if a.marks.is_text else a
         is_same = (a.dtype, len(a.levels)) == (b.dtype, len(b.levels))
-        codes = is_same and not plain.marks.of_values
+        codes = is_same and not bare.marks.of_values
         remedy = _TEXT_LEVELS if codes else _cast_remedy(a, b)
         return _Difference("", found, expected, remedy)
     if a.dtype != b.dtype:
