@@ -22,6 +22,7 @@ from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Offsets, lengths_to_offsets
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.options import option
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Categories, Decimals, Times
 from lodcli.kernels.tensor.nulls import Nulls
@@ -50,9 +51,14 @@ def joined_schema(left: Schema, right: Schema, keys: Sequence[tuple[str, str]], 
     names = [name for name, _ in keys]
     for name, other in keys:
         if how in ("right", "outer") and find(left, name).marks.fields:
-            remedy = "; exchange the files, with --how left" if how == "right" else ""
+            remedy = "; exchange the files"
+            if how == "right":
+                remedy += f", with {option('how', 'left')}"
+            elif find(right, name).marks.fields:
+                remedy = ""
             raise UnsupportedError(
-                f"{name}: is a field of records, which cannot be a key of --how {how}{remedy}"
+                f"{name}: is a field of records, which cannot be a key of "
+                f"{option('how', how)}{remedy}"
             )
         specs = [find(schema, name) for schema in (left, right)]
         one, two = map(_kind, specs)

@@ -364,13 +364,20 @@ def test_records_of_the_first_file_cannot_hold_the_keys_of_the_second(
 ) -> None:
     write_jsonl("a.jsonl", [{"s": {"k": 1, "m": 2}}])
     write_jsonl("b.jsonl", [{"k": 1, "y": 2}])
-    for how, remedy in (("right", "; exchange the files, with --how left"), ("outer", "")):
-        done = lod("join", "a.jsonl", "b.jsonl", "--on", "s.k=k", "--how", how, "-o", "o.jsonl")
+    exchange = "; exchange the files"
+    for other, key, how, remedy in (
+        ("b", "s.k=k", "right", f"{exchange}, with --how left"),
+        ("b", "s.k=k", "outer", exchange),
+        ("a", "s.k", "outer", ""),
+    ):
+        done = lod("join", "a.jsonl", f"{other}.jsonl", "--on", key, "--how", how, "-o", "o.jsonl")
         assert done.code == 4
         assert f"s.k: is a field of records, which cannot be a key of --how {how}{remedy}\n" in (
             done.stderr
         )
         assert not Path("o.jsonl").exists()
+    command = ("join", "b.jsonl", "a.jsonl", "--on", "k=s.k", "--how", "outer")
+    assert lod(*command, "-qo", "o.jsonl").code == 0
 
 
 def required(name: str, *fields: str) -> pa.Field:
