@@ -16,7 +16,7 @@ PAGE = (ROOT / "README.md").read_text("utf-8")
 # Op and case in docs/benchmarks.md: their name in README.md, and the peer.
 FIGURES = {
     ("softmax", "B1"): ("softmax", "numba loop"),
-    ("lstm forward", "b"): ("LSTM, forward", "torch 16 buckets"),
+    ("lstm forward", "b"): ("LSTM, forward", "onnxruntime 16 buckets"),
     ("jsonl_to_lod", "lines"): ("conversion of jsonl", "arrow json.read_json"),
 }
 
