@@ -31,6 +31,7 @@ How = Literal["inner", "left", "right", "outer", "semi", "anti"]
 Tensors = dict[str, LoDTensor]
 # Schema and batches of a file; the batches are of tensors that share their items.
 Side = tuple[Schema, Iterable[Tensors]]
+_CAST = "; `lod cast` makes them equal"
 # Of `_kind`, those that one command makes equal, and of numbers decimals too.
 _NUMBERS = {"uint64", "whole numbers", "floating numbers"}
 _WORDS = {"text", "categories", "ordered categories"}
@@ -88,18 +89,16 @@ def _remedy(specs: Sequence[TensorSpec]) -> str:
     """Return what makes keys of two types equal, for the error; "" if nothing does."""
     units = [spec.marks.unit for spec in specs]
     kinds = {_kind(spec) for spec in specs}
-    if all(
+    times = {unit.kind for unit in units if isinstance(unit, Times)}
+    are_times = all(isinstance(unit, Times) for unit in units)
+    are_numbers = all(
         isinstance(unit, Decimals) or _kind(spec) in _NUMBERS
         for unit, spec in zip(units, specs, strict=True)
-    ):
-        return "; `lod cast` makes them equal"
+    )
+    if are_numbers or (are_times and (len(times) == 1 or times <= {"date", "timestamp"})):
+        return _CAST
     if kinds <= _WORDS:
         return "; `lod convert --text-levels text` makes texts of categories"
-    times = {unit.kind for unit in units if isinstance(unit, Times)}
-    if all(isinstance(unit, Times) for unit in units) and (
-        len(times) == 1 or times <= {"date", "timestamp"}
-    ):
-        return "; `lod cast` makes them equal"
     if "text" in kinds and "bytes" not in kinds:
         return "; `lod cast` makes texts of whole numbers, and numbers and times of texts"
     return ""
@@ -117,8 +116,8 @@ def _filled_key(left: Schema, right: Schema, name: str, how: How) -> TensorSpec:
         dtype = np.promote_types(one.dtype, other.dtype)
     except TypeError:
         raise InvalidDataError(
-            f"{name}: the keys are {one.dtype} in the first file and {other.dtype} in the second; "
-            "`lod cast` makes them equal"
+            f"{name}: the keys are {one.dtype} in the first file and {other.dtype} in the "
+            f"second{_CAST}"
         ) from None
     nullable = one.nullable or other.nullable
     return replace(one, dtype=dtype, nullable=nullable).uncounted("keys {}")

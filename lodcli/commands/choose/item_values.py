@@ -39,7 +39,6 @@ OF_NOTHING, PICKING = ("sum", "any", "all"), ("first", "last")
 # Functions that ask whether values are true.
 ASKING = ("any", "all")
 _LEAST = -(2**63)
-_NO_ORDER = "complex numbers have no order"
 # Functions whose result may be the negative of a value.
 _SIGNED = (np.absolute, np.negative, np.sign)
 
@@ -401,10 +400,15 @@ def _flat(values: Values) -> tuple[Array, Offsets]:
     return np.ascontiguousarray(data).reshape(-1), offsets * width
 
 
+def _require_order(data: Array) -> None:
+    if data.dtype.kind == "c":
+        raise InvalidDataError("complex numbers have no order")
+
+
 def _pooled(reference: Callable[..., Array], values: Values) -> Array:
     data, offsets = _flat(values)
-    if data.dtype.kind == "c" and reference in (segment_max, segment_min):
-        raise InvalidDataError(_NO_ORDER)
+    if reference in (segment_max, segment_min):
+        _require_order(data)
     backend: Backend = "numpy" if data.dtype == np.longdouble else "auto"
     pooled: Array = on(backend, reference, size_bytes=data.nbytes)(data, offsets)
     return pooled
@@ -434,8 +438,7 @@ def _sum(values: Values) -> Array:
 
 def _quantile(values: Values, fraction: float) -> Array:
     data, offsets = _flat(values)
-    if data.dtype.kind == "c":
-        raise InvalidDataError(_NO_ORDER)
+    _require_order(data)
     return segment_quantile(data, offsets, fraction)
 
 
