@@ -9,6 +9,7 @@ from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.native import load
 from lodcli.kernels.native.pool import SHARED_BYTES, run
 from lodcli.kernels.ops.rows import flat_rows, result_array
+from lodcli.kernels.platform.machine import cpu_vendor
 from lodcli.kernels.runtime.threads import thread_count
 
 SUM, EXTREME, INDEX = "sum", "extreme", "index"
@@ -21,7 +22,8 @@ BLOCK_BYTES, RUN = 256, 256
 CLOSE_BYTES = 256  # number of strided rows up to which the hardware prefetches
 PIECE_SEGMENTS = 1 << 10
 PIECE_BYTES = 1 << 18
-_AHEAD = 16  # prefetch distance in rows
+# Prefetch distance in rows, and on processors of one vendor: docs/decisions/0022-thresholds.md.
+_AHEAD, _AHEAD_ON = 16, {"GenuineIntel": 64}
 _LINE = 64
 
 _MODULE = "kernels.ops.pooling.reduce_numba"
@@ -132,11 +134,12 @@ def pick_rows(
         # Whole cache lines are read, even for a few bytes.
         read_bytes = min(max(result.nbytes, _LINE * segments), source.nbytes)
         piece_segments = min(PIECE_SEGMENTS, max(1, PIECE_BYTES // max(1, width)))
+        ahead = _AHEAD_ON.get(cpu_vendor(), _AHEAD)
         run(
             _pick[""], -(-segments // piece_segments),
             result.nbytes + read_bytes + offsets.nbytes,
             source, source.nbytes, np.ascontiguousarray(offsets),
             fill, only == "last", result, width, segments,
-            piece_segments, _AHEAD if source.nbytes > CLOSE_BYTES * segments else 0,
+            piece_segments, ahead if source.nbytes > CLOSE_BYTES * segments else 0,
         )  # fmt: skip
     return result
