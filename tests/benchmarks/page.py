@@ -65,9 +65,9 @@ INTEL_INTRODUCTION = """# Benchmarks on Intel
 there.
 
 The targets of [benchmarks.md](benchmarks.md), measured by the same commands on an Intel processor
-with AVX-512 and AMX. Its L3 cache and its memory are slower than those of the AMD processor of
-that page, which limits RNNs with large weights and ops that copy rows. This page is generated from
-the reports in [benchmarks/intel/](benchmarks/intel).
+with AVX-512 and AMX. Its L3 cache, and while other guests use the host also its memory, are slower
+than those of the AMD processor of that page, which limits RNNs with large weights and ops that copy
+rows. This page is generated from the reports in [benchmarks/intel/](benchmarks/intel).
 
 """
 SUMMARY = f"""## Summary
