@@ -8,8 +8,8 @@ from typing import Any
 import h5py
 import numpy as np
 
-from lodcli.formats.container.owned import OwnedFile, require_memory
 from lodcli.formats.core.schema import DEFAULT_NAME, Batch, Schema, tensor_of
+from lodcli.formats.hdf5.file_objects import WritableFile, require_memory
 from lodcli.formats.hdf5.h5ad_layout import INDICES, OBS, VAR
 from lodcli.formats.storage.interrupts import shielded
 from lodcli.formats.storage.outputs import Output
@@ -26,7 +26,7 @@ class H5adWriter:
 
     def __init__(self, output: Output, schema: Schema) -> None:
         self._output = output
-        self._owned = OwnedFile(output.fd)
+        self._owned = WritableFile(output.fd)
         self._columns = self._rows = 0
         self._end = 0
         self._texts: dict[str, list[bytes]] = {

@@ -19,11 +19,10 @@ import ml_dtypes
 import numpy as np
 from h5py import h5a, h5d, h5f, h5fd, h5g, h5l, h5o, h5p, h5s, h5t
 
-from lodcli.formats.container.owned import require_memory
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.hdf5.columns import Column, column_of
+from lodcli.formats.hdf5.file_objects import GuardedFile, find_superblock, require_memory
 from lodcli.formats.hdf5.filters import check_filters
-from lodcli.formats.hdf5.guarded import GuardedFile, find_superblock
 from lodcli.formats.storage.interrupts import shielded
 from lodcli.formats.values.file_attributes import CONVENTIONS, INSTANCES, UNSIGNED, changes_sign
 from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, UnsupportedError

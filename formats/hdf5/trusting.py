@@ -16,10 +16,9 @@ import h5py
 import numpy as np
 from h5py import h5l
 
-from lodcli.formats.container.owned import require_memory
 from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.hdf5.file_objects import GuardedFile, find_superblock, require_memory
 from lodcli.formats.hdf5.filters import check_filters
-from lodcli.formats.hdf5.guarded import GuardedFile, find_superblock
 from lodcli.formats.hdf5.strict import RAISED, link_text, unreadable
 from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from lodcli.formats.arrays.in_memory import MemorySource
-from lodcli.formats.container.owned import require_memory
 from lodcli.formats.core.bounds import Bounds
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import Format, Source
@@ -28,6 +27,7 @@ from lodcli.formats.core.limits import Limits, open_within
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import tensor_of
 from lodcli.formats.hdf5.datasets import MODULES
+from lodcli.formats.hdf5.file_objects import require_memory
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.weights.common import gated, keeping_by_update

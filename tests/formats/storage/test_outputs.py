@@ -10,12 +10,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pytest
 
-from lodcli.formats.container.owned import ReadFile
-from lodcli.formats.hdf5.strict import StrictFile
 from lodcli.formats.storage import outputs, partials
 from lodcli.formats.storage.outputs import Output, TargetExistsError
 from lodcli.kernels.platform import files
@@ -91,18 +88,6 @@ def test_a_failure_leaves_no_descriptor_open(folder: Path) -> None:
         with suppress(OSError), failing(fail_at, errno.EIO):
             write_streamed(path)
     _no_descriptor_left(before)
-
-
-def test_a_file_for_hdf5_is_zero_beyond_its_end(folder: Path) -> None:
-    with (folder / "t").open("w+b", buffering=0) as raw:
-        raw.write(b"abc")
-        file = ReadFile(raw.fileno())
-        for place, expected in ((1, b"bc\0\0"), (9, bytes(4)), (2**63, bytes(4)), (-1, bytes(4))):
-            file.seek(place)
-            room = bytearray(b"????")
-            assert file.readinto(room) == 4
-            assert (bytes(room), file.tell()) == (expected, place + 4)
-        assert file.error is None
 
 
 # -- the target --------------------------------------------------------------------
@@ -299,14 +284,6 @@ def test_an_empty_view_is_written(folder: Path) -> None:
         output.write(b"")
         assert output.size_bytes == 6
     assert (folder / "t").stat().st_size == 6
-
-
-def test_without_memory_hdf5_is_not_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with h5py.File(tmp_path / "t.h5", "w") as made:
-        made["x"] = [1, 2]
-    monkeypatch.setattr("lodcli.formats.container.owned._NEEDED_BYTES", 1 << 60)
-    with (tmp_path / "t.h5").open("rb") as file, pytest.raises(MemoryError):
-        StrictFile(file.fileno())
 
 
 @WRITERS
