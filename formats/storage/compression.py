@@ -17,7 +17,8 @@ SUFFIXES = {".gz": "gzip", ".zst": "zstd"}
 _TAR_SUFFIXES = {".tgz": ".tar.gz"}
 MAGIC_BYTES = 4
 _BLOCK_BYTES = 1 << 18
-# The most bytes that are decompressed at once, whatever their compressed size.
+# The most bytes that are compressed or decompressed at once, whatever their compressed size: no
+# interrupt is handled meanwhile, and gzip takes a second for 10 MB.
 _UNPACKED_BYTES = 1 << 20
 
 
@@ -168,8 +169,11 @@ class Packer:
     def write(self, data: bytes | memoryview) -> None:
         """Compress and write."""
         view = memoryview(data)
-        if view.nbytes:
-            self._write(self._packer.compress(view.cast("B")))
+        if not view.nbytes:  # a shape with a zero in it cannot be cast
+            return
+        view = view.cast("B")
+        for start in range(0, view.nbytes, _UNPACKED_BYTES):
+            self._write(self._packer.compress(view[start : start + _UNPACKED_BYTES]))
 
     def finish(self) -> None:
         """Write the remaining data."""

@@ -14,6 +14,7 @@ import pytest
 
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.storage.compression import Packer
 from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -46,6 +47,19 @@ def test_a_packed_file_is_read(suffix: str, pack: Pack, tmp_path: Path) -> None:
     assert nested(content(path)["data"]) == LISTS
     with pipe(tmp_path, f".jsonl{suffix}", pack(TEXT)) as fifo:
         assert nested(content(fifo)["data"]) == LISTS
+
+
+@pytest.mark.parametrize(("codec", "unpack"), [("gzip", gzip.decompress), ("zstd", unzstd)])
+def test_a_large_buffer_is_packed_in_pieces(codec: str, unpack: Pack) -> None:
+    if codec == "zstd":
+        pytest.importorskip("zstandard")
+    data = np.frombuffer(np.random.default_rng(0).bytes(3 << 20), np.int32)[None]
+    parts: list[bytes] = []
+    packer = Packer(parts.append, codec)
+    packer.write(data.data)
+    packer.finish()
+    assert max(map(len, parts)) < 3 << 19
+    assert unpack(b"".join(parts)) == data.tobytes()
 
 
 @CODECS
