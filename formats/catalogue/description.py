@@ -37,7 +37,8 @@ class FormatInfo:
         level_names: whether it holds the names of levels.
         records: whether it holds records of tensors.
         marks: the marks that it keeps, such as "text"; see docs/format.md.
-        nulls: whether it holds nulls: "yes", "numbers" for only null numbers, or "no".
+        nulls: whether it holds nulls: "yes", "values" for null numbers and text, but no null lists,
+            or "no".
         needs: the optional packages that it needs.
         package: name and version of the package of a plug-in; "" for formats of lod.
         read_options: keywords of `lodcli.open` and `lodcli.read` that it accepts.
@@ -179,7 +180,7 @@ def described(kind: Format, endings: tuple[str, ...], package: str = "") -> Form
         level_names=kind.level_names,
         records=kind.structs,
         marks=kind.kept_marks,
-        nulls=("yes" if kind.null_items else "numbers") if kind.nulls else "no",
+        nulls=("yes" if kind.null_lists else "values") if kind.nulls else "no",
         needs=kind.needs,
         package=package,
         read_options=kind.options | {"levels", "skip_unsupported", "nulls"},

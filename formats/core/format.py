@@ -327,7 +327,7 @@ class Format(ABC):
         file_attributes: whether it holds attributes of the file as a whole; `write` gets them in
             its options.
         structs: whether it holds records of tensors; see records.py.
-        null_items: with `nulls`, whether items and text may be null, and not only numbers.
+        null_lists: with `nulls`, whether lists may be null, and not only numbers and text.
         empty_file: whether a file of no bytes is valid, as a tensor without items.
         any_bytes: whether a file may begin with any bytes; then only a name says that it is
             compressed, also of a pipe.
@@ -374,7 +374,7 @@ class Format(ABC):
     attributes: ClassVar[bool] = False
     file_attributes: ClassVar[bool] = False
     structs: ClassVar[bool] = False
-    null_items: ClassVar[bool] = True
+    null_lists: ClassVar[bool] = True
     empty_file: ClassVar[bool] = False
     any_bytes: ClassVar[bool] = False
     zero_rows: ClassVar[bool] = True

@@ -150,12 +150,12 @@ class Writing:
         None if it can hold all nulls that may occur.
         """
         kind = self._kind
-        if not any(spec.nullable for spec in schema) or (kind.nulls and kind.null_items):
+        if not any(spec.nullable for spec in schema) or (kind.nulls and kind.null_lists):
             return None
         from lodcli.formats.values.without_nulls import refusing_nulls
 
-        what = f"for items and text {kind.name}" if kind.nulls else kind.name
-        return refusing_nulls(batches, what, numbers=not kind.nulls)
+        what = f"for lists {kind.name}" if kind.nulls else kind.name
+        return refusing_nulls(batches, what, lists_only=kind.nulls)
 
 
 @contextmanager

@@ -33,6 +33,7 @@ from lodcli.formats.csv.number_columns import (
     is_number,
 )
 from lodcli.formats.csv.records import (
+    Record,
     Records,
     Table,
     header_line,
@@ -55,6 +56,7 @@ from lodcli.kernels.options import by_reader, option, option_name
 from lodcli.kernels.order.texts import Texts, text_order
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import TEXT
+from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
 
 MOST_BLOCK_BYTES = 2 << 20
 # Fields read at a time: those of several columns if there are few records, as each call takes long.
@@ -70,13 +72,13 @@ class Csv(Format):
     value is not a number, int64 (or uint64 if they need it) if the finite values are integers, else
     float64; `--dtype` and `--text-columns` override this. Key columns are not kept. If a key has no
     value, or with --nulls, an empty field of numbers is a null; with --nulls also NA, null and the
-    like.
+    like, and an empty field of text that is not in quotes.
 
     Writing: one column for each level, with the number of the item, then one for each tensor. The
     tensors must have the same levels (text has one more, for its bytes), and single numbers as
     rows; an item without rows cannot be represented. Times are ISO 8601 text, decimals have all
-    their digits. A null is an empty field; null text and null items are refused. With `--wide`,
-    rows of H numbers are H columns.
+    their digits. A null is an empty field, an empty text one in quotes; null lists are refused.
+    With `--wide`, rows of H numbers are H columns.
     """
 
     name = "csv"
@@ -89,7 +91,7 @@ class Csv(Format):
     zero_rows = False
     kept_marks = frozenset({"text"})
     nulls = True
-    null_items = False
+    null_lists = False
     options = frozenset({
         "nulls", "levels", "field", "dtype", "dtype_unsafe", "encoding", "separator",
         "decimal_comma", "text_columns", "wide",
@@ -262,13 +264,13 @@ def _require_rows(lod: LoD, done: list[int], name: str) -> None:
 
 
 def _check_header(
-    header: list[str], first: tuple[int, list[str]] | None, separator: str, *, in_quotes: bool
+    header: list[str], first: Record | None, separator: str, *, in_quotes: bool
 ) -> None:
     """Raise InvalidDataError unless this is a line of names, and fits the first record.
 
     Args:
         header: the names.
-        first: the line of the first record, and its fields.
+        first: the first record.
         separator: between fields.
         in_quotes: whether the first name is, so that other separators may be part of it.
     """
@@ -287,11 +289,13 @@ def _check_header(
             f"tail -n +2{also}"
         )
     if len(header) == 1 and not in_quotes:
-        following = None if first is None else separator.join(first[1])
+        following = None if first is None else separator.join(first.fields)
         refuse_other_separators(header[0], separator, below=following)
-    if first is not None and len(first[1]) != len(header):  # before any field is parsed
-        remedy = _NAMELESS if len(first[1]) == len(header) + 1 else ""
-        raise InvalidDataError(f"line {first[0]}: {wrong_width(first[1], len(header))}{remedy}")
+    if first is not None and len(first.fields) != len(header):  # before any field is parsed
+        remedy = _NAMELESS if len(first.fields) == len(header) + 1 else ""
+        raise InvalidDataError(
+            f"line {first.line}: {wrong_width(first.fields, len(header))}{remedy}"
+        )
 
 
 def _spec(
@@ -305,7 +309,9 @@ def _spec(
     """Return the spec of a column; without a dtype it is text."""
     if dtype is None:
         below = LevelSpec(f"text of {column}")
-        spec = TensorSpec(name, np.dtype(np.uint8), (), (*levels, below), marks=TEXT)
+        spec = TensorSpec(
+            name, np.dtype(np.uint8), (), (*levels, below), marks=TEXT, nullable=nullable
+        )
     else:
         spec = TensorSpec(name, dtype, (), levels, nullable=nullable)
     spec.empty()  # refuses a bad level name
@@ -320,7 +326,7 @@ class _CsvSource(Source):
     def __init__(self, source: Input, options: ReadOptions, separator: str) -> None:
         self._records = Records(LineReader(source, encoding=options.encoding), separator)
         records = self._records.first()
-        header = records.pop(0)[1] if records else []
+        header = records.pop(0).fields if records else []
         first = records[0] if records else None
         _check_header(header, first, separator, in_quotes=self._records.begins_with_quotes)
         self._header, names = header, list(map(name_of, header))
@@ -352,7 +358,8 @@ class _CsvSource(Source):
             with leaving_out(self.left_out, name):
                 if name in twice:
                     raise _doubled(name, is_record=numbers or is_number(name))
-                fields = [record[column] for _, record in records if len(record) == len(header)]
+                whole = (record.fields for record in records if len(record.fields) == len(header))
+                fields = [record[column] for record in whole]
                 if self._decimal_comma:
                     fields = list(map(swapped, fields))
                 dtype, quoted = None, column in in_quotes
@@ -361,10 +368,11 @@ class _CsvSource(Source):
                     if dtype is None and have_commas(fields):
                         with_commas[name] = fields
                 # With only one column, a blank line may be a mistake.
-                nullable = null_words or ("" in fields and len(header) > 1)
+                has_nulls = dtype is not None and "" in fields and len(header) > 1
+                nullable = null_words or has_nulls
                 spec = _spec(name, column, dtype, levels, nullable=nullable)
                 if first is not None and not spec.marks:
-                    self._reader.check(spec, fields[0], first[0])
+                    self._reader.check(spec, fields[0], first.line)
                 specs.append(spec)
                 self._columns.append(column)
         if not specs:
@@ -445,12 +453,23 @@ class _CsvSource(Source):
                 numbers |= zip(some, tensors, strict=True)
         return {
             self.schema[place].name: (
-                numbers[place]
-                if place in numbers
-                else _text(table.column(self._columns[place]), lod)
+                numbers[place] if place in numbers else self._text(table, place, lod)
             )
             for place in places
         }
+
+    def _text(self, table: Table, place: int, lod: LoD) -> LoDTensor:
+        """Return the column at a place in the schema as text below the levels of an index."""
+        column = self._columns[place]
+        fields = table.column(column)
+        offsets = lengths_to_offsets(fields.lengths, level=0)
+        index = LoD([*lod.levels, offsets], [*lod.names, None])
+        missing = table.missing(column) if self.schema[place].nullable else None
+        nulls = NO_NULLS
+        if missing is not None and missing.any():
+            nulls = Nulls.of([*[None] * lod.n_levels, ~missing, None])
+        data = rows_of_ranges(fields.data, fields.starts, offsets)
+        return LoDTensor(data, index, TEXT, nulls=nulls)
 
     def _lod(self, table: Table) -> LoD:
         starts: list[list[int]] = [[] for _ in self._groups]
@@ -564,13 +583,6 @@ class _Names:
                 f"no column is left for the numbers: {option('levels')} names them all"
             )
         return groups, columns
-
-
-def _text(fields: Texts, lod: LoD) -> LoDTensor:
-    """Return fields as text below the levels of an index."""
-    offsets = lengths_to_offsets(fields.lengths, level=0)
-    index = LoD([*lod.levels, offsets], [*lod.names, None])
-    return LoDTensor(rows_of_ranges(fields.data, fields.starts, offsets), index, TEXT)
 
 
 def _changes(columns: list[Texts], rows: int) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 from operator import xor
@@ -17,6 +18,7 @@ from lodcli.kernels.index.checks import Array, lengths_to_offsets
 from lodcli.kernels.ops.slicing.row_ranges import rows_of_ranges
 from lodcli.kernels.options import option
 from lodcli.kernels.order.texts import Texts
+from lodcli.kernels.tensor.nulls import Mask
 
 # Maximum size of a field: an unclosed quote would otherwise make the rest of the file one field.
 MOST_FIELD_BYTES = 16 << 20
@@ -27,10 +29,23 @@ _SWAPPED = np.frombuffer(bytes(range(256)).translate(bytes.maketrans(b",.", b".,
 _PEEK_BYTES = 1 << 16
 # Python's error for a quote that does not close.
 _IS_OPEN = "unexpected end of data"
-# The line on which a record begins, and its fields.
-Record = tuple[int, list[str]]
+_NONE = frozenset[int]()
 # `Texts` needs eight bytes.
 _LEAST = bytes(8)
+
+
+class Record(NamedTuple):
+    """A record as text.
+
+    Attributes:
+        line: where it begins.
+        fields: without quotes around them.
+        in_quotes: the places of those that are empty and in quotes.
+    """
+
+    line: int
+    fields: list[str]
+    in_quotes: frozenset[int] = _NONE
 
 
 class Table:
@@ -38,7 +53,8 @@ class Table:
 
     Args:
         lines: (K,) int64, the line where each record begins.
-        data: (N,) uint8, which holds all fields, in order.
+        data: (N,) uint8, which holds all fields, in order, each with a byte after it: a quote if it
+            is in quotes, else another one.
         starts, stops: (width, K) int64, the first byte of each field, and that after its last one.
     """
 
@@ -48,12 +64,15 @@ class Table:
 
     @classmethod
     def of_records(cls, records: Sequence[Record], width: int) -> Table:
-        """Return records of this width, each with its line."""
-        fields = [field.encode() for _, record in records for field in record]
-        stops = np.cumsum([0, *map(len, fields)]).astype(np.int64)
-        data = np.frombuffer(b"".join([*fields, _LEAST]), np.uint8)
-        lines = np.array([line for line, _ in records], np.int64)
-        return cls(lines, data, *(_in_columns(some, width) for some in (stops[:-1], stops[1:])))
+        """Return records of this width."""
+        fields = [field.encode() for record in records for field in record.fields]
+        ends = np.cumsum([0, *(len(field) + 1 for field in fields)]).astype(np.int64)
+        stops = ends[1:] - 1
+        data = np.frombuffer(bytearray(b"\n".join([*fields, _LEAST])), np.uint8)
+        places = [n * width + place for n, one in enumerate(records) for place in one.in_quotes]
+        data[stops[places]] = ord('"')
+        lines = np.array([record.line for record in records], np.int64)
+        return cls(lines, data, _in_columns(ends[:-1], width), _in_columns(stops, width))
 
     @classmethod
     def joined(cls, tables: Sequence[Table]) -> Table:
@@ -63,7 +82,7 @@ class Table:
             return tables[0]
         parts, starts, stops, begin = list[Array](), list[Array](), list[Array](), 0
         for table in tables:
-            first, last = int(table._starts[0, 0]), int(table._stops[-1, -1])
+            first, last = int(table._starts[0, 0]), int(table._stops[-1, -1]) + 1
             parts.append(table._data[first:last])
             starts.append(table._starts + (begin - first))
             stops.append(table._stops + (begin - first))
@@ -80,6 +99,12 @@ class Table:
         """Return the fields of a column."""
         starts, stops = self._starts[number], self._stops[number]
         return Texts(self._data, starts, stops - starts)
+
+    def missing(self, number: int) -> Mask:
+        """Return which fields of a column are empty and not in quotes, (K,) bool."""
+        starts = self._starts[number]
+        found: Mask = (starts == self._stops[number]) & (self._data[starts] != ord('"'))
+        return found
 
     def columns(self, numbers: list[int]) -> Texts:
         """Return the fields of several columns, one column after another."""
@@ -141,7 +166,7 @@ class Records:
         self._blank = None
 
     def first(self) -> list[Record]:
-        """Return the header and about 64 KiB of records, with their lines.
+        """Return the header and about 64 KiB of records.
 
         `blocks` yields them again.
         """
@@ -166,7 +191,7 @@ class Records:
                 )
                 raise InvalidDataError(f"{unfinished.message}{beyond}")
             lines, size = lines + more, 2 * size
-        return found[: _end(found, len(found[0][1]))] if found else found
+        return found[: _end(found, len(found[0].fields))] if found else found
 
     def columns_in_quotes(self) -> set[int]:
         """Return the columns with a field in quotes in the records of `first`.
@@ -300,11 +325,11 @@ class Records:
         if end:
             self._refuse_blank(width)
         if end < len(found) and self._blank is None:
-            self._blank = found[end][0]  # an error if records follow
+            self._blank = found[end].line  # an error if records follow
         found = found[:end]
-        for number, record in found:
-            if len(record) != width:
-                raise InvalidDataError(f"line {number}: {wrong_width(record, width)}")
+        for record in found:
+            if len(record.fields) != width:
+                raise InvalidDataError(f"line {record.line}: {wrong_width(record.fields, width)}")
         return Table.of_records(found, width), b"" if unfinished is None else unfinished.lines
 
     def _refuse_blank(self, width: int) -> None:
@@ -334,18 +359,20 @@ class Records:
             if not lines[-1]:
                 lines.pop()
             fields = (line.removesuffix("\r").split(self._separator) for line in lines)
-            return list(enumerate(fields, first)), None
-        rows = csv.reader(
-            (line + "\n" for line in text.removesuffix("\n").split("\n")),
-            delimiter=self._separator,
-            strict=True,
-        )
+            return list(map(Record, range(first, first + len(lines)), fields)), None
+        lines = text.removesuffix("\n").split("\n")
+        rows = csv.reader((line + "\n" for line in lines), delimiter=self._separator, strict=True)
         found: list[Record] = []
         begins = first
         try:
             for row in rows:
-                found.append((begins, row or [""]))
-                begins = first + rows.line_num
+                next_line = first + rows.line_num
+                in_quotes = _NONE
+                if "" in row:
+                    raw = "\n".join(lines[begins - first : next_line - first])
+                    in_quotes = self._in_quotes(raw, len(row))
+                found.append(Record(begins, row or [""], in_quotes))
+                begins = next_line
         except csv.Error as error:
             lines = text.split("\n")
             if first == 1 and self._separator not in lines[0]:
@@ -362,6 +389,16 @@ class Records:
                 return found, _Unfinished("\n".join(lines[begins - first :]).encode(), said)
             raise InvalidDataError(said) from None
         return found, None
+
+    def _in_quotes(self, record: str, width: int) -> frozenset[int]:
+        """Return the places of the fields that are `""`, in the lines of a record."""
+        if '""' not in record:
+            return _NONE
+        fields = record.removesuffix("\r").split(self._separator)
+        if len(fields) > width:  # a separator is in quotes
+            mark = re.escape(self._separator)
+            fields = re.findall(rf'("[^"]*(?:""[^"]*)*"|[^{mark}]*)(?:{mark}|\r?\Z)', record)
+        return frozenset(place for place, field in enumerate(fields) if field == '""')
 
 
 class _Unfinished(NamedTuple):
@@ -419,7 +456,7 @@ def _end(found: list[Record], width: int) -> int:
     If there is only one column, a blank line is a record.
     """
     end = len(found)
-    while width > 1 and end and found[end - 1][1] == [""]:
+    while width > 1 and end and found[end - 1].fields == [""]:
         end -= 1
     return end
 

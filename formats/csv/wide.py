@@ -62,22 +62,21 @@ class WideSource(Wrapped):
             raise InvalidDataError(
                 f"line 1: expected columns of numbers for {option('wide', True)}, found only text"
             )
-        others = tuple(spec for spec in inner.schema if spec.marks)
         self._names = [spec.name for spec in numbers]
-        self._name = _common(self._names, {spec.name for spec in others})
+        self._name = _common(self._names, {spec.name for spec in inner.schema if spec.marks})
         dtype = np.result_type(*(spec.dtype for spec in numbers))
         dtypes = dict.fromkeys(self._names, dtype)
         cast = Cast(inner, dtypes, rounded=rounded, flag=rounding(dtype))
         filled = nulls not in (None, "keep")
         super().__init__(WithoutNulls(cast, str(nulls), records=True) if filled else cast)
+        others = (spec for spec in self._inner.schema if spec.marks)
         shape = (len(numbers),)
         wide = replace(numbers[0], name=self._name, dtype=dtype, row_shape=shape, nullable=False)
         self.schema = (wide, *others)
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        for batch in refusing_nulls(
-            self._inner.batches(limit_bytes), f"a row of {option('wide', True)}"
-        ):
+        batches, what = self._inner.batches(limit_bytes), f"a row of {option('wide', True)}"
+        for batch in refusing_nulls(batches, what, among=self._names):
             found = {name: item for name, item in batch.items() if name not in self._names}
             parts = [item for name in self._names if isinstance(item := batch[name], LoDTensor)]
             rows = np.stack([part.data for part in parts], axis=1)

@@ -22,8 +22,8 @@ from lodcli.kernels.tensor.marks import Decimals, Times
 
 # Fields written at a time: as Python objects they take up to a hundred bytes each.
 WRITTEN_FIELDS = 1 << 18
-# Text without letters, so that it differs from a null; of a null, if there is only one column, as
-# other programs skip blank lines.
+# Text without letters, so that it differs from a null; of a null number, if there is only one
+# column, as other programs skip blank lines.
 _EMPTY = '""'
 
 
@@ -46,7 +46,8 @@ class LineWriter:
         self._schema = schema
         self._separator = separator
         self._columns = levels + len(schema)
-        self._null = _EMPTY if self._columns == 1 else ""
+        alone = self._columns == 1 and not schema[0].marks.is_text
+        self._null = _EMPTY if alone else ""
         self._values = self._columns * max((spec.rows or 0 for spec in schema), default=0)
         self._seen = 0
         mark = separator.encode()
@@ -85,7 +86,8 @@ class LineWriter:
         """Return some numbers, or finest sequences of text, for the compiled writer."""
         if spec.marks.is_text:
             ends = self._ends(tensor, spec, part)
-            return Field.of_texts(CSV_TEXT, tensor.data, ends, detail=ord(self._separator))
+            detail = ord(self._separator)
+            return Field.of_texts(CSV_TEXT, tensor.values, ends, _valid(tensor, part, -2), detail)
         unit, values, valid = spec.marks.unit, tensor.values[part], _valid(tensor, part)
         if self._decimal_comma and _has_points(spec):
             return Field.of_words(self._words(tensor, spec, part), valid)
@@ -98,8 +100,9 @@ class LineWriter:
     def _words(self, tensor: LoDTensor, spec: TensorSpec, part: slice) -> list[str]:
         """Return some numbers, or finest sequences of text, as fields."""
         if spec.marks.is_text:
-            words = words_of(Texts.of(tensor.data, self._ends(tensor, spec, part)))
-            return [word or _EMPTY for word in quoted(words, self._separator)]
+            words = words_of(Texts.of(tensor.values, self._ends(tensor, spec, part)))
+            found = [word or _EMPTY for word in quoted(words, self._separator)]
+            return put_nulls(found, _valid(tensor, part, -2), self._null)
         unit, values = spec.marks.unit, np.ascontiguousarray(tensor.values[part])
         found = texts(values) if unit is None else texts_of_unit(values, unit)
         found = found if unit is None else quoted(found, self._separator)
@@ -110,7 +113,7 @@ class LineWriter:
     def _ends(self, tensor: LoDTensor, spec: TensorSpec, part: slice) -> Array:
         """Return the offsets of some texts. Raises UnsupportedError: one holds NUL."""
         ends: Array = tensor.lod.levels[-1][part.start : part.stop + 1]
-        if not tensor.data[ends[0] : ends[-1]].all():
+        if not tensor.values[ends[0] : ends[-1]].all():
             raise UnsupportedError(
                 f"{self._name} holds no NUL characters, found in the text of {spec.name}"
             )
@@ -123,8 +126,9 @@ def _has_points(spec: TensorSpec) -> bool:
     return isinstance(unit, Decimals) or (unit is None and is_float(spec.dtype))
 
 
-def _valid(tensor: LoDTensor, part: slice) -> Array | None:
-    mask = tensor.nulls.rows
+def _valid(tensor: LoDTensor, part: slice, level: int = -1) -> Array | None:
+    """Return the mask of some rows; of some texts, on level -2; None if no value is null."""
+    mask = tensor.nulls.mask(level)
     return None if mask is None else mask[part]
 
 

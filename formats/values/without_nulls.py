@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -24,29 +24,38 @@ _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{2}:[0-9]{2}|[+-]?P")
 _ALONE = "choose one tensor with FILE::NAME, or fill them"
 
 
-def refusing_nulls(batches: Iterable[Batch], what: str, *, numbers: bool = True) -> Iterator[Batch]:
+def refusing_nulls(
+    batches: Iterable[Batch],
+    what: str,
+    *,
+    lists_only: bool = False,
+    among: Container[str] | None = None,
+) -> Iterator[Batch]:
     """Yield batches without nulls.
 
     Args:
         batches: of a file.
         what: what cannot hold nulls, for messages.
-        numbers: whether to refuse null numbers as well, and not only items and text.
+        lists_only: whether null numbers and null text are yielded.
+        among: names of tensors; nulls of others are yielded.
 
     Raises:
         NullError: there is a null; names the tensor and the position.
     """
     for batch, before in _counted(batches):
         for name, item in batch.items():
-            if isinstance(item, LoDTensor) and (item.nulls if numbers else _null_items(item)):
+            if not isinstance(item, LoDTensor) or (among is not None and name not in among):
+                continue
+            if _null_lists(item) if lists_only else item.nulls:
                 with naming(name):
                     item.refuse_nulls(what, before[name])
         yield batch
 
 
-def _null_items(tensor: LoDTensor) -> bool:
-    """Return whether there are nulls other than numbers."""
-    numbers = tensor.marks.values is None
-    return any(level < tensor.lod.n_levels or not numbers for level, _ in tensor.nulls.present())
+def _null_lists(tensor: LoDTensor) -> bool:
+    """Return whether there are nulls other than numbers and text."""
+    values = tensor.lod.n_levels - tensor.marks.is_text
+    return any(level != values for level, _ in tensor.nulls.present())
 
 
 def _counted(batches: Iterable[Batch]) -> Iterator[tuple[Batch, dict[str, int]]]:

@@ -280,7 +280,7 @@ def contents(draw: st.DrawFn, name: str, *, held: bool) -> Content:
         marked = item.lod.n_levels and item.dtype == np.uint8 and not item.row_shape
         if marked and draw(st.booleans()):
             item = LoDTensor(item.data & 0x7F, item.lod, draw(st.sampled_from([TEXT, BYTES])))
-        if kind.nulls and kind.null_items and draw(st.booleans()):
+        if kind.nulls and kind.null_lists and draw(st.booleans()):
             item = with_nulls(item, draw(st.integers(0, 2**32 - 1)))
         content[NAMES[number]] = item
     if not held and first.lod.n_levels and draw(st.booleans()):

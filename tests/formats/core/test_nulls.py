@@ -17,7 +17,7 @@ import pytest
 import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core import registry as table
-from lodcli.formats.core.options import WriteOptions
+from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, TensorSpec, schema_of
 from lodcli.kernels.errors import InvalidDataError, LodError, OptionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
@@ -28,8 +28,8 @@ from tests.formats.cases.opening import tensor_in
 from tests.formats.cases.tables import written_by_pyarrow
 from tests.growth import lines_of
 
-HOLDS = sorted(name for name in KINDS if table.get(name).nulls and table.get(name).null_items)
-NUMBERS = sorted(name for name in KINDS if table.get(name).nulls and not table.get(name).null_items)
+HOLDS = sorted(name for name in KINDS if table.get(name).nulls and table.get(name).null_lists)
+VALUES = sorted(name for name in KINDS if table.get(name).nulls and not table.get(name).null_lists)
 COLUMNS: dict[str, Any] = {
     "rows": pa.array([1, None, 3, None]),
     "lists": pa.array([[1, None], None, [], [4]]),
@@ -187,7 +187,7 @@ def test_others_read_what_is_written(
     assert [field.name for field in arrow.schema if not field.nullable] == ["w"]
 
 
-@pytest.mark.parametrize("name", sorted(set(KINDS) - set(HOLDS) - set(NUMBERS)))
+@pytest.mark.parametrize("name", sorted(set(KINDS) - set(HOLDS) - set(VALUES)))
 def test_other_formats_refuse_nulls_by_name(name: str, tmp_path: Path) -> None:
     for module in KINDS[name].needs:
         pytest.importorskip(module)
@@ -201,16 +201,16 @@ def test_other_formats_refuse_nulls_by_name(name: str, tmp_path: Path) -> None:
     assert not os.listdir(tmp_path)
 
 
-@pytest.mark.parametrize("name", NUMBERS)
-def test_formats_of_null_numbers_refuse_others_by_name(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", VALUES)
+def test_formats_of_null_values_refuse_null_lists_by_name(name: str, tmp_path: Path) -> None:
     path = tmp_path / KINDS[name].path
-    numbers = LoDTensor.from_lists([1, None, 3])
-    io.write(path, {"n": numbers, "m": LoDTensor(np.arange(3))}, format_name=name)
-    found = tensor_in(path, "n", format_name=name)
-    assert found.identical(numbers)
-    for values in (["a", None], [[1], None]):
+    tensors = {"n": LoDTensor.from_lists([1, None, 3]), "t": LoDTensor.from_lists(["", None, "a"])}
+    io.write(path, {**tensors, "m": LoDTensor(np.arange(3))}, format_name=name)
+    found = io.read_all(path, format_name=name, options=ReadOptions(nulls="keep"))
+    assert all(found[key].identical(tensor) for key, tensor in tensors.items())
+    for values in ([["a"], None], [[1], None]):
         target = tmp_path / f"refused.{name}"
-        with pytest.raises(UnsupportedError, match=f"null; for items and text {name} has no nulls"):
+        with pytest.raises(UnsupportedError, match=f"null; for lists {name} has no nulls"):
             io.write(target, LoDTensor.from_lists(values), format_name=name)
         assert not target.exists()
 

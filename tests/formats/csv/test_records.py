@@ -19,8 +19,9 @@ from lodcli.formats.text.lines import LineReader
 from lodcli.kernels.errors import InvalidDataError, LodError
 
 SIZES = st.integers(1, 60)
-# The line and the fields of each record, and an error, or "".
-Found = tuple[list[tuple[int, list[bytes]]], str]
+# The line and the fields of each record, None for those that are empty and not in quotes, and an
+# error, or "".
+Found = tuple[list[tuple[int, list[bytes | None]]], str]
 
 
 def records(path: Path, limit_bytes: int) -> Found:
@@ -31,8 +32,13 @@ def records(path: Path, limit_bytes: int) -> Found:
         try:
             for table in reader.blocks(limit_bytes, 2):
                 columns = [table.column(number) for number in range(2)]
+                missing = [table.missing(number).tolist() for number in range(2)]
                 for row, line in enumerate(table.lines.tolist()):
-                    found.append((line, [column.bytes_of(row) for column in columns]))
+                    fields = [
+                        None if empty[row] else column.bytes_of(row)
+                        for column, empty in zip(columns, missing, strict=True)
+                    ]
+                    found.append((line, fields))
         except LodError as error:
             return found, str(error)
     return found, ""
@@ -63,8 +69,9 @@ def test_records_are_those_that_were_written(
     made.writerows([["k", "v"], *rows])
     found, wanted = both(text.getvalue().encode(), limit_bytes)
     assert found == wanted
+    assert not quoted or all(None not in fields for _, fields in found[0])
     if quoted or "\r" not in "".join(map("".join, rows)):  # which csv does not quote
-        assert [[one.decode() for one in fields] for _, fields in found[0]] == rows
+        assert [[(one or b"").decode() for one in fields] for _, fields in found[0]] == rows
 
 
 @given(content=st.text('a1é," \n\r', max_size=40), limit_bytes=SIZES)
@@ -84,7 +91,7 @@ def test_records_do_not_depend_on_the_size_of_blocks(content: str, limit_bytes: 
     if not refused:
         rows = csv.reader(io.StringIO(raw.decode(), newline=""), strict=True)
         exact = [row for row in rows if any(row) or len(row) > 1][1:]  # no blank lines at the end
-        assert [[one.decode() for one in fields] for _, fields in found] == exact
+        assert [[(one or b"").decode() for one in fields] for _, fields in found] == exact
 
 
 def test_a_blank_line_between_blocks_is_named(tmp_path: Path) -> None:
