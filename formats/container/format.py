@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING
 
-from lodcli.formats.container.parser import LONGEST_NAME
+from lodcli.formats.container.parser import LONGEST_NAME, SIGNATURE
 from lodcli.formats.container.types import NAMES
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import AnnotatedFormat, Source
@@ -18,8 +18,6 @@ from lodcli.kernels.runtime.garbage import no_search_for_garbage
 
 if TYPE_CHECKING:
     from lodcli.formats.container.reader import ContainerSource
-
-SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
 class Container(AnnotatedFormat):

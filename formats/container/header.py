@@ -34,8 +34,6 @@ from lodcli.kernels.tensor.marks import MOST_WORD_BYTES, MOST_WORDS
 # Version 2 is written only for content that version 1 cannot hold.
 VERSION, VERSION_OF_MARKS = 1, 2
 PATH = "/header"
-# The mark of tensors with masks: the levels that have one.
-NULLS = "nulls"
 LIMIT_BYTES = 1 << 28
 _DATASET_PATH = re.compile(
     r"(/[^/\0]{1,255})?/(data|order|(index|outer|valid)/(0|[1-9][0-9]?)|valid/rows|"
@@ -142,7 +140,7 @@ def encode(header: Header) -> bytes:
         if version == VERSION_OF_MARKS:
             entry["marks"] = marks.to_json(spec.marks, words=False)
             if masks[spec.name]:
-                entry["marks"][NULLS] = masks[spec.name]
+                entry["marks"][marks.NULLS] = masks[spec.name]
         tensors[spec.name] = entry
     datasets = {
         path: {
@@ -267,12 +265,14 @@ def _tensor(
         rows=data.shape[0],
         array=kind == "array",
         outer=outer,
-        marks=marks.from_json(entry.get("marks", {}), f"{PATH}: {name}", (NULLS,), words=False),
-        nullable=NULLS in entry.get("marks", {}),
+        marks=marks.from_json(
+            entry.get("marks", {}), f"{PATH}: {name}", (marks.NULLS,), words=False
+        ),
+        nullable=marks.NULLS in entry.get("marks", {}),
     )
     marks.check_fit(spec, f"{PATH}: {name}")
     if spec.nullable:
-        _check_masks(spec, entry["marks"][NULLS], datasets)
+        _check_masks(spec, entry["marks"][marks.NULLS], datasets)
     if spec.marks.categories is not None:
         _check_dictionary(spec, datasets)
     return spec
@@ -302,7 +302,7 @@ def _check_masks(spec: TensorSpec, said: Any, datasets: Mapping[str, DatasetEntr
         and all(_is_count(level) and level <= depth for level in said)
         and bool(said)
         and said == Header((), datasets).masks(spec),
-        f"{spec.name}: {NULLS}: expected the levels that have a mask, found {shown(said)}",
+        f"{spec.name}: {marks.NULLS}: expected the levels that have a mask, found {shown(said)}",
     )
     for level in said:
         path = mask_path(spec, level)

@@ -82,7 +82,8 @@ def of_input(source: Input, options: ReadOptions) -> str:
                 return by_name
             return "hdf5" if name == "lod.h5" and options.data is not None else name
     # HDF5 may begin with a user block, as files of MATLAB do.
-    if by_name in (None, "lod.h5", "hdf5") and any(head.startswith(_HDF5, at) for at in _BLOCKS):
+    begins_hdf5 = get("lod.h5").sniff
+    if by_name in (None, "lod.h5", "hdf5") and any(begins_hdf5(head[n:]) for n in _BLOCKS):
         return "hdf5"
     if options.data is not None and by_name in ("lod.h5", "hdf5"):
         return "hdf5"  # after a longer block
@@ -108,8 +109,7 @@ def _unknown(message: str, unknown: bool = True) -> NotThisFormatError:
     return error
 
 
-# What HDF5 begins with, and the sizes of user blocks that are looked for.
-_HDF5 = b"\x89HDF\r\n\x1a\n"
+# Sizes of user blocks.
 _BLOCKS = (512, 1024, 2048)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
@@ -22,6 +23,11 @@ COLUMNS = (TOTALS, SIZES, SUMS, NULLABLE)
 SHARDS = r"data-[0-9]{5,}-of-[0-9]{5,}\.lod\.h5"
 
 Sums = npt.NDArray[np.uint32]
+
+
+def is_dataset(path: str) -> bool:
+    """Return whether a folder has a manifest."""
+    return os.path.isfile(os.path.join(path, NAME))
 
 
 def shard_name(number: int, count: int) -> str:

@@ -16,7 +16,8 @@ from lodcli.formats.core.schema import DEFAULT_NAME, MOST_LEVELS, LevelSpec, Ten
 from lodcli.formats.json.columns import NUMBERS, Column
 from lodcli.formats.json.objects.reading import Leaf, NullObjects, kind_of, leaves
 from lodcli.formats.text.lines import shown
-from lodcli.formats.text.numerals import FLOATS, whole_dtype
+from lodcli.formats.text.numerals import whole_dtype
+from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError, counted
 from lodcli.kernels.options import option
 from lodcli.kernels.tensor.marks import NO_MARKS, TEXT, Field
@@ -385,7 +386,7 @@ def _dtype(seen: _Seen, told: np.dtype[Any] | None) -> np.dtype[Any]:
     leaves = seen.leaves
     if str in leaves:
         return np.dtype(np.uint8)
-    if told is not None and told.kind not in "biu" and told.name not in FLOATS:
+    if told is not None and told.kind not in "biu" and not is_float(told):
         raise UnsupportedError(f"JSON has no numbers of dtype {told}")
     if told is not None and (not leaves or (told.kind == "b") == (bool in leaves)):
         return told

@@ -30,8 +30,6 @@ LEVELS_LIMIT = 255
 # The part number of a mask is the number of its tensor times this plus its level; with L levels,
 # level L is the rows.
 VALID_LEVELS = LEVELS_LIMIT + 1
-# The mark of tensors that may have nulls.
-NULLS = "nulls"
 ROW_AXES_LIMIT = 63
 # A string of JSON. It may lack its end, so that damaged input takes linear time as well.
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
@@ -212,8 +210,8 @@ def _tensor(
         outer = _references(inner, f"{where}: outer", table, owners, f"{name}/outer")
         _require(bool(levels and outer), where, "levels of the steps and outer levels", array)
     said = tensor.get("marks", {})
-    nullable = isinstance(said, dict) and said.get(NULLS, False)
-    _require(type(nullable) is bool, f"{where}: {NULLS}", "true", nullable)
+    nullable = isinstance(said, dict) and said.get(marks.NULLS, False)
+    _require(type(nullable) is bool, f"{where}: {marks.NULLS}", "true", nullable)
     spec = TensorSpec(
         name=name,
         dtype=dtype_of_rows(dtype),
@@ -222,7 +220,7 @@ def _tensor(
         rows=rows,
         array=array is not None,
         outer=outer,
-        marks=marks.from_json(said, f"header: {where}", (NULLS,)),
+        marks=marks.from_json(said, f"header: {where}", (marks.NULLS,)),
         nullable=nullable,
     )
     marks.check_fit(spec, f"header: {where}")
@@ -290,7 +288,7 @@ def _content(header: StreamHeader) -> dict[str, object]:
 
 
 def _marks_json(spec: TensorSpec) -> dict[str, object]:
-    return {"marks": marks.to_json(spec.marks) | ({NULLS: True} if spec.nullable else {})}
+    return {"marks": marks.to_json(spec.marks) | ({marks.NULLS: True} if spec.nullable else {})}
 
 
 def _canonical(content: object) -> bytes:

@@ -19,7 +19,6 @@ from lodcli.kernels.tensor.nulls import Mask
 MOST_EXACT_FLOAT64 = 2**53
 # Below this, texts of 16-bit floats are exact if the numbers are whole, as those of float32 are.
 _MOST_EXACT_SHORT = 2**24
-FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 
 
 def tells_dtype(spec: TensorSpec) -> bool:

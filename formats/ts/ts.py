@@ -14,10 +14,10 @@ from lodcli.formats.core.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, T
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.text.lines import BYTE_ORDER_MARK, LineReader, shown
-from lodcli.formats.text.numerals import BEYOND, FLOATS, exceeds_float64, narrowed
+from lodcli.formats.text.numerals import BEYOND, exceeds_float64, narrowed
 from lodcli.formats.ts.header import COMMENTS, DIRECTIVES, Header, read_header
 from lodcli.formats.ts.writer import LABEL, LABEL_NAMES, TsWriter, refuse_unheld
-from lodcli.kernels.dtypes import ALL_DTYPES
+from lodcli.kernels.dtypes import ALL_DTYPES, is_float
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError, counted
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
@@ -98,7 +98,7 @@ class _TsSource(Source):
         if len(names) != 1:
             raise UnsupportedError(f"ts has 1 level, found {len(names)} names")
         dtype = np.dtype(np.float64) if options.dtype is None else np.dtype(options.dtype)
-        if dtype.name not in FLOATS:
+        if not is_float(dtype):
             raise UnsupportedError(f"ts values are real numbers, found dtype {dtype}")
         self._reader = LineReader(source, encoding=options.encoding)
         header = self._header = read_header(self._reader)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from lodcli.formats.catalogue.unread import in_place_of
+from lodcli.formats.container.parser import SIGNATURE
 from lodcli.formats.core.errors import NotThisFormatError, naming
 from lodcli.formats.core.names import repeated
 from lodcli.formats.storage.inputs import Input, require_path
@@ -47,7 +48,6 @@ SUFFIXES = {
     ".lodt": "paddle",
     ".pdiparams": "paddle",
 }
-_HDF5 = b"\x89HDF\r\n\x1a\n"
 _PICKLES = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 
 
@@ -181,7 +181,7 @@ def _kind_of(source: Input) -> str:
             f"{what}; save the weights with "
             f"safetensors.{library}.save_file(model.state_dict(), 'weights.safetensors')"
         )
-    if head.startswith(_HDF5):
+    if head.startswith(SIGNATURE):
         return "keras-h5"
     if head.startswith(b"PK\x03\x04"):
         # A zip file begins with its first member: the name is at 30, its length at 26.

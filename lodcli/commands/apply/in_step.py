@@ -8,10 +8,11 @@ from contextlib import ExitStack
 
 from lodcli.commands.choose.choosing import named
 from lodcli.formats.arrays.budget import require_items_fit
+from lodcli.formats.container.parser import SIGNATURE
 from lodcli.formats.core.batching import cuts
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.marks import marked
-from lodcli.formats.dataset import manifest
+from lodcli.formats.dataset.manifest import is_dataset
 from lodcli.formats.items.indexed_copy import in_place
 from lodcli.formats.items.items import Items
 from lodcli.formats.items.reordering import reordered
@@ -27,8 +28,6 @@ from lodcli.shell.references import Reference
 
 # The name of the first tensor, and batches of the tensors.
 Parts = tuple[str, Iterator[list[LoDTensor]]]
-
-_HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
 def in_step(stack: ExitStack, references: Sequence[Reference], *, fewer: bool) -> Parts | None:
@@ -107,7 +106,7 @@ def _items(stack: ExitStack, reference: Reference, level: int | str) -> Items | 
 
     None without random access, without such a level, or if there may be nulls.
     """
-    if not _lies(reference.path):
+    if not _is_container(reference.path):
         return None
     file = stack.enter_context(opened(reference))
     spec = file.tensor()
@@ -120,14 +119,14 @@ def _items(stack: ExitStack, reference: Reference, level: int | str) -> Items | 
         return None
 
 
-def _lies(path: str) -> bool:
+def _is_container(path: str) -> bool:
     """Return whether a path is a container or a dataset: a pipe must not be opened twice."""
-    if os.path.isfile(os.path.join(path, manifest.NAME)):
+    if is_dataset(path):
         return True
     if not os.path.isfile(path):
         return False
     with open(path, "rb") as file:
-        return file.read(len(_HDF5)) == _HDF5
+        return file.read(len(SIGNATURE)) == SIGNATURE
 
 
 def _read(references: Sequence[Reference], items: Sequence[Items]) -> Iterator[list[LoDTensor]]:

@@ -152,7 +152,8 @@ def _verified(
 
     # A sandbox reads all shards in one process; a tensor of a dataset is read like that of a file.
     if not (source.name or limits() != Limits()) and os.path.isdir(source.path):
-        from lodcli.commands.verify.shards import is_dataset, verified_dataset
+        from lodcli.commands.verify.shards import verified_dataset
+        from lodcli.formats.dataset.manifest import is_dataset
 
         if is_dataset(source.path):
             return verified_dataset(source.path, quick=quick, jobs=jobs, faults=faults)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
 from lodcli.formats.container.format import Container
 from lodcli.formats.core.errors import naming_file, naming_os
-from lodcli.formats.dataset import manifest
 from lodcli.formats.dataset.source import DatasetSource
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.interrupts import shielded
@@ -33,11 +31,6 @@ class _Task(NamedTuple):
 
     path: str
     numbers: tuple[int, ...]
-
-
-def is_dataset(path: str) -> bool:
-    """Return whether a folder has a manifest."""
-    return os.path.isfile(os.path.join(path, manifest.NAME))
 
 
 def verified_dataset(
