@@ -89,6 +89,10 @@ class ReadStore(Store):
         """Return the argument `place` of `read` for a part of a file; None for all of it."""
 
         def place(size: int) -> tuple[int, int]:
+            if size == 0:  # zarr reads the fill value from it
+                raise DamagedFileError(
+                    f"{key}: is empty; the store is incomplete; fetch or copy it again"
+                )
             if part is None:
                 found = 0, size
             elif isinstance(part, RangeByteRequest):
@@ -185,8 +189,10 @@ class FolderStore(ReadStore):
     def read(self, key: str, place: Callable[[int], tuple[int, int]]) -> bytes | None:
         try:
             mode = self._folder.stat(key).st_mode
+            if stat.S_ISDIR(mode):
+                return None
             # Opening a pipe would wait for its writer.
-            if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            if not stat.S_ISREG(mode):
                 raise DamagedFileError(f"{key}: is not a regular file")
             fd = self._folder.open(key)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
@@ -201,8 +207,6 @@ class FolderStore(ReadStore):
                 parts.append(part)
                 start += len(part)
             return b"".join(parts)
-        except IsADirectoryError:
-            return None
         finally:
             os.close(fd)
 

@@ -323,6 +323,19 @@ def test_a_chunk_that_is_missing_is_damage_in_a_store_of_ours(ours: Path) -> Non
     _refused(ours, DamagedFileError, r"data/data/c/0/0: is missing; the store is incomplete")
 
 
+@pytest.mark.parametrize("key", ["data/data/c/0/0", "data/lod.1/c/0", "data/data/zarr.json"])
+@pytest.mark.parametrize("kind", ["folder", "zip", "of others"])
+def test_an_empty_file_is_damage(ours: Path, key: str, kind: str) -> None:
+    # Crashes of computers leave such files; zarr reads its fill value from an empty chunk.
+    (ours / key).write_bytes(b"")
+    if kind == "zip":
+        ours = Path(shutil.make_archive(str(ours), "zip", ours))
+    if kind == "of others":
+        _changed(ours, "zarr.json", attributes={})
+    with pytest.raises(DamagedFileError, match=rf"{key}: is empty; the store is incomplete"):
+        io.read_all(ours)
+
+
 def test_a_chunk_that_is_a_pipe_is_not_waited_for(ours: Path) -> None:
     (ours / "data/data/c/0/0").unlink()
     os.mkfifo(ours / "data/data/c/0/0")
