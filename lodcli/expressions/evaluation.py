@@ -156,7 +156,7 @@ class Evaluation(ComparedTexts[V]):
 
     def _unfit(self, node: ast.expr, error: LodError) -> NoReturn:
         """Fail because values do not fit each other; no cast makes room for a number of times."""
-        of_times = isinstance(self.expression.marks_of(node)[1].unit, Times)
+        of_times = isinstance(self.expression.unit_of(node), Times)
         if isinstance(error, UnfitError) and of_times:
             self.fail(node, f"{error.what}; {_COARSER}")
         self.fail(node, str(error))
@@ -209,11 +209,12 @@ class Evaluation(ComparedTexts[V]):
         return self.mapped(lambda data: data[(slice(None), *place)], values)
 
     def _unaryop(self, node: ast.UnaryOp) -> V:
-        if isinstance(decimals := self.expression.marks_of(node)[1].unit, Decimals):
+        unit = self.expression.unit_of(node)
+        if isinstance(unit, Decimals):
             values = self.in_own_unit(node.operand)
             negates = isinstance(node.op, ast.USub)
-            return self.negative(node, values, decimals) if negates else values
-        if not is_duration(self.expression.marks_of(node)[1].unit):
+            return self.negative(node, values, unit) if negates else values
+        if not is_duration(unit):
             self._require_numbers(node, _UNARY.get(type(node.op), "~"), node.operand)
         values = self.of(node.operand)
         if isinstance(node.op, ast.Not):
@@ -230,7 +231,7 @@ class Evaluation(ComparedTexts[V]):
             self.require_known(node)  # before the word is taken for a number
         chain = [node]  # a long sum is nested on the left
         while isinstance(inner := chain[-1].left, ast.BinOp):
-            if self.unit_of(chain[-1]) is not None and self.unit_of(inner) is None:
+            if self.decimals_of(chain[-1]) is not None and self.decimals_of(inner) is None:
                 break  # whole numbers, whose digits are computed
             chain.append(inner)
         found: V | None = None
@@ -245,11 +246,11 @@ class Evaluation(ComparedTexts[V]):
         if function is None:
             write = "; write and, or for & and |, ** for ^"
             self.fail(node, f"only + - * / // % and ** can be used here{write}")
-        decimals = self.expression.marks_of(node)[1].unit
+        decimals = self.expression.unit_of(node)
         if isinstance(decimals, Decimals):
             return self.exact_operator(node, function, decimals, left)
         if left is not None:
-            left = self.numbers("this", left, self.expression.marks_of(node.left)[1].unit)
+            left = self.numbers("this", left, self.expression.unit_of(node.left))
         unit = self.expression.time_of(node)
         one, two = self.expression.sides[node]
         if unit is None:
@@ -272,7 +273,7 @@ class Evaluation(ComparedTexts[V]):
 
     def _base(self, node: ast.expr, values: V) -> V:
         """Return the base or the exponent of a power: of decimals without a point, floats too."""
-        name, unit = self.expression.marks_of(node)[0], self.expression.marks_of(node)[1].unit
+        name, unit = self.expression.marks_of(node)[0], self.expression.unit_of(node)
         if not isinstance(unit, Decimals) or unit.scale:
             return values
         return self.mapped(lambda digits: self.floats(name, digits, unit), values)
@@ -369,7 +370,7 @@ class Evaluation(ComparedTexts[V]):
             function: the name of the function or operator.
             parts: what it is applied to.
         """
-        units = [self.expression.marks_of(part)[1].unit for part in parts]
+        units = [self.expression.unit_of(part) for part in parts]
         for part, unit in zip(parts, units, strict=True):
             if isinstance(unit, Times | Categories):
                 kinds = " and ".join(map(_kind, parts, units))
@@ -379,7 +380,7 @@ class Evaluation(ComparedTexts[V]):
     def _require_defined(self, node: ast.Call, name: str) -> None:
         """Fail if a function is not defined for times or categories, and is called with them."""
         argument, (_, marks) = node.args[0], self.expression.marks_of(node)
-        unit, text = self.expression.marks_of(argument)[1].unit, self.expression.text_of(argument)
+        unit, text = self.expression.unit_of(argument), self.expression.text_of(argument)
         why = undefined(name, text, unit, picks=marks.unit is not None)
         if why:
             self.fail(node, why)
@@ -496,7 +497,7 @@ class Evaluation(ComparedTexts[V]):
             self.fail(node, f"{name} takes 1 argument, as in {name}(data)")
         if name in ONE:
             self._require_defined(node, name)
-            if (decimals := self.unit_of(node)) is not None:
+            if (decimals := self.decimals_of(node)) is not None:
                 return self.exact_function(node, name, decimals)
             return self._function(node, ONE[name], self.of(node.args[0]))
         return self.extreme(node, self._alternatives(node, node.args, ast.Gt()))
@@ -509,13 +510,13 @@ class Evaluation(ComparedTexts[V]):
             parts: the values.
             op: a comparison that the words of categories must have.
         """
-        marks_of = self.expression.marks_of
-        unit = marks_of(node)[1].unit
+        unit_of = self.expression.unit_of
+        unit = unit_of(node)
         if isinstance(unit, Decimals):
             return self.alternatives(parts, unit)
-        marked = (one for one in parts if isinstance(marks_of(one)[1].unit, Times | Categories))
+        marked = (one for one in parts if isinstance(unit_of(one), Times | Categories))
         given = next(marked, parts[0])
-        name, found = marks_of(given)[0], []
+        name, found = self.expression.marks_of(given)[0], []
         if isinstance(unit, Times):
             self._require_held(*parts)
         for part in parts:
@@ -609,7 +610,7 @@ class Evaluation(ComparedTexts[V]):
             example = "floor(time, 'PT1H')" if name == FLOOR else f"{name}(time)"
             self.fail(node, f"{name} takes {most} argument{'s' * (most > 1)}, as in {example}")
         part, *steps = node.args
-        unit, text = self.expression.marks_of(part)[1].unit, self.expression.text_of(part)
+        unit, text = self.expression.unit_of(part), self.expression.text_of(part)
         of_date, of_clock = name in (DATE, *DATE_PARTS), name in (CLOCK, *CLOCK_PARTS)
         kinds = MOMENTS if of_date else {"timestamp", "time"} if of_clock else None
         if not isinstance(unit, Times) or (kinds and unit.kind not in kinds):
@@ -649,7 +650,7 @@ class Evaluation(ComparedTexts[V]):
         """Return values rounded to a number of digits after the point."""
         digits = self.expression.rounding(node)
         self._require_numbers(node, ROUND, node.args[0])
-        if (decimals := self.unit_of(node)) is not None:
+        if (decimals := self.decimals_of(node)) is not None:
             return self.exact_function(node, ROUND, decimals)
         values = self.of(node.args[0])
         if self.data(values).dtype.kind in "biu":

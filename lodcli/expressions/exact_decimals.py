@@ -65,7 +65,7 @@ class ExactDecimals(Operations[V]):
 
     def digits(self, node: ast.expr, decimals: Decimals) -> V:
         """Return a part whose values these decimals hold, see `Parsed.exact_of`, as digits."""
-        own = self.expression.marks_of(node)[1].unit
+        own = self.expression.unit_of(node)
         if isinstance(own, Decimals):
             return self._moved(node, self.in_own_unit(node), own, decimals)
         if (number := self.expression.number_of(node)) is not None:
@@ -118,21 +118,21 @@ class ExactDecimals(Operations[V]):
             self._below.add(node)
         return self.in_own_unit(node)
 
-    def unit_of(self, node: ast.expr) -> Decimals | None:
+    def decimals_of(self, node: ast.expr) -> Decimals | None:
         """Return the decimals that the values of a function or column are; None of other values.
 
         Whole numbers below decimals are some too.
         """
-        unit = self.expression.marks_of(node)[1].unit
+        unit = self.expression.unit_of(node)
         below = WHOLE if node in self._below else None
         return unit if isinstance(unit, Decimals) else below
 
     def taken(self, node: ast.Call | ast.Subscript) -> V:
-        """Return the values of which a function or a column is: see `unit_of`."""
+        """Return the values of which a function or a column is: see `decimals_of`."""
         part = node.args[0] if isinstance(node, ast.Call) else node.value
         if node in self._below:
             return self._wide(part, self.digits(part, WHOLE), WHOLE)
-        exact = isinstance(node, ast.Subscript) or self.unit_of(node) is not None
+        exact = isinstance(node, ast.Subscript) or self.decimals_of(node) is not None
         return self.in_own_unit(part) if exact else self.of(part)
 
     def exact_operator(
@@ -148,7 +148,7 @@ class ExactDecimals(Operations[V]):
         if left is None:
             left = self.digits(node.left, one)
         else:
-            left = self._moved(node.left, left, self.unit_of(node.left), one)
+            left = self._moved(node.left, left, self.decimals_of(node.left), one)
         return self._exactly(node, function, left, self.digits(node.right, two), decimals)
 
     def negative(self, node: ast.expr, values: V, decimals: Decimals) -> V:
@@ -157,7 +157,7 @@ class ExactDecimals(Operations[V]):
 
     def exact_function(self, node: ast.Call, name: str, decimals: Decimals) -> V:
         """Return the digits of one of EXACT_FUNCTIONS of single values."""
-        values, unit = self.taken(node), self.expression.marks_of(node.args[0])[1].unit
+        values, unit = self.taken(node), self.expression.unit_of(node.args[0])
         if name == "abs":
             return self.both(node, np.maximum, values, self.negative(node, values, decimals))
         places = unit.scale - decimals.scale if isinstance(unit, Decimals) else 0
@@ -165,7 +165,7 @@ class ExactDecimals(Operations[V]):
 
     def exact_comparison(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> V | None:
         """Return a comparison with decimals; None of others, and with floats."""
-        units = [self.expression.marks_of(one)[1].unit for one in (left, right)]
+        units = [self.expression.unit_of(one) for one in (left, right)]
         if not any(isinstance(unit, Decimals) for unit in units):
             return None
         if isinstance(op, ast.In | ast.NotIn):
@@ -193,7 +193,7 @@ class ExactDecimals(Operations[V]):
 
     def _exact_member(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> V | None:
         """Return which decimals are in a list of numbers; None of a list of others."""
-        unit = self.expression.marks_of(left)[1].unit
+        unit = self.expression.unit_of(left)
         elements = right.elts if isinstance(right, LISTS) else []
         numbers = [self.expression.number_of(one) for one in elements]
         if not isinstance(unit, Decimals) or None in numbers:
@@ -220,7 +220,7 @@ class ExactDecimals(Operations[V]):
 
     def require_digits(self, node: ast.Call, values: V) -> V:
         """Return the digits of a sum. Fails if they are no whole numbers of 64 bits."""
-        unit = self.unit_of(node)
+        unit = self.decimals_of(node)
         if unit is not None and self.data(values).dtype.kind == "f":
             self.refuse(node, unit)
         return values

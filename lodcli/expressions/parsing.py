@@ -150,7 +150,7 @@ class Parsed:
             if isinstance(node, ast.expr) and (name := self.named(node)) is not None
         ]
         self.tensors = tuple(dict.fromkeys(name for _, name in sorted(names)))
-        self.counts = any(isinstance(n, ast.Call) and function_name(n) == INDEX for n in nodes)
+        self.counts = any(function_name(one) == INDEX for one in nodes)
         # By part, so that nested and long ones take linear time. Keys keep parts alive.
         self._times: dict[ast.BinOp, Times | None] = {}
         self._known_marks: dict[ast.expr, tuple[str, Marks]] = {}
@@ -208,7 +208,7 @@ class Parsed:
                 self._known_marks[node] = "this", Marks(unit=decimals or self.time_of(node))
             return self._known_marks[node]
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
-            unit = self.marks_of(node.operand)[1].unit
+            unit = self.unit_of(node.operand)
             kept = is_duration(unit) or isinstance(unit, Decimals)
             return "this", Marks(unit=unit if kept else None)
         if parts := self._of_one_unit(node):
@@ -217,6 +217,10 @@ class Parsed:
             return self._known_marks[node]
         name = self.named(node)
         return name or "this", self.marks.get(name or "", NO_MARKS)
+
+    def unit_of(self, node: ast.expr) -> Unit | None:
+        """Return the unit of the values of a part; None of texts and plain numbers."""
+        return self.marks_of(node)[1].unit
 
     def _of_one_unit(self, node: ast.expr) -> list[ast.expr]:
         """Return the parts on whose units that of a part depends; [] if it depends on none."""
@@ -229,7 +233,7 @@ class Parsed:
         return []
 
     def _marks_of_parts(self, node: ast.expr, parts: list[ast.expr]) -> tuple[str, Marks]:
-        function = function_name(node) if isinstance(node, ast.Call) else ""
+        function = function_name(node)
         picks = not function or self.picks(function)
         known = [self.marks_of(one) for one in parts]
         units = [marks.unit for _, marks in known]
@@ -292,7 +296,7 @@ class Parsed:
     def _exact_of(self, node: ast.expr) -> Decimals | None:
         if isinstance(node, ast.BinOp):
             return self._exact_of_operator(node)
-        unit, number, name = self.marks_of(node)[1].unit, self.number_of(node), self.named(node)
+        unit, number, name = self.unit_of(node), self.number_of(node), self.named(node)
         if unit is not None:
             return unit if isinstance(unit, Decimals) else None
         if number is not None:
@@ -365,8 +369,7 @@ class Parsed:
         return found
 
     def _has_decimals(self, node: ast.BinOp) -> bool:
-        sides = self.marks_of(node.left), self.marks_of(node.right)
-        return any(isinstance(marks.unit, Decimals) for _, marks in sides)
+        return any(isinstance(self.unit_of(one), Decimals) for one in (node.left, node.right))
 
     def cast(self) -> str:
         """Return how a user computes with floats in place of decimals."""
@@ -453,7 +456,7 @@ class Parsed:
         It may be coalesce, if, a function of TEXT_PICKS, one of TEXT_MAKERS such as lower, a sum
         such as first + " " + last, or a slice such as title[:3].
         """
-        function = function_name(node) if isinstance(node, ast.Call) else ""
+        function = function_name(node)
         makes, picks = function in TEXT_MAKERS, function in TEXT_PICKS
         joins = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)
         if not (picks or makes or joins or is_slice(node) or choices_of(node)):
@@ -491,7 +494,7 @@ class Parsed:
 
     def _lists_of(self, node: ast.AST, inner: list[int]) -> int:
         found = max([self._depths.get(self.named(node) or "", 0), *inner])
-        function = function_name(node) if isinstance(node, ast.Call) else ""
+        function = function_name(node)
         if function in TEXT_PICKS:
             return found - (LONGEST if self.of_levels else 1)
         return found + (function == SPLIT)
@@ -522,7 +525,7 @@ class Parsed:
         return folded(node, self._known_columns, self._widens)
 
     def _widens(self, node: ast.AST, inner: list[bool]) -> bool:
-        widens = isinstance(node, ast.Call) and function_name(node) in _WIDENING
+        widens = function_name(node) in _WIDENING
         return widens or self.named(node) in self._columned or any(inner)
 
     def is_of_words(self, node: ast.expr) -> bool:
@@ -532,7 +535,7 @@ class Parsed:
     def time_of(self, node: ast.BinOp) -> Times | None:
         """Return the unit of a sum or difference of two times, or of a multiple of a duration."""
         if node not in self._times:
-            units = (self.marks_of(side)[1].unit for side in (node.left, node.right))
+            units = (self.unit_of(side) for side in (node.left, node.right))
             left, right = (None if isinstance(one, Decimals) else one for one in units)  # numbers
             left = left or unit_beside(right, node.op, node.left)
             right = right or unit_beside(left, node.op, node.right)
@@ -635,9 +638,10 @@ def dotted(node: ast.AST) -> str | None:
     return ".".join([node.id, *names[::-1]]) if isinstance(node, ast.Name) else None
 
 
-def function_name(call: ast.Call) -> str:
-    """Return the name that is called; "" if it is none."""
-    return call.func.id if isinstance(call.func, ast.Name) else ""
+def function_name(node: ast.AST) -> str:
+    """Return the name of the function that a part calls; "" if it calls none by a name."""
+    called = node.func if isinstance(node, ast.Call) else None
+    return called.id if isinstance(called, ast.Name) else ""
 
 
 def is_length(call: ast.Call) -> bool:

@@ -191,7 +191,7 @@ class TensorExpression(Parsed):
             if self.texts_of(self.tree):
                 return values.texts(self.tree)
             found = values.in_own_unit(self.tree)
-            unit = self.marks_of(self.tree)[1].unit
+            unit = self.unit_of(self.tree)
             if unit == _DAYS:  # no unit of a tensor
                 found, unit = arithmetic(np.multiply, found, 86_400), _SECONDS
         assert isinstance(found, LoDTensor)
@@ -425,7 +425,7 @@ class _Tensors(Evaluation[Values]):
             self.fail(node, "stack takes several tensors, as in stack(x, y)")
         values = [self.of(one) for one in node.args]
         for one, value in zip(node.args, values, strict=True):
-            unit = self.expression.marks_of(one)[1].unit
+            unit = self.expression.unit_of(one)
             if isinstance(unit, Times | Categories):
                 levels = isinstance(value, LoDTensor) and value.lod.n_levels > 0
                 text = self.expression.text_of(one)
@@ -469,8 +469,8 @@ class _Tensors(Evaluation[Values]):
         if entry.package is None:
             self._require_defined(node, entry.name)
         options = self._options(node, own.options)
-        unit, made = (self.expression.marks_of(one)[1].unit for one in (node.args[0], node))
-        decimals = self.unit_of(node)
+        unit, made = (self.expression.unit_of(one) for one in (node.args[0], node))
+        decimals = self.decimals_of(node)
         if isinstance(unit, Categories):
             self._require_words(node, unit, options)
         try:

@@ -173,8 +173,7 @@ def _levels(expression: Parsed, levels: dict[str, _Levels]) -> dict[ast.AST, _Le
         if name is not None:
             found[node] = levels.get(name)
             continue
-        splits = isinstance(node, ast.Call) and function_name(node) == SPLIT
-        if splits or is_slice(node):  # other lengths
+        if function_name(node) == SPLIT or is_slice(node):  # other lengths
             found[node] = None
             continue
         inner = node.args if isinstance(node, ast.Call) else ast.iter_child_nodes(node)

@@ -349,5 +349,5 @@ class _Items(Evaluation[Values]):
 
 def _names_level(node: ast.expr) -> bool:
     """Return whether the argument of length is a level or a tensor, and not computed."""
-    of_tensor = isinstance(node, ast.Call) and function_name(node) == "tensor"
-    return of_tensor or isinstance(node, ast.Name | ast.Attribute | ast.Constant)
+    plain = isinstance(node, ast.Name | ast.Attribute | ast.Constant)
+    return plain or function_name(node) == "tensor"

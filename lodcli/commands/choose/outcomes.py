@@ -276,7 +276,7 @@ class _Conditions:
 
     def _side(self, node: ast.expr) -> _Side | None:
         """Return what is known of a side of a comparison; None if that is nothing."""
-        function = function_name(node) if isinstance(node, ast.Call) else ""
+        function = function_name(node)
         picks = function in _PICKS
         if isinstance(node, ast.Call) and len(node.args) == 1 and (picks or function == DATE):
             node = node.args[0]
@@ -333,8 +333,7 @@ def _may_fail(expression: Expression, schema: Schema) -> bool:
         several.update(found if len(found) > 1 else ())
         if found and is_slice(node):  # as long as no other slice, nor as the tensor
             return {ast.unparse(node)}
-        reduces = isinstance(node, ast.Call) and function_name(node) in REDUCTIONS
-        return set() if reduces else found
+        return set() if function_name(node) in REDUCTIONS else found
 
     several = set[str]()
     rows_of(expression.tree)
