@@ -48,11 +48,8 @@ class Command(click.Command):
     takes_expression: ClassVar[bool] = False
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        before = args[: args.index("--")] if "--" in args else args
-        # Hidden from click's option parser by a character that no argument can have.
-        hidden = [f"\0{arg}" if self._is_value(arg) else arg for arg in before]
         allowed, ctx.allow_extra_args = ctx.allow_extra_args, True
-        rest = super().parse_args(ctx, [*_with_codecs(hidden), *args[len(before) :]])
+        rest = super().parse_args(ctx, self._prepared(args))
         ctx.allow_extra_args = allowed
         if rest and not allowed and not ctx.resilient_parsing:
             from lodcli.formats.core.names import listing
@@ -78,10 +75,7 @@ class Command(click.Command):
 
     def _positional(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Return the arguments that are neither options nor their values."""
-        before = args[: args.index("--")] if "--" in args else args
-        hidden = [f"\0{arg}" if self._is_value(arg) else arg for arg in before]
-        parser = self.make_parser(ctx)
-        values, rest, _ = parser.parse_args([*_with_codecs(hidden), *args[len(before) :]])
+        values, rest, _ = self.make_parser(ctx).parse_args(self._prepared(args))
         found: list[str] = []
         for one in self.params:
             value = values.get(one.name) if isinstance(one, click.Argument) else None
@@ -89,6 +83,13 @@ class Command(click.Command):
                 [value] if isinstance(value, str) else value if isinstance(value, tuple) else ()
             )
         return [*found, *rest]
+
+    def _prepared(self, args: list[str]) -> list[str]:
+        """Return arguments for the parser of `make_parser`, which restores those hidden here."""
+        before = args[: args.index("--")] if "--" in args else args
+        # Hidden from click's option parser by a character that no argument can have.
+        hidden = [f"\0{arg}" if self._is_value(arg) else arg for arg in before]
+        return [*_with_codecs(hidden), *args[len(before) :]]
 
     def _is_value(self, arg: str) -> bool:
         return arg.startswith("-::") or self.negative.fullmatch(arg) is not None

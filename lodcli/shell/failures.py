@@ -240,12 +240,10 @@ def explained(error: BaseException) -> tuple[str, int]:
 
 def _no_option(error: click.NoSuchOption) -> str:
     """Return an error about an unknown option, with those of its meaning or similar letters."""
-    command = error.ctx.command if error.ctx else None
-    opts = [flag for one in command.params for flag in one.opts] if command else []
-    meant = options_meant(error.option_name, command.params) if command else []
-    near = f"did you mean {' or '.join(meant)}?" if meant else ""
-    near = near or (choosing(error.option_name, command.params) if command else "")
-    near = near or did_you_mean(error.option_name, [flag for flag in opts if flag[:2] == "--"])
+    name, params = error.option_name, error.ctx.command.params if error.ctx else []
+    meant = options_meant(name, params)
+    near = f"did you mean {' or '.join(meant)}?" if meant else choosing(name, params)
+    near = near or did_you_mean(name, [f for one in params for f in one.opts if f[:2] == "--"])
     return error.message.removesuffix(".") + f"; {near}" * bool(near)
 
 
