@@ -115,8 +115,8 @@ _OPTIONS = (
         type=_NULLS,
         metavar="HOW",
         help="How to read nulls: keep, empty (lists and text), zero, nan, fill=X, drop or error "
-        "[default: keep]. Given, also keep reads missing fields, empty texts of csv without quotes, "
-        "and NA among numbers, as nulls.",
+        "[default: keep]. Given, also keep reads missing fields, empty texts of csv without "
+        "quotes, and NA among numbers, as nulls.",
     ),
     _option(
         "--separator",

@@ -58,6 +58,11 @@ class Target:
     scheduler: str | None = None
 
     @property
+    def label(self) -> str:
+        """Its name in messages."""
+        return "standard output" if self.path == "-" else self.path
+
+    @property
     def shard_option(self) -> str | None:
         """The option to compute shard by shard, if one is given."""
         if self.scheduler is not None:
@@ -149,7 +154,7 @@ class Target:
         from lodcli.shell.progress import progressing_batches
 
         click.get_current_context().meta.pop(STREAM_TO_COME, None)
-        with naming_os("standard output" if self.path == "-" else self.path):
+        with naming_os(self.label):
             io.write_batches(
                 self.path,
                 schema,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -83,7 +85,22 @@ def command(
             kind = "outer" if how == "full" else how
             both = sides((left.schema, ours), (right.schema, theirs), keys, kind)
             schema = joined_schema(both[0][0], both[1][0], keys, kind)
-            target.write(schema, joined(*both, names, kind))
+            with _advising(kind, target.label), naming_file(target.label):
+                target.write(schema, joined(*both, names, kind))
+
+
+@contextmanager
+def _advising(kind: str, label: str) -> Iterator[None]:
+    """Add to the error about a null of the result what replaces those of items without a match."""
+    from lodcli.kernels.errors import NullError
+
+    try:
+        yield
+    except NullError as error:
+        if kind in ("left", "right", "outer") and str(error).startswith(f"{label}: "):
+            also = "for items without a match, write lod.h5 and give --nulls to lod convert"
+            error.args = (f"{error.args[0]}; {also}",)
+        raise
 
 
 def _pair(key: str, first: Opened, second: Opened) -> tuple[str, str]:

@@ -485,3 +485,22 @@ def test_keys_of_times_have_a_remedy_and_bytes_none(
     done = lod("join", "a.parquet", "b.parquet", "--on", "k", "-qo", "o.jsonl")
     assert done.code == 1
     assert done.stderr.endswith(f"in the second{remedy}\n")
+
+
+@pytest.mark.parametrize("how", ["left", "outer", "inner", "semi"])
+def test_errors_of_the_result_name_its_file(lod: Lod, folder: Path, how: str) -> None:
+    write_jsonl(folder / "l.jsonl", [{"id": 1, "x": 1}, {"id": 2, "x": None}])
+    write_jsonl(folder / "r.jsonl", [{"id": 2, "y": 1}, {"id": 3, "y": 2}])
+    join = ["join", "l.jsonl", "r.jsonl", "--on", "id", "--how", how]
+    advice = "; for items without a match, write lod.h5 and give --nulls to lod convert"
+    done = lod(*join, "-o", "o.pt")
+    place = 1 if how in ("left", "outer") else 0
+    said = f"lod join: o.pt: x: row <{place}> is null; torch has no nulls: "
+    said += "--nulls zero, fill=X or drop"
+    assert (done.code, done.stderr) == (4, f"{said}{advice if place else ''}\n")
+    refused = lod(*join, "-o", "o.lod.h5", "--nulls", "error")
+    assert refused.stderr.startswith("lod join: l.jsonl: x: row <1> is null; --nulls error")
+    assert advice not in refused.stderr
+    # As the error advises.
+    assert lod(*join, "-o", "o.lod.h5").code == 0
+    assert lod("convert", "o.lod.h5", "o.pt", "--nulls", "zero").code == 0
