@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -65,9 +65,27 @@ def words_of(
     return letters[ranges(starts, offsets)], index, Nulls.of(masks)
 
 
-def is_nested(value: Any) -> bool:
-    """Return whether a value is a list or an array of any library, not a single value."""
+def has_list(value: Any, items: Iterable[Any]) -> bool:
+    """Return whether a value is a list, or an array of any library, and equals one of the items."""
+    if not _is_nested(value):
+        return False
+    length = len(value)
+    lists = (item.to_list() for item in items if hasattr(item, "to_list") and len(item) == length)
+    return any(_are_equal(value, one) for one in lists)
+
+
+def _is_nested(value: Any) -> bool:
     return isinstance(value, list | tuple) or bool(getattr(value, "ndim", 0) or np.ndim(value))
+
+
+def _are_equal(given: Any, expected: Any) -> bool:
+    """Return whether nested lists, tuples or arrays have the values of nested lists."""
+    given = given.tolist() if hasattr(given, "tolist") else given
+    if isinstance(given, list | tuple) and isinstance(expected, list):
+        return len(given) == len(expected) and all(map(_are_equal, given, expected))
+    # Compared with a list, a number of NumPy returns an array.
+    nested = isinstance(given, list | tuple) or isinstance(expected, list)
+    return not nested and bool(given == expected)
 
 
 def has_value(value: Any, data: Array, lod: LoD, marks: Marks, nulls: Nulls) -> bool:
@@ -77,6 +95,8 @@ def has_value(value: Any, data: Array, lod: LoD, marks: Marks, nulls: Nulls) -> 
     """
     if value is None:
         return bool(nulls)
+    if _is_nested(value):
+        return False
     if isinstance(value, (*OBJECTS, str)) and isinstance(marks.unit, Times | Decimals):
         try:
             value = in_unit(value, marks.unit)
@@ -87,7 +107,10 @@ def has_value(value: Any, data: Array, lod: LoD, marks: Marks, nulls: Nulls) -> 
             return False
         value = marks.categories.words.index(value)
     if not isinstance(value, str | bytes):
-        found = data == value
+        try:
+            found = data == value
+        except OverflowError:  # an int that no float holds
+            return False
         return bool(found.any() if nulls.rows is None else found[nulls.rows].any())
     if not marks.values or marks.is_text != isinstance(value, str):
         return False
