@@ -89,10 +89,13 @@ def in_native_order(array: Array) -> Array:
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
-RAGGED = "ragged data is given as flat rows and lengths, LoDTensor([1, 2, 3], [[2, 1]])"
+_RAGGED = (
+    "LoDTensor.from_lists takes nested lists and text, and from_arrays an array for each "
+    "sequence; or give flat rows and lengths, LoDTensor([1, 2, 3], [[2, 1]])"
+)
 # By the kind of a dtype that no tensor holds.
 _STORED_AS = {
-    "O": f"{RAGGED}; LoDTensor.from_lists takes nested lists and text",
+    "O": _RAGGED,
     "V": "give each field as a separate tensor",
     **dict.fromkeys("SU", "text is stored as its bytes, uint8; LoDTensor.from_lists makes them"),
     **dict.fromkeys(
@@ -117,7 +120,7 @@ def _why_no_array(values: object, said: str) -> str:
             "data is a nested tensor; give its rows and lengths, LoDTensor("
             "torch.cat(nested.unbind()), [[len(part) for part in nested.unbind()]])"
         )
-    hint = f"; {RAGGED}" if "inhomogeneous" in said or "not regular" in said else ""
+    hint = f"; {_RAGGED}" if "inhomogeneous" in said or "not regular" in said else ""
     if "ScalarType BFloat16" in said:
         hint = "; LoDTensor.from_lengths(data, lengths) takes bfloat16 of torch"
     return f"no array can be made of this {type(values).__name__}: {said}{hint}"

@@ -98,6 +98,34 @@ _OPS = {
 }
 
 
+# Ops that arrays or data frames have as methods.
+_AS_METHODS = frozenset(
+    (
+        *("argsort", "cumprod", "cumsum", "diff", "dot", "first", "last", "max", "mean", "min"),
+        *("shift", "softmax", "sort", "sum", "truncate", "unique"),
+    )
+)
+# Attributes of other classes of ragged arrays, and what is called differently here.
+_OTHERWISE = {
+    "lengths": "tensor.lod.lengths() returns those of the finest level",
+    "numpy": "to_numpy() returns an array if all sequences are equally long",
+    "offsets": "tensor.lod.levels has those of each level",
+    "shape": "len(tensor) is the number of items, tensor.data.shape the shape of the rows",
+    "tolist": "to_list() returns nested lists",
+}
+
+
+def _otherwise(name: str) -> str:
+    """Return what a tensor has in place of an attribute of arrays, as "; .."; "" for others."""
+    of_rows = hasattr(np.ndarray, name) and not name.startswith("_")
+    if name in _OTHERWISE:
+        return f"; {_OTHERWISE[name]}"
+    if name in _AS_METHODS:
+        rows = f", or tensor.data.{name}() of all rows" if of_rows else ""
+        return f"; use lodcli.ops.{name}(tensor), which computes in each sequence{rows}"
+    return f"; use tensor.data.{name} of the rows" if of_rows else ""
+
+
 class NumpyProtocol(NDArrayOperatorsMixin):
     """The protocol methods by which NumPy and other libraries accept an object as an array."""
 
@@ -105,6 +133,13 @@ class NumpyProtocol(NDArrayOperatorsMixin):
 
     # Elementwise comparison makes == an array, so there is no hash: as for ndarray.
     __hash__ = None  # type: ignore[assignment]
+
+    if not TYPE_CHECKING:  # with it, type checkers would accept any name
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise the error for an attribute that a tensor does not have, with advice."""
+            text = f"{type(self).__name__!r} object has no attribute {name!r}{_otherwise(name)}"
+            raise AttributeError(text, name=name, obj=self)
 
     if TYPE_CHECKING:  # members of LoDTensor
         _data: Array
@@ -194,7 +229,11 @@ class NumpyProtocol(NDArrayOperatorsMixin):
             elif len(inputs) == 2 and (rows := _alike(*inputs)) is not None:
                 return self._of_rows(ufunc(*rows))
             owner = self if len(inputs) == 1 else _common_index(inputs, ufunc.__name__)
-            result = ufunc(*[data_of(value) for value in inputs])
+            try:
+                result = ufunc(*[data_of(value) for value in inputs])
+            except ValueError as error:
+                _refuse_pooled(owner, inputs, ufunc.__name__, error)
+                raise
             return _rewrapped(result, owner, ufunc.__name__)
         plain = [data_of(value) for value in inputs]
         out = kwargs.get("out")
@@ -554,6 +593,26 @@ def _by_sequence(left: Any, right: Any, name: str) -> str:
     if op is not None:
         return f"; lodcli.ops.{op}(x, y) takes one row for each sequence"
     return "; lodcli.ops.expand_as(y, x, level=-1) repeats the row of each sequence for its rows"
+
+
+def _refuse_pooled(owner: Any, inputs: Sequence[Any], name: str, error: ValueError) -> None:
+    """Raise an error with advice if an array of another length has one row per sequence.
+
+    Raises:
+        ShapeMismatchError: it has.
+    """
+    levels = owner.lod.levels
+    for value in inputs:
+        shape = np.shape(value) if isinstance(value, np.ndarray | list | tuple) else ()
+        if levels and shape[:1] == (levels[-1].size - 1,) != owner._data.shape[:1]:
+            pooled = "lodcli.LoDTensor(y)"
+            op = _WITH_POOLED.get(name) if inputs[0] is owner else None
+            call = f"{op}(x, {pooled})" if op else f"expand_as({pooled}, x, level=-1)"
+            does = "takes one row for" if op else "repeats the row of"
+            raise ShapeMismatchError(
+                f"{name}: {owner._data.shape[0]} rows against an array of {shape[0]}; "
+                f"lodcli.ops.{call} {does} each sequence"
+            ) from error
 
 
 def _common_index(values: Sequence[Any], name: str) -> Any:

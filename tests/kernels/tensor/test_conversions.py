@@ -86,7 +86,7 @@ _CYCLE[0].append(_CYCLE)
         ([[1], [2]], 2, "expected 2 levels of lists, found 1, then int"),
         ([["a", 1]], None, "expected str at position 1 of depth 1, as before, found int"),
         ([[1, "a"]], None, "expected int at position 1 of depth 1, as before, found str"),
-        ([[[1, 2], [3]]], 1, "ragged data"),
+        ([[[1, 2], [3]]], 1, "from_lists takes nested lists"),
         ([[1], [{2}]], None, "text, times, decimals or None, found set at position 1 of depth"),
         ([[2, 2**64]], None, "found 18446744073709551616 at position 1 of depth 1"),
         ([[2**63], [-1]], None, "no dtype holds negative numbers and those of uint64"),

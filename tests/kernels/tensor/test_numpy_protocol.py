@@ -652,3 +652,26 @@ def test_a_roll_is_refused_with_an_op_that_is_said_to_fill_rows() -> None:
     with pytest.raises(UnsupportedError, match=said):
         np.roll(tensor, 1)
     assert OPS["shift"].load()(tensor).data.tolist() == [0, 1, 4, 0, 5]
+
+
+@pytest.mark.parametrize(
+    ("function", "advice"),
+    [
+        (lambda x, y: x - y, "lodcli.ops.sub(x, lodcli.LoDTensor(y)) takes one row for each"),
+        (lambda x, y: x * list(y), "lodcli.ops.mul(x, lodcli.LoDTensor(y)) takes one row for each"),
+        (lambda x, y: y - x, "lodcli.ops.expand_as(lodcli.LoDTensor(y), x, level=-1) repeats"),
+        (np.maximum, "lodcli.ops.expand_as(lodcli.LoDTensor(y), x, level=-1) repeats the row of"),
+    ],
+)
+def test_an_array_of_one_row_for_each_sequence_is_refused_with_the_op_that_takes_it(
+    function: Callable[[Any, Any], Any], advice: str
+) -> None:
+    tensor = LoDTensor(np.array([1.0, 4.0, 9.0, 5.0, 7.0]), [[3, 2]])
+    with pytest.raises(ShapeMismatchError) as found:
+        function(tensor, np.array([1.0, 2.0]))
+    assert f": 5 rows against an array of 2; {advice}" in str(found.value)
+    with pytest.raises(ValueError, match="could not be broadcast"):
+        function(tensor, np.arange(3.0))
+    pooled = LoDTensor(np.array([1.0, 2.0]))
+    assert sequence_sub(tensor, pooled).data.tolist() == [0, 3, 8, 3, 5]
+    assert OPS["expand_as"].load()(pooled, tensor, level=-1).data.tolist() == [1, 1, 1, 2, 2]

@@ -1,4 +1,4 @@
-"""What is no data, no index and no name of a level is refused in our words."""
+"""What is no data, no index, no name of a level and no attribute is refused in our words."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import pytest
 
 from lodcli.kernels.errors import InvalidDataError, InvalidLoDError, LodError
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.ops.registry import OPS
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Decimals, Marks, Times
 from lodcli.kernels.tensor.nulls import Nulls
+from lodcli.kernels.tensor.numpy_protocol import _AS_METHODS
 
 WORDS = LoDTensor(np.arange(6.0), [[3, 1, 2]])
 RAGGED = [[1, 2], [3]]
@@ -42,7 +44,14 @@ def other_array(make: str) -> Any:
     [
         (lambda: RAGGED, r"flat rows and lengths, LoDTensor\(\[1, 2, 3\], \[\[2, 1\]\]\)"),
         (lambda: [[[1], [2]], [[3]]], "flat rows and lengths"),
-        (lambda: np.array([[1, 2], [3]], object), "found object; ragged data is given as flat"),
+        (
+            lambda: RAGGED,
+            "LoDTensor.from_lists takes nested lists and text, and from_arrays",
+        ),
+        (
+            lambda: np.array([[1, 2], [3]], object),
+            "found object; LoDTensor.from_lists takes nested lists",
+        ),
         (lambda: other_array("awkward.Array"), "flat rows and lengths"),
         (lambda: other_array("pyarrow.array"), "flat rows and lengths"),
         (lambda: other_array("pandas.Series"), "flat rows and lengths"),
@@ -186,3 +195,38 @@ def test_times_of_an_unknown_kind_are_refused() -> None:
     kind: Any = "day"
     with pytest.raises(InvalidDataError, match="kind timestamp, date, time, duration, found 'day'"):
         LoDTensor([1], marks=Marks(unit=Times(kind, "D")))
+
+
+@pytest.mark.parametrize("name", ["argsort", "cumsum", "first", "max", "mean", "softmax", "sum"])
+def test_a_method_that_is_an_op_is_an_attribute_error_that_names_the_op(name: str) -> None:
+    with pytest.raises(AttributeError, match=rf"{name}'; use lodcli\.ops\.{name}\(tensor\), which"):
+        getattr(WORDS, name)
+    assert name in _AS_METHODS
+
+
+def test_ops_advised_in_place_of_methods_exist_and_are_no_attributes() -> None:
+    assert set(OPS) >= _AS_METHODS
+    assert not [name for name in _AS_METHODS if hasattr(WORDS, name)]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("shape", "len(tensor) is the number of items, tensor.data.shape the shape of the rows"),
+        ("lengths", "tensor.lod.lengths() returns those of the finest level"),
+        ("tolist", "to_list() returns nested lists"),
+        ("std", "use tensor.data.std of the rows"),
+    ],
+)
+def test_an_attribute_of_arrays_is_an_error_that_says_what_a_tensor_has(
+    name: str, said: str
+) -> None:
+    with pytest.raises(AttributeError) as found:
+        getattr(WORDS, name)
+    assert str(found.value) == f"'LoDTensor' object has no attribute {name!r}; {said}"
+
+
+@pytest.mark.parametrize("name", ["groupby", "_rows", "__cuda_array_interface__"])
+def test_other_attributes_are_missing_without_advice(name: str) -> None:
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'$"):
+        getattr(WORDS, name)
