@@ -69,6 +69,12 @@ class StoredTensor:
         return self.spec.row_shape
 
     @property
+    def categories(self) -> tuple[str, ...] | None:
+        """The words for the codes in the rows; None if the rows are not codes."""
+        found = self.spec.marks.categories
+        return None if found is None else found.words
+
+    @property
     def rows(self) -> int:
         """The number of rows; reads the tensor if the file does not say it."""
         return self._count(len(self.spec.levels))

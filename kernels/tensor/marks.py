@@ -203,6 +203,13 @@ class Categories:
     def __str__(self) -> str:
         return f"category[{len(self.words)}{', ordered' if self.ordered else ''}]"
 
+    # A vocabulary has thousands of words; this is part of the repr of a schema.
+    def __repr__(self) -> str:
+        more = len(self.words) - _SHOWN_WORDS
+        shown = repr(self.words[:_SHOWN_WORDS])
+        words = f"{shown[:-1]}, .. {more:,} more)" if more > 0 else shown
+        return f"Categories(words={words}, ordered={self.ordered})"
+
     def misfit(self) -> str | None:
         """Return None: the constructor has checked the words."""
         return None

@@ -155,6 +155,18 @@ def test_an_open_file_is_a_mapping_of_its_tensors(tmp_path: Path) -> None:
     assert repr(file).startswith("<closed File")
 
 
+@pytest.mark.parametrize("ending", ["lod.h5", "parquet"])
+def test_the_words_of_categories_are_known_before_rows_are_read(
+    ending: str, tmp_path: Path
+) -> None:
+    path = tmp_path / f"some.{ending}"
+    labels = LoDTensor(np.array([1, 0], np.int8)).as_categories(["no", "yes"])
+    lodcli.write(path, {"n": LoDTensor([3, 4]), "label": labels})
+    with lodcli.open(path) as file:
+        assert file["label"].categories == ("no", "yes")
+        assert file["n"].categories is None
+
+
 def test_a_file_is_closed_by_with_by_close_and_after_its_last_use(tmp_path: Path) -> None:
     path, folder = tmp_path / "t.lod.h5", Path("/proc/self/fd")
     lodcli.write(path, TENSORS)

@@ -485,3 +485,11 @@ def test_tensors_can_be_referred_to_weakly() -> None:
     assert weakref.ref(tensor)() is tensor
     array = TensorArray()
     assert weakref.ref(array)() is array
+
+
+def test_the_repr_of_categories_shows_some_words() -> None:
+    few = Categories(("no", "yes"), ordered=True)
+    assert repr(few) == "Categories(words=('no', 'yes'), ordered=True)"
+    many = repr(Categories(tuple(map(str, range(5000)))))
+    assert many.startswith("Categories(words=('0', '1', ")
+    assert many.endswith("'19', .. 4,980 more), ordered=False)")
