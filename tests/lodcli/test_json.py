@@ -207,6 +207,14 @@ def test_the_written_files_are_described(folder: Path, lod: Lod) -> None:
         ("slice nope.lod.h5 0", 3, {"kind": "FileNotFoundError", "file": "nope.lod.h5"}),
         ("slcie", 2, {"remedy": "did you mean slice?; see lod --help"}),
         ("slice words.lod.h5", 2, {"command": "lod slice", "remedy": "see lod slice --help"}),
+        (
+            "inspect gaps.jsonl",
+            1,
+            {
+                "remedy": "--nulls keep reads it as a null; or choose others with --columns, or the "
+                "rest with --skip-unsupported (lod convert has --columns)"
+            },
+        ),
         ("slice words.lod.h5 99", 2, {"kind": "SelectionError", "file": "words.lod.h5"}),
         ("inspect bad.safetensors", 1, {"file": "bad.safetensors", "level": 0, "position": 2}),
         ("verify broken.lod.h5", 1, {"kind": "DamagedFileError", "dataset": "/data"}),
@@ -222,6 +230,7 @@ def test_errors_are_json_too(
 
     offsets = np.array([0, 2, 1, 3])  # these decrease
     safetensors.numpy.save_file({"data": np.zeros(3), "lod.0": offsets}, "bad.safetensors")
+    Path("gaps.jsonl").write_text('{"a":1,"b":2}\n{"a":1}\n')
     done = lod(*shlex.split(line), "--json")
     assert done.code == code
     (content,) = [json.loads(one) for one in done.stderr.splitlines()]
