@@ -97,6 +97,13 @@ def naming_os(label: str) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def naming_source(label: str) -> Iterator[None]:
+    """Add the name of the file that is read to errors of lod and of the operating system."""
+    with naming_os(label), naming_file(label):
+        yield
+
+
 class Incoming(Iterator[T]):
     """Batches to write, or descriptions of rows that are copied.
 

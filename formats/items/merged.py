@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from lodcli.formats.core.batching import interleaved, only
-from lodcli.formats.core.errors import naming_file, naming_os
+from lodcli.formats.core.errors import naming_file, naming_source
 from lodcli.formats.core.format import Source
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.schema import (
@@ -138,7 +138,7 @@ def merged_records(
 
 def _batches(part: Labelled[Source]) -> Iterator[Batch]:
     names = [spec.name for spec in part.schema]
-    with naming_os(part.label), naming_file(part.label):
+    with naming_source(part.label):
         yield from only(part.source.batches_of(names), names)
 
 

@@ -33,6 +33,11 @@ class Shared:
     others: tuple[str, ...]
 
     @property
+    def level_label(self) -> str:
+        """The name of the level for messages; its number if it has none."""
+        return self.level_name or f"level {self.level}"
+
+    @property
     def names(self) -> list[str]:
         """The names of the tensors that share the items."""
         return [spec.name for spec in self.specs]

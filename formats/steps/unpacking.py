@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from lodcli.formats.core.errors import naming_file, naming_os
+from lodcli.formats.core.errors import naming_source
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.schema import StreamedArray, find
 from lodcli.formats.steps.buckets import buckets, item_ranges
@@ -101,7 +101,7 @@ class _Unpacking:
 
     def _named(self) -> Iterator[Array]:
         """Yield the rows; errors name the file that is read."""
-        with naming_os(self._label), naming_file(self._label):
+        with naming_source(self._label):
             yield from self._blocks()
 
     def _blocks(self) -> Iterator[Array]:

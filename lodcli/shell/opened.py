@@ -16,7 +16,7 @@ import click
 
 from lodcli.formats.arrays.budget import WHOLE_COPIES, fits, require_fits
 from lodcli.formats.core.batching import only
-from lodcli.formats.core.errors import naming_file, naming_os, places
+from lodcli.formats.core.errors import naming_file, naming_os, naming_source, places
 from lodcli.formats.core.format import BATCH_BYTES, Source, Stored, joined
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.io import listed, one_tensor, open_file
@@ -145,17 +145,17 @@ class Opened:
 
         def passing(copied: Iterator[tuple[int, int]]) -> Iterator[Passed]:
             counts = (Passed(*one) for one in copied)
-            with naming_os(self.reference.label), naming_file(self.reference.label):
+            with naming_source(self.reference.label):
                 yield from progressing_counts(counts, self.schema, self.read_share)
 
-        with naming_os(self.reference.label), naming_file(self.reference.label):
+        with naming_source(self.reference.label):
             source = in_place(self.source, [spec.name for spec in self.schema])
         return None if source is None else Stored(source, passing)
 
     def checked(self) -> Iterator[Passed]:
         """Read and check the selected tensors without keeping them; yield counts of their data."""
         others = []
-        with naming_os(self.reference.label), naming_file(self.reference.label):
+        with naming_source(self.reference.label):
             source = in_place(self.source, [spec.name for spec in self.schema])
             for spec in self.schema:
                 parts = None if source is None else source.check_in_place(spec.name)
@@ -175,7 +175,7 @@ class Opened:
     def _batches(self, names: list[str], limit_bytes: int) -> Iterator[Batch]:
         """See `batches`; of tensors with these names."""
         every = len(names) == len(self.source.schema)
-        with naming_os(self.reference.label), naming_file(self.reference.label):
+        with naming_source(self.reference.label):
             for spec in find_all(self.source.schema, names):
                 if spec.array and not fits(declared_bytes(spec), WHOLE_COPIES):
                     from lodcli.formats.container.reader import ContainerSource

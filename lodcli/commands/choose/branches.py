@@ -208,7 +208,6 @@ def _cut(
             and (len(spec.levels) == depth or (below <= depth and not ranges))
         )
     chosen = {spec.name for spec in found}
-    of = shared.level_name or f"level {shared.level}"
     values = [
         spec.name
         for spec in shared.specs
@@ -218,12 +217,12 @@ def _cut(
     ]
     if values:
         verb, its = ("are", "their") if len(values) > 1 else ("is", "its")
-        why = f"an index drops {its} level ({of}); a range such as 3:4 keeps it"
+        why = f"an index drops {its} level ({shared.level_label}); a range such as 3:4 keeps it"
         note(f"note: {listing(values)} {verb} left out: {why}")
     told = {*chosen, *values}
     others = tuple(spec.name for spec in specs if spec.name not in told)
     if others:
-        note_left_out(others, lead.name, of)
+        note_left_out(others, lead.name, shared.level_label)
     return _Cut(path, ranges, lead, shared.level, found)
 
 

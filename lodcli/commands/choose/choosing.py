@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from lodcli.formats.core.batching import groups
-from lodcli.formats.core.errors import naming_file, naming_os
+from lodcli.formats.core.errors import naming_source
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Schema, find_all
 from lodcli.formats.items.indexed_copy import in_place, indexed
@@ -71,7 +71,7 @@ def items_or_stream(
 
 @contextmanager
 def items_or_batches(
-    file: Opened, level: int | str | None, used: Sequence[str] = (), *, only: bool = False
+    file: Opened, level: int | str | None, used: Sequence[str], *, only: bool = False
 ) -> Iterator[tuple[Shared, Items | None, Batches]]:
     """Yield the items of a level of an open file; see `items_or_stream`."""
     schema, reference = file.source.schema, file.reference
@@ -121,7 +121,7 @@ def _shared(
         require_shared(shared, used)
         return shared.only(*used)
     if shared.others:
-        note_left_out(shared.others, shared.names[0], _level_of(shared))
+        note_left_out(shared.others, shared.names[0], shared.level_label)
     return shared
 
 
@@ -129,12 +129,8 @@ def require_shared(shared: Shared, names: Sequence[str]) -> None:
     """Raise SelectionError if one of the tensors does not share the items."""
     others = [name for name in shared.others if name in names]
     if others:
-        why = _not_shared(others, shared.names[0], _level_of(shared))
+        why = _not_shared(others, shared.names[0], shared.level_label)
         raise SelectionError(f"{listing(others)} {why}")
-
-
-def _level_of(shared: Shared) -> str:
-    return shared.level_name or f"level {shared.level}"
 
 
 def _not_shared(others: Sequence[str], lead: str, level: str) -> str:
@@ -150,5 +146,5 @@ def note_left_out(others: Sequence[str], lead: str, level: str) -> None:
 
 def named(reference: Reference, batches: Iterable[B]) -> Iterator[B]:
     """Yield batches; errors name the file that is read."""
-    with naming_os(reference.label), naming_file(reference.label):
+    with naming_source(reference.label):
         yield from batches

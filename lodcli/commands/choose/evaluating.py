@@ -12,7 +12,7 @@ from lodcli.commands.choose.expression import Expression
 from lodcli.commands.choose.item_values import Values, as_floats
 from lodcli.expressions.parsing import function_name
 from lodcli.formats.arrays.budget import require_fits
-from lodcli.formats.core.errors import naming_file, naming_os
+from lodcli.formats.core.errors import naming_source
 from lodcli.formats.items.items import Items
 from lodcli.formats.items.taking import item_count
 from lodcli.kernels.order.ranks import text_ranks
@@ -99,7 +99,7 @@ def _ranks_of_tensor(expression: Expression, items: Items, source: Reference) ->
         return None
     size = (spec.rows or 0) + items.count * _TEXT_BYTES
     require_fits(f"{spec.name}: {items.count} texts", size, 1)
-    with naming_os(source.label), naming_file(source.label):
+    with naming_source(source.label):
         texts = Texts.of(items.rows(spec.name), items.lods[spec.name].levels[0])
         nulls = items.nulls(spec.name)
     return Values(text_ranks(texts), None, nulls.masks[0] if nulls else None)

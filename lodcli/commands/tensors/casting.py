@@ -13,7 +13,7 @@ import click
 import numpy as np
 
 from lodcli.expressions.hints import as_written
-from lodcli.formats.core.errors import naming_file, naming_os
+from lodcli.formats.core.errors import naming_source
 from lodcli.formats.core.format import Source
 from lodcli.formats.core.names import repeated
 from lodcli.formats.core.options import read_options
@@ -62,12 +62,7 @@ def write_cast(source: Reference, dtypes: Sequence[str], target: Target, *, roun
         target: the output.
         rounded: see `lodcli.kernels.tensor.casting.cast`; times become those before them.
     """
-    with (
-        opened(source) as file,
-        naming_os(source.label),
-        naming_file(source.label),
-        ExitStack() as stack,
-    ):
+    with opened(source) as file, naming_source(source.label), ExitStack() as stack:
         for spec in file.schema:
             if spec.array:
                 raise SelectionError(f"{spec.name} is a TensorArray; `lod pack` it first")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lodcli.formats.core.errors import naming_file, naming_os
+from lodcli.formats.core.errors import naming_source
 from lodcli.formats.core.schema import Schema
 from lodcli.formats.values.relabelled import Chosen, Relabelled
 from lodcli.shell.opened import opened
@@ -22,5 +22,5 @@ def write_tensors(source: Reference, target: Target, choose: Callable[[Schema], 
     """
     with opened(source) as file:
         found = Relabelled(file.source, choose(file.schema))
-        with naming_os(source.label), naming_file(source.label):
+        with naming_source(source.label):
             target.write(found.schema, found.batches(), file.read_share)

@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
 from lodcli.formats.container.format import Container
-from lodcli.formats.core.errors import naming_file, naming_os
+from lodcli.formats.core.errors import naming_source
 from lodcli.formats.dataset.source import DatasetSource
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.interrupts import shielded
@@ -99,7 +99,7 @@ def _read(task: _Task) -> _Found:
 
 @contextmanager
 def _opened(path: str) -> Iterator[DatasetSource]:
-    with naming_os(path), naming_file(path), Input(path) as folder:
+    with naming_source(path), Input(path) as folder:
         source = DatasetSource(folder)
         try:
             yield source
