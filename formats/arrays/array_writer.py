@@ -66,7 +66,7 @@ class ArrayWriter(Generic[S]):
         *,
         order_name: Callable[[str], str] = str,
         index_dtype: np.dtype[Any] = _INT64,
-        nulls: bool = False,
+        nulls: bool,
     ) -> None:
         self._schema = schema
         self._splitter = BatchSplitter(schema, nulls=nulls)

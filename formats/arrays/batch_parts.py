@@ -86,7 +86,7 @@ class BatchSplitter:
         seen: the tensors found in batches so far.
     """
 
-    def __init__(self, schema: Schema, *, nulls: bool = False) -> None:
+    def __init__(self, schema: Schema, *, nulls: bool) -> None:
         self._schema = schema
         self._places = {spec.name: place for place, spec in enumerate(schema)}
         self._nulls = nulls

@@ -96,8 +96,8 @@ class Place:
 
 def node_of(
     field: pa.Field,
-    chosen: tuple[str, ...] | None = None,
-    left_out: LeftOut | None = None,
+    chosen: tuple[str, ...] | None,
+    left_out: LeftOut,
     name: str | None = None,
     words: Words = lambda name: None,
 ) -> Node | None:
@@ -114,7 +114,7 @@ def node_of(
         None if no part of it was chosen, or a tensor can hold none.
     """
     column = name_of(field.name)
-    found = _Reading(chosen, {} if left_out is None else left_out, words)
+    found = _Reading(chosen, left_out, words)
     return found.node(field, _Part(name or column, (Field(column, 0),)))
 
 

@@ -124,8 +124,8 @@ class Blocks:
             self._windows = [(start, held), *self._windows[: _WINDOWS - 1]]
         return held[address - start : address - start + length]
 
-    def check_overlaps(self, more: Iterable[tuple[int, int, str]] = ()) -> None:
-        """Raise DamagedFileError if two structures claim the same bytes."""
+    def check_overlaps(self, more: Iterable[tuple[int, int, str]]) -> None:
+        """Raise DamagedFileError if two structures, or others of these, claim the same bytes."""
         extents = sorted([*self.extents, *more])
         for (_, end, first), (start, _, second) in pairwise(extents):
             if start < end:

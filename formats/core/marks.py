@@ -232,7 +232,7 @@ def kept_from_json(said: Any, where: str) -> Kept:
 
 
 def flat_json(
-    schema: Schema, masked: Mapping[str, Iterable[int]], attributes: Mapping[str, Any] | None = None
+    schema: Schema, masked: Mapping[str, Iterable[int]], attributes: Mapping[str, Any]
 ) -> str | None:
     """Return the marks of all tensors for a flat file, and its attributes; None if there are none.
 

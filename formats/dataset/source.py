@@ -244,18 +244,11 @@ class DatasetSource(IndexedSource):
         wanted = list(names)
         self.check()
         for number in range(self._manifest.count):
-            yield from self.shard_batches(number, wanted, limit_bytes)
-
-    def shard_batches(
-        self, number: int, names: Iterable[str] | None = None, limit_bytes: int = BATCH_BYTES
-    ) -> Iterator[Batch]:
-        """Yield the batches of one shard, of all tensors or some; see `batches_of`."""
-        wanted = [spec.name for spec in self.schema] if names is None else list(names)
-        with self._apart(number) as shard:
-            yield from shard.batches_of(wanted, limit_bytes)
+            with self._apart(number) as shard:
+                yield from shard.batches_of(wanted, limit_bytes)
 
     def check_shard(self, number: int) -> Iterator[int]:
-        """Check one shard as `shard_batches` does, but only yield the numbers of checked bytes."""
+        """Check one shard as `batches_of` does, but only yield the numbers of checked bytes."""
         with self._apart(number) as shard:
             others = []
             for spec in shard.schema:

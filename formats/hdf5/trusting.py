@@ -153,7 +153,7 @@ def numbers(found: h5py.Dataset, start: int, stop: int) -> Array:
     return rows.astype(rows.dtype.newbyteorder("="), copy=False)
 
 
-def item_dtype(found: h5py.Dataset, field: str | None = None) -> tuple[np.dtype[Any] | None, bool]:
+def item_dtype(found: h5py.Dataset, field: str | None) -> tuple[np.dtype[Any] | None, bool]:
     """Return the item dtype of variable-length data, and whether it is text."""
     with damage(found.name):
         stored = found.dtype if field is None else found.dtype[field]

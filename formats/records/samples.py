@@ -28,9 +28,7 @@ Sample = Mapping[str, Array]
 LEVEL = "sample"
 
 
-def spec_of(
-    name: str, value: Array, *, ragged: bool, items: int | None, text: bool = False
-) -> TensorSpec:
+def spec_of(name: str, value: Array, *, ragged: bool, items: int | None, text: bool) -> TensorSpec:
     """Return the description of a field from its first value.
 
     Args:

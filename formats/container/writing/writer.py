@@ -34,7 +34,7 @@ def write_container(
     schema: Schema,
     batches: Iterable[Batch],
     compression: str | None,
-    attributes: str | None = None,
+    attributes: str | None,
 ) -> None:
     """Write all batches and the header; the caller commits.
 
@@ -85,7 +85,7 @@ def write_container(
 
 
 def copy_container(
-    output: Output, source: ContainerSource, attributes: str | None = None
+    output: Output, source: ContainerSource, attributes: str | None
 ) -> Generator[tuple[int, int], None, None]:
     """Copy all tensors and yield the rows and bytes that were copied; the caller commits.
 

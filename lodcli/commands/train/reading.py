@@ -84,13 +84,13 @@ class Examples:
 
 def read_examples(
     reference: Reference,
+    *,
     labels: str,
     level: int | str | None,
-    taker: str | None = None,
-    words: tuple[str, ...] = (),
-    *,
-    exact: bool = False,
-    of_values: bool = False,
+    taker: str | None,
+    words: tuple[str, ...],
+    exact: bool,
+    of_values: bool,
     like: str | None = None,
 ) -> Examples:
     """Return the sequences of a level and the labels of a file, in memory.

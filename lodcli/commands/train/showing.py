@@ -23,9 +23,9 @@ class Display:
         show: Callable[[str], None],
         epochs: int,
         unicode: bool,
-        before: int = 0,
+        before: int,
         *,
-        of_values: bool = False,
+        of_values: bool,
     ) -> None:
         self._show = show
         self._of_values = of_values
