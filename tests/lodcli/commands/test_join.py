@@ -489,8 +489,8 @@ def test_keys_of_times_have_a_remedy_and_bytes_none(
 
 @pytest.mark.parametrize("how", ["left", "outer", "inner", "semi"])
 def test_errors_of_the_result_name_its_file(lod: Lod, folder: Path, how: str) -> None:
-    write_jsonl(folder / "l.jsonl", [{"id": 1, "x": 1}, {"id": 2, "x": None}])
-    write_jsonl(folder / "r.jsonl", [{"id": 2, "y": 1}, {"id": 3, "y": 2}])
+    write_jsonl("l.jsonl", [{"id": 1, "x": 1}, {"id": 2, "x": None}])
+    write_jsonl("r.jsonl", [{"id": 2, "y": 1}, {"id": 3, "y": 2}])
     join = ["join", "l.jsonl", "r.jsonl", "--on", "id", "--how", how]
     advice = "; for items without a match, write lod.h5 and give --nulls to lod convert"
     done = lod(*join, "-o", "o.pt")
