@@ -14,6 +14,7 @@ from lodcli.bench.measure.errors import DisagreementError
 from lodcli.bench.measure.harness import Effort, Sampler, measure, measure_steadily, sampler
 from lodcli.bench.measure.samples import summarised
 from lodcli.bench.measure.tasks import COPY, LIMIT, OURS, Candidate, LimitKind, Task
+from lodcli.bench.measure.worker import error_text
 from lodcli.bench.report.results import Clock, Measured, row_of
 from lodcli.kernels.platform import processes
 
@@ -90,7 +91,7 @@ def _results(
                 # A peer may fail; lod must not.
                 if one.library == OURS:
                     raise
-                skipped[one.name] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+                skipped[one.name] = error_text(error)
                 continue
             yield one.name, result
             seconds = time.perf_counter() - start

@@ -13,6 +13,7 @@ from typing import Any
 from lodcli.bench.measure.harness import Timer, by_the_clock
 from lodcli.bench.measure.paired import PairedPeer
 from lodcli.bench.measure.tasks import Candidate, in_this_process
+from lodcli.bench.measure.worker import error_text
 from lodcli.bench.peers import PEERS
 from lodcli.kernels.errors import SelectionError
 from lodcli.kernels.suggestions import or_near
@@ -89,7 +90,7 @@ class PeerSet:
             try:
                 found += in_this_process(name, getattr(module, suite)(op, inputs), self.timed)
             except Exception as error:
-                skipped[name] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+                skipped[name] = error_text(error)
         for name, peer in self._paired.items():
             try:
                 found += peer.candidates(suite, op, inputs)

@@ -25,7 +25,7 @@ def main(platform: str, file: str, threads: int) -> None:
         peer.threads(threads)
         answer(version=peer.version())
     except Exception as error:
-        answer(error=_told(error))
+        answer(error=error_text(error))
         return
     ways: dict[str, Any] = {}
     for line in sys.stdin:
@@ -40,7 +40,7 @@ def main(platform: str, file: str, threads: int) -> None:
             else:
                 answer(**_sample(ways[question["label"]][0], question["calls"], processes.usage))
         except Exception as error:
-            answer(error=_told(error))
+            answer(error=error_text(error))
 
 
 def answering() -> Callable[..., None]:
@@ -104,7 +104,8 @@ def _sample(call: Any, calls: int, usage: Any) -> dict[str, float]:
     }
 
 
-def _told(error: Exception) -> str:
+def error_text(error: Exception) -> str:
+    """Return the class of an error and the first line of its message, at most 200 characters."""
     return f"{type(error).__name__}: {error}".splitlines()[0][:200]
 
 

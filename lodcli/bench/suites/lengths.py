@@ -133,7 +133,7 @@ def _fixed(numbers: tuple[float, ...], count: int, rng: np.random.Generator) -> 
     return np.ones(count)
 
 
-_DRAWN: dict[str, Callable[..., np.ndarray[tuple[int], np.dtype[np.float64]]]] = {
+_DRAWN: dict[str, Callable[..., Weights]] = {
     "lognormal": _lognormal,
     "uniform": _uniform,
     "fixed": _fixed,

@@ -136,8 +136,9 @@ def _copy_op(**changes: Any) -> BenchOp:
 
 
 def _pick_op() -> BenchOp:
-    moved = lambda z: 2 * z.pooled + z.index  # noqa: E731
-    return BenchOp("copy", moved, _one, inputs=("rows",), results=_of_full)
+    return BenchOp(
+        "copy", lambda z: 2 * z.pooled + z.index, _one, inputs=("rows",), results=_of_full
+    )
 
 
 def _of_full(value: Any, inputs: Inputs) -> Result:
@@ -399,7 +400,7 @@ def ours(op: str, inputs: Inputs, there: Inputs | None = None) -> dict[str, Way]
     """
     entry = BENCH_OPS[op]
     function = entry.load(op)
-    given = {**(there or inputs)}
+    given = dict(there or inputs)
     for name in (one for one in ROWS if one in given):
         given[name] = given[name].astype(entry.dtype, copy=False)
     arguments, options = entry.arguments(given)
