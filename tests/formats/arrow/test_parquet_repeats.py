@@ -41,7 +41,9 @@ def dictionaries(path: Path) -> dict[str, bool]:
         (RNG.permutation(COUNT) // 3, True),
         (RNG.permutation(COUNT) * 3 // 4, False),
         (np.arange(COUNT), False),
-        (np.arange(COUNT) // 4, True),
+        (np.arange(COUNT) // 4, False),
+        (np.arange(COUNT) // 8, True),
+        (RNG.integers(0, 5000, COUNT // 2).repeat(2), True),
         (RNG.integers(0, 5000, COUNT) / 10, True),
         (np.where(np.arange(COUNT) < 9000, RNG.normal(size=COUNT), 0.5), True),
         (np.zeros(COUNT), True),
@@ -135,6 +137,28 @@ def test_files_of_values_that_repeat_side_by_side_are_as_small(
     assert list(dictionaries(tmp_path / "x.parquet").values()) == [True]
     ours, theirs = ((tmp_path / name).stat().st_size for name in ("x.parquet", "y.parquet"))
     assert ours <= 1.05 * theirs
+
+
+@pytest.mark.parametrize("times", [2, 4])
+@pytest.mark.parametrize("compression", ["snappy", "zstd"])
+@pytest.mark.parametrize("kind", ["int64", "float64", "text"])
+def test_files_of_short_runs_are_as_small_without_dictionaries(
+    tmp_path: Path, kind: str, compression: str, times: int
+) -> None:
+    numbers = np.arange(200_000) // times
+    if kind == "text":
+        words = [f"user {n * 2654435761 % 2**32:07x} {n}" for n in range(numbers[-1] + 1)]
+        values = pa.array(words).take(pa.array(numbers))
+    else:
+        values = pa.array((RNG.normal(size=numbers[-1] + 1) * 2**40).astype(kind)[numbers])
+    columns = pa.table({"x": values})
+    with Output(tmp_path / "x.parquet", overwrite=False, seekable=False) as output:
+        writer.write_parquet(output, columns.schema, columns.to_batches(1 << 14), compression)
+    pq.write_table(columns, tmp_path / "y.parquet", compression=compression)
+    assert dictionaries(tmp_path / "x.parquet") == {"x": False}
+    assert dictionaries(tmp_path / "y.parquet") == {"x": True}
+    ours, theirs = ((tmp_path / name).stat().st_size for name in ("x.parquet", "y.parquet"))
+    assert ours < 1.01 * theirs
 
 
 def test_times_that_all_differ_have_no_dictionary(tmp_path: Path) -> None:
