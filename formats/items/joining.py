@@ -19,7 +19,7 @@ from lodcli.formats.items.external_sort import size_bytes, sorted_by
 from lodcli.formats.items.taking import item_count, joined_items, part, taken
 from lodcli.formats.structs.presence import with_optional_records
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
-from lodcli.kernels.index.checks import Offsets, lengths_to_offsets
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.options import option
@@ -374,7 +374,8 @@ class _Matches:
             items: in order of their keys, not before those of the previous call.
         """
         count = item_count(items)
-        found, starts, counts = [self._none], np.zeros(count, np.int64), np.zeros(count, np.int64)
+        starts, counts = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        found: list[Tensors] = []
         total, done, key = 0, 0, keys.lookup(items, self._names)
         self._without = []
         for others in self._upto(key(count - 1)) if count else ():
@@ -386,18 +387,24 @@ class _Matches:
             has_key = np.ones(own.size, np.bool_)
             if self._null_keys:
                 has_key = keys.have_keys(part(items, some.start, some.stop), self._names)
-            needed = np.isin(theirs, own[has_key])
-            if others is not self._held and not needed.all():
-                self._without.append(taken(others, np.flatnonzero(~needed)))
-            places = total + lengths_to_offsets(needed.astype(np.int64), level=0)
             begins = np.searchsorted(theirs, own, "left")
-            more = (np.searchsorted(theirs, own, "right") - begins) * has_key
+            ends = np.searchsorted(theirs, own, "right")
+            more = (ends - begins) * has_key
+            matched = more > 0
+            needed = _within(begins[matched], ends[matched], theirs.size)
+            many = np.count_nonzero(needed)
+            if others is not self._held and many < needed.size:
+                self._without.append(taken(others, np.flatnonzero(~needed)))
+            if 2 * many < needed.size:
+                others = taken(others, np.flatnonzero(needed))
+                begins = lengths_to_offsets(needed.astype(np.int64), level=0)[begins]
             # Of items with a match in a batch before, the others are beside it.
-            starts[some] = np.where(counts[some] == 0, places[begins], starts[some])
+            starts[some] = np.where(matched & (counts[some] == 0), total + begins, starts[some])
             counts[some] += more
-            total = places.item(-1)
-            found.append(others if needed.all() else taken(others, np.flatnonzero(needed)))
-        whole = joined_items(found)
+            if many:
+                total += item_count(others)
+                found.append(others)
+        whole = joined_items(found or [self._none])
         if count:
             begin = starts.item(-1)
             self._held = part(whole, begin, begin + counts.item(-1))
@@ -443,10 +450,23 @@ class _Matches:
         """Return the items that no item given to the last `of` matches, up to its last key."""
         return joined_items([self._none, *self._without])
 
-    def _ranks(self, items: Tensors, batch: Tensors) -> tuple[Offsets, Offsets]:
-        """Return the ranks of the keys of both, in their common order."""
-        both = keys.ranks(keys.columns([items, batch], self._names))
+    def _ranks(self, items: Tensors, batch: Tensors) -> tuple[Array, Array]:
+        """Return integers in the order of the keys of both."""
+        both = keys.comparable(keys.columns([items, batch], self._names))
         return both[: item_count(items)], both[item_count(items) :]
+
+
+def _within(starts: Offsets, stops: Offsets, count: int) -> Array:
+    """Return which of `count` places are in one of these ranges, (count,) bool.
+
+    No two ranges overlap, but some may be equal.
+    """
+    steps = np.zeros(count + 1, np.int8)
+    steps[starts] = 1
+    ends = np.zeros(count + 1, np.int8)
+    ends[stops] = 1
+    steps -= ends
+    return np.cumsum(steps, dtype=np.int8)[:-1].view(np.bool_)
 
 
 def _null(spec: TensorSpec) -> LoDTensor:

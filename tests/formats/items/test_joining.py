@@ -124,3 +124,13 @@ def test_matches_may_be_in_several_batches(names: list[str], batch: int) -> None
     )
     for how in ("left", "right", "full"):
         check_join(how, names, left, right, [7, 40], run=500, block=90, batch=batch, pairs=batch)
+
+
+def test_items_of_which_most_match_are_not_copied() -> None:
+    right = {"key": LoDTensor(np.arange(0, 90, 3)), "b": LoDTensor(np.arange(30))}
+    left = {"key": LoDTensor(np.arange(80))}
+    second = joining._Matches(iter([right]), schema_of(right), ["key"])
+    found, starts, counts = second.of(left)
+    assert np.shares_memory(found["b"].data, right["b"].data)
+    assert counts.tolist() == [1, 0, 0] * 26 + [1, 0]
+    assert starts[::3].tolist() == list(range(27))
