@@ -9,6 +9,7 @@ import tempfile
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -44,6 +45,17 @@ Tensors = dict[str, LoDTensor]
 Keep = Literal["first", "last"]
 
 
+class InMemory(NamedTuple):
+    """Items in memory, and their order by keys; with `keep` only those to keep are in it."""
+
+    whole: Tensors
+    order: Offsets
+
+    def batches(self) -> Iterator[Tensors]:
+        """Yield the items in order, in batches; at least one."""
+        return taken_in_batches(self.whole, self.order)
+
+
 def sorted_by(
     schema: Schema, batches: Iterable[Tensors], names: Sequence[str], keep: Keep | None = None
 ) -> Iterator[Tensors]:
@@ -56,6 +68,15 @@ def sorted_by(
         keep: which item of equal keys is needed; others may be left out, the sooner, the less is
             stored.
     """
+    with sorting(schema, batches, names, keep) as found:
+        yield from found.batches() if isinstance(found, InMemory) else found
+
+
+@contextmanager
+def sorting(
+    schema: Schema, batches: Iterable[Tensors], names: Sequence[str], keep: Keep | None = None
+) -> Iterator[InMemory | Iterator[Tensors]]:
+    """Yield the result of `sorted_by`, or all items with their order if they fit into memory."""
     with (
         naming_os(tempfile.gettempdir()),
         tempfile.TemporaryFile(prefix="lod-", buffering=0) as file,
@@ -71,27 +92,27 @@ def sorted_by(
             counted = _held_bytes(batch) if large else 0
             if large and not kept.fits(counted):
                 if held.count:
-                    runs.append(spool.write(held.sorted()))
+                    runs.append(spool.write(held.removed().batches()))
                 kept.release()
                 if not kept.fits(counted):
                     kept.release()
-                    runs.append(spool.write(_sorted(batch, names, keep)))
+                    runs.append(spool.write(_sorted(batch, names, keep).batches()))
                     continue
             if not kept.fits(held.add(batch) - counted) and held.count:
-                runs.append(spool.write(held.sorted()))
+                runs.append(spool.write(held.removed().batches()))
                 kept.release()
         if not runs:
-            yield from held.sorted()
+            yield held.removed()
             return
         if held.count:
-            runs.append(spool.write(held.sorted()))
+            runs.append(spool.write(held.removed().batches()))
         kept.release()
         while len(several := _mergeable(runs)) > 1:
             runs = [
                 spool.write(_merged(spool, some, names, keep)) if len(some) > 1 else some[0]
                 for some in several
             ]
-        yield from _merged(spool, runs, names, keep)
+        yield _merged(spool, runs, names, keep)
 
 
 def size_bytes(batch: Tensors) -> int:
@@ -132,7 +153,7 @@ class _Held:
             whole = self._batches.tensors()
             self._clear()
             # In the order in which they came: they are sorted again, and copied faster.
-            for one in _parts(whole, np.sort(_order(whole, self._names, self._keep))):
+            for one in taken_in_batches(whole, np.sort(_order(whole, self._names, self._keep))):
                 self._append(one)
             # Each item is sorted only a few times, and with few groups each batch by itself.
             size, run = self._size_bytes, at_most(RUN_BYTES, 16)
@@ -144,16 +165,15 @@ class _Held:
         self.count += item_count(batch)
         self._size_bytes += _held_bytes(batch)
 
-    def sorted(self) -> Iterator[Tensors]:
-        """Yield all items in order, in batches, and remove them; at least one batch."""
+    def removed(self) -> InMemory:
+        """Remove all items, and return them with their order."""
         whole = self._batches.tensors()
         self._clear()
         return _sorted(whole, self._names, self._keep)
 
 
-def _sorted(whole: Tensors, names: Sequence[str], keep: Keep | None) -> Iterator[Tensors]:
-    """Yield items in order, in batches; at least one."""
-    yield from _parts(whole, _order(whole, names, keep))
+def _sorted(whole: Tensors, names: Sequence[str], keep: Keep | None) -> InMemory:
+    return InMemory(whole, _order(whole, names, keep))
 
 
 def _order(whole: Tensors, names: Sequence[str], keep: Keep | None) -> Offsets:
@@ -165,7 +185,7 @@ def _order(whole: Tensors, names: Sequence[str], keep: Keep | None) -> Offsets:
     return order
 
 
-def _parts(whole: Tensors, order: Offsets) -> Iterator[Tensors]:
+def taken_in_batches(whole: Tensors, order: Offsets) -> Iterator[Tensors]:
     """Yield these items in batches; at least one."""
     if order.size == item_count(whole) and (order[1:] > order[:-1]).all():
         yield whole
@@ -340,5 +360,5 @@ def _merged(
         # Items before the least of the last keys are complete. Items equal to it in later runs
         # wait for the rest of the run whose block ends with it.
         bound, holder = min((window.last, n) for n, window in enumerate(windows))
-        parts = [window.take(bound, equal=n <= holder) for n, window in enumerate(windows)]
-        yield from _sorted(joined_items([one for one in parts if one]), names, keep)
+        found = [window.take(bound, equal=n <= holder) for n, window in enumerate(windows)]
+        yield from _sorted(joined_items([one for one in found if one]), names, keep).batches()

@@ -15,7 +15,14 @@ from lodcli.formats.arrays.budget import batch_bytes
 from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.core.schema import LevelSpec, Schema, TensorSpec, find
 from lodcli.formats.items import keys
-from lodcli.formats.items.external_sort import Keep, size_bytes, sorted_by
+from lodcli.formats.items.external_sort import (
+    InMemory,
+    Keep,
+    size_bytes,
+    sorted_by,
+    sorting,
+    taken_in_batches,
+)
 from lodcli.formats.items.indexed_copy import copied
 from lodcli.formats.items.items import Items
 from lodcli.formats.items.reordering import reordered
@@ -23,7 +30,8 @@ from lodcli.formats.items.sharing import Shared
 from lodcli.formats.items.taking import item_count, joined_items, part, taken, under
 from lodcli.formats.structs.tree import broken_columns, flattened
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
-from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
+from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import is_level_name
 from lodcli.kernels.options import option
 from lodcli.kernels.tensor.exchange.time_texts import number_of
@@ -182,18 +190,35 @@ def grouped(
         place += "_"
     placed = (*schema, TensorSpec(place, np.dtype(np.int64)))
     once = [*names, place]
-    in_order = sorted_by(placed, _placed(batches, place), order, sooner)
-    groups = _groups(in_order, names, once, level, gap, keep)
     marks = {spec.name: spec.marks for spec in schema}
     found = _schema(placed, once, level) if keep is None else grouped_schema(placed, names, keep)
-    with copied(found, groups) as source:
-        items = Items(source, Shared(0, level, source.schema, ()))
-        first = source.read_rows(place, 0, items.count)
-        for batch in reordered(items, np.argsort(first)):
-            yield {
-                name: LoDTensor(batch[name].values, batch[name].lod, mark, batch[name].nulls)
-                for name, mark in marks.items()
-            }
+    with sorting(placed, _placed(batches, place), order, sooner) as items:
+        if isinstance(items, InMemory) and gap is None:
+            whole = {name: items.whole[name] for name in marks}
+            in_order = taken_in_batches(whole, _by_first(items, names))
+            yield from _groups(in_order, names, names, level, gap, keep)
+            return
+        in_order = items.batches() if isinstance(items, InMemory) else items
+        groups = _groups(in_order, names, once, level, gap, keep)
+        with copied(found, groups) as source:
+            kept = Items(source, Shared(0, level, source.schema, ()))
+            first = source.read_rows(place, 0, kept.count)
+            for batch in reordered(kept, np.argsort(first)):
+                yield {
+                    name: LoDTensor(batch[name].values, batch[name].lod, mark, batch[name].nulls)
+                    for name, mark in marks.items()
+                }
+
+
+def _by_first(items: InMemory, names: Sequence[str]) -> Offsets:
+    """Return items in order of the first of each group; those of a group are together."""
+    whole, order = items
+    starts = keys.starts(taken({name: whole[name] for name in names}, order), names)
+    if starts.size == order.size:
+        return np.sort(order)
+    groups = np.argsort(order[starts])
+    lengths = np.diff(starts, append=order.size)[groups]
+    return order[ranges(starts[groups], lengths_to_offsets(lengths, level=0))]
 
 
 def _placed(batches: Iterable[Tensors], name: str) -> Iterator[Tensors]:

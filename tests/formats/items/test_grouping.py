@@ -208,6 +208,20 @@ def test_null_is_a_key_and_the_last(by_key: bool) -> None:
     assert groups == (by_hand if by_key else sorted(by_hand, key=lambda one: one[2]))
 
 
+@pytest.mark.parametrize(
+    ("keep", "kept"), [(None, [[0, 3], [1, 4, 5], [2]]), ("first", [0, 1, 2]), ("last", [2, 3, 5])]
+)
+def test_groups_in_memory_are_put_in_order_without_a_copy(
+    keep: external_sort.Keep | None, kept: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(grouping, "copied")
+    items = tensors_of([(text, 0.0, 0, None) for text in ("b", "a", "c", "b", "a", "a")])
+    schema = schema_of(items)
+    found = grouped(schema, iter([items]), ["text"], by_key=False, keep=keep)
+    whole = joined(grouped_schema(schema, ["text"], keep), found)
+    assert tensor_of(whole["place"]).to_list() == kept
+
+
 def test_times_are_keys_and_stay_times() -> None:
     marks = Marks(unit=Times("timestamp", "s"))
     tensors = {"at": LoDTensor(np.array([9, 3, 9]), marks=marks), "x": LoDTensor(np.arange(3))}
