@@ -117,7 +117,7 @@ class ContiguousSink(Sink):
             self._spooled.write(block)
         else:
             assert self._offset is not None
-            self.file.pwrite(block.data, self._offset + self._size_bytes - len(block))
+            self.file.output.write_at(block.data, self._offset + self._size_bytes - len(block))
 
     def _unspool(self, spooled: SpooledArray, offset: int) -> None:
         """Copy the buffered bytes to their final position."""
@@ -195,7 +195,7 @@ class ChunkedSink(Sink):
         several = len(starts) >= SHARED_CHUNKS
         for stored, skipped in on_threads(encoded, starts) if several else map(encoded, starts):
             place = self.file.place(len(stored))
-            self.file.pwrite(stored, place)
+            self.file.output.write_at(stored, place)
             self._chunks.append(Chunk(place, len(stored), skipped))
         # A copy: the rest must not keep the whole block alive.
         self._waiting, self._waiting_bytes = [data[size:].copy()], len(data) - size

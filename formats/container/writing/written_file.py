@@ -71,10 +71,6 @@ class WrittenFile:
         """Note where the reserved dataset ends."""
         self._end, self._grows = stop, False
 
-    def pwrite(self, data: bytes | memoryview, offset: int) -> None:
-        """Write bytes at a position."""
-        self.output.write_at(data, offset)
-
     def copy_from(self, fd: int, start: int, size: int, offset: int) -> None:
         """Write some bytes of another file at `offset`.
 
@@ -89,7 +85,7 @@ class WrittenFile:
                 self.output.wrote(sent)
                 start, offset = start + sent, offset + sent
         while part := files.pread(fd, min(COPY_BYTES, stop - start), start):
-            self.pwrite(part, offset)
+            self.output.write_at(part, offset)
             start, offset = start + len(part), offset + len(part)
 
     def finish(self, datasets: Mapping[str, PlacedDataset], header: bytes) -> None:
@@ -100,10 +96,10 @@ class WrittenFile:
             header: its text.
         """
         place = self.place(len(header))
-        self.pwrite(header, place)
+        self.output.write_at(header, place)
         root = as_tree(datasets)
         root[PATH[1:]] = PlacedDataset(string_message(len(header)), (), place, len(header))
-        StructureWriter(self.pwrite, self.place(0)).finish(root)
+        StructureWriter(self.output.write_at, self.place(0)).finish(root)
 
     @contextmanager
     def meanwhile(self, work: Callable[[Bytes], None], part: Bytes) -> Iterator[None]:

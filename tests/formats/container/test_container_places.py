@@ -112,7 +112,7 @@ def test_a_part_of_another_file_is_copied(
     (tmp_path / "source").write_bytes(bytes(range(100)))
     with open(tmp_path / "source", "rb") as source, Output(tmp_path / "target") as target:
         file = WrittenFile(target)
-        file.pwrite(b"abc", 0)
+        target.write_at(b"abc", 0)
         for start, size, place in ((20, 50, 5), (0, 3, 10)):
             file.copy_from(source.fileno(), start, size, place)
     expected = b"abc\0\0" + bytes(range(20, 25)) + b"\0\1\2" + bytes(range(28, 70))
