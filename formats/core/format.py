@@ -326,7 +326,7 @@ class Format(ABC):
         attributes: whether it holds attributes of tensors.
         file_attributes: whether it holds attributes of the file as a whole; `write` gets them in
             its options.
-        structs: whether it holds records of tensors; see records.py.
+        structs: whether it holds records of tensors; see docs/decisions/0062-records.md.
         null_lists: with `nulls`, whether lists may be null, and not only numbers and text.
         empty_file: whether a file of no bytes is valid, as a tensor without items.
         any_bytes: whether a file may begin with any bytes; then only a name says that it is

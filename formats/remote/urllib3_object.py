@@ -187,6 +187,6 @@ def _status(code: int) -> str:
 def _line(error: Exception) -> str:
     """Return the message of an error of urllib3, without its description of the connection."""
     cause = getattr(error, "reason", None) or error
-    if isinstance(cause, Exception) and isinstance(cause.args[-1:], tuple) and len(cause.args) > 1:
+    if isinstance(cause, Exception) and len(cause.args) > 1:
         cause = cause.args[-1]
     return " ".join(str(cause).rpartition(": ")[2].split())[:300] or type(error).__name__

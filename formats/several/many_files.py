@@ -293,22 +293,20 @@ class ManyFiles(Source):
         self.schema = self._joined
         if self._by_file:
             self.schema = below(self._joined, FILE_LEVEL, len(files.paths))
+        notes = []
         if len(files.paths) > 1:
-            self.notes = [
+            notes.append(
                 f"{len(files.paths)} files without a manifest are opened twice, one after another; "
                 "lod shard makes a dataset of them, which is faster to read in parts"
-            ]
+            )
         if files.beside:
-            self.notes = [
-                *self.notes,
+            notes.append(
                 f"folders in it are not read, such as {shown(os.path.basename(files.beside[0]))}; "
-                f"'{os.path.join(files.label, '*', '*')}' reads their files",
-            ]
+                f"'{os.path.join(files.label, '*', '*')}' reads their files"
+            )
         if (names := list(keys)) and not has_keys:
-            self.notes = [
-                *self.notes,
-                f"the folders name values of {', '.join(map(shown, names))}, {NOT_READ}",
-            ]
+            notes.append(f"the folders name values of {', '.join(map(shown, names))}, {NOT_READ}")
+        self.notes = notes
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         return self.batches_of([spec.name for spec in self.schema], limit_bytes)

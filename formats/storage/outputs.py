@@ -71,7 +71,7 @@ class Output:
     Args:
         target: a path, or "-" for standard output.
         overwrite: whether an existing file may be replaced.
-        seekable: whether the writer needs `pwrite`; standard output is then written from an
+        seekable: whether the writer needs `write_at`; standard output is then written from an
             anonymous temporary file at the commit.
         partials: `partials_in` of its folder, if that was read for many outputs; else None.
 

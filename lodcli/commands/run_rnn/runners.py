@@ -346,9 +346,8 @@ class StepRunner(Runner):
         if not tensor.lod.n_levels:
             raise InvalidDataError("expected a tensor of at least one level, found none")
         number = tensor.lod.level(self.level)
-        given = (self.settings.hidden, self.settings.cell)
         count = tensor.lod.count(number)
-        parts = [self.there(feed.take(count)) for feed in given if feed is not None]
+        parts = [self.there(feed.take(count)) for feed in self.feeds()]
         memory = None if not parts else parts[0] if len(parts) == 1 else tuple(parts)
         result = self.rnn(tensor, memory)
         self.work.add(0, None, tensor.lod.lengths(number))
