@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.formats.broken import (
+from tests.formats.broken import (  # noqa: F401
     broken_attributes,
     broken_bytes,
     broken_categories,
@@ -12,12 +12,4 @@ from tests.formats.broken import (
 )
 from tests.formats.broken.crafted import CASES
 
-__all__ = [
-    "CASES",
-    "broken_attributes",
-    "broken_bytes",
-    "broken_categories",
-    "broken_records",
-    "broken_rules",
-    "broken_structures",
-]
+__all__ = ["CASES"]

@@ -12,7 +12,7 @@ import numpy as np
 from lodcli.formats.core.format import Format, Source
 from lodcli.formats.core.limits import Limits
 from lodcli.formats.core.options import ReadOptions, WriteOptions
-from lodcli.formats.core.schema import Batch, Item, Schema, StoredArray, schema_of
+from lodcli.formats.core.schema import Batch, Item, Schema, schema_of
 from lodcli.formats.sandbox.source import IsolatedSource
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
@@ -22,14 +22,6 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 TENSOR = LoDTensor(np.arange(12), LoD.from_lengths([[3, 4, 5]]))
 NESTED = LoDTensor(np.ones((6, 2), np.float32), LoD.from_lengths([[2, 0, 1], [1, 2, 3]]))
 ISOLATED = Limits(isolate=True)
-
-
-def same(a: Item, b: Item) -> bool:
-    if isinstance(a, LoDTensor) and isinstance(b, LoDTensor):
-        return a.identical(b)
-    assert isinstance(a, StoredArray)
-    assert isinstance(b, StoredArray)
-    return a.array.identical(b.array) and a.index_map == b.index_map
 
 
 class Strange(Format):

@@ -199,40 +199,29 @@ KINDS = {
     "ts": Kind(
         "t.ts", options=_series, shape=_real, nans=True, refused=("ts holds", "ts: ", *EMPTY)
     ),
-    "jsonl": Kind(
-        "t.jsonl",
-        options=_fields,
-        shape=_told,
-        apart=True,
-        nans=True,
-        refused=(*APART, "JSON has no "),
-    ),
-    "json": Kind(
-        "t.json",
-        options=_fields,
-        shape=_told,
-        apart=True,
-        nans=True,
-        refused=(*APART, "JSON has no "),
-    ),
-    "csv": Kind(
-        "t.csv",
-        options=_columns,
-        shape=_named,
-        made=_numbers,
-        apart=True,
-        nans=True,
-        refused=("the same levels and lengths", "column", *EMPTY),
-    ),
-    "tsv": Kind(
-        "t.tsv",
-        options=_columns,
-        shape=_named,
-        made=_numbers,
-        apart=True,
-        nans=True,
-        refused=("the same levels and lengths", "column", *EMPTY),
-    ),
+    **{
+        name: Kind(
+            f"t.{name}",
+            options=_fields,
+            shape=_told,
+            apart=True,
+            nans=True,
+            refused=(*APART, "JSON has no "),
+        )
+        for name in ("jsonl", "json")
+    },
+    **{
+        name: Kind(
+            f"t.{name}",
+            options=_columns,
+            shape=_named,
+            made=_numbers,
+            apart=True,
+            nans=True,
+            refused=("the same levels and lengths", "column", *EMPTY),
+        )
+        for name in ("csv", "tsv")
+    },
     "text": Kind(
         "t.txt",
         options=lambda name, tensor: {"levels": tuple(f"l{n}" for n in range(tensor.lod.n_levels))},

@@ -40,8 +40,8 @@ from tests.formats.cases.isolating import (
     StrangeSource,
     held,
     read_by,
-    same,
 )
+from tests.formats.cases.streams import same
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,8 @@ from lodcli.kernels.errors import LodError, SelectionError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.formats.cases.isolating import ISOLATED, NESTED, TENSOR, Strange, held, read_by, same
+from tests.formats.cases.isolating import ISOLATED, NESTED, TENSOR, Strange, held, read_by
+from tests.formats.cases.streams import same
 
 
 class _Counting(Source):
