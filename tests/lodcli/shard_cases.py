@@ -102,14 +102,14 @@ def running(args: list[str]) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def processes(words: bytes, parent: int | None = None) -> list[int]:
-    """Return the processes whose command line has these words."""
+def spawned_by(parent: int) -> list[int]:
+    """Return the processes that multiprocessing has spawned in a process."""
     found = []
     for place in Path("/proc").glob("[0-9]*"):
         try:
-            if words in (place / "cmdline").read_bytes():
+            if b"spawn_main" in (place / "cmdline").read_bytes():
                 of = int((place / "stat").read_text().rpartition(")")[2].split()[1])
-                found += [int(place.name)] if parent in (None, of) else []
+                found += [int(place.name)] if parent == of else []
         except (OSError, IndexError, ValueError):
             continue  # it is over
     return found

@@ -15,6 +15,7 @@ text { font: 13px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; fill
 .screen { fill: #151b23 } .prompt { fill: #57ab5a } .command { fill: #ffffff; font-weight: 600 }
 .bold { font-weight: 600; fill: #ffffff }
 """
+_COLUMNS = 80  # of `on_terminal`
 _LINE = 18.0
 _EDGE = 16.0
 _CODE = re.compile(r"\x1b\[([0-9;]*)m")
@@ -27,7 +28,7 @@ def run(command: str, folder: Path) -> str:
     return done.stdout
 
 
-def session(title: str, commands: Sequence[str], folder: Path, columns: int = 80) -> str:
+def session(title: str, commands: Sequence[str], folder: Path) -> str:
     """Return the picture of commands run one after the other in a folder."""
     lines: list[list[tuple[str, str]]] = []
     for command in commands:
@@ -37,11 +38,11 @@ def session(title: str, commands: Sequence[str], folder: Path, columns: int = 80
         lines += [_parts(line) for line in run(command, folder).splitlines()]
     drawing = Drawing(title, _STYLE)
     height = 2 * _EDGE + _LINE * len(lines)
-    drawing.box(0, 0, 2 * _EDGE + columns * CHARACTER_WIDTH, height, "screen")
+    drawing.box(0, 0, 2 * _EDGE + _COLUMNS * CHARACTER_WIDTH, height, "screen")
     drawing.elements[-1] = drawing.elements[-1].replace("<rect", '<rect rx="8"')
     for number, parts in enumerate(lines):
         length = sum(len(text) for _, text in parts)
-        assert length <= columns, f"a line of {length} characters: {parts}"
+        assert length <= _COLUMNS, f"a line of {length} characters: {parts}"
         spans = "".join(
             f'<tspan class="{kind}">{escape(text)}</tspan>' if kind else escape(text)
             for kind, text in parts

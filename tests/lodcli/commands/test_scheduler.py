@@ -35,8 +35,8 @@ from tests.lodcli.shard_cases import (
     make_dataset,
     model,
     needs_proc,
-    processes,
     running,
+    spawned_by,
     wait_until_gone,
 )
 from tests.reliability.outcome import partials
@@ -87,7 +87,7 @@ class Cluster:
 
     def workers(self) -> list[int]:
         """Return the processes of the workers that are there now."""
-        return processes(b"spawn_main", self.parts[-1].pid)
+        return spawned_by(self.parts[-1].pid)
 
     def stop(self) -> None:
         for part in reversed(self.parts):
@@ -362,7 +362,7 @@ def test_an_interrupted_command_ends_its_tasks_and_can_be_continued(
 def test_a_terminal_interrupts_workers_that_start_without_a_word(number: signal.Signals) -> None:
     pytest.importorskip("distributed")
     with running(["convert", "ds", "out", "--scheduler", "local", "--jobs", "2"]) as process:
-        wait_for(lambda: len(processes(b"spawn_main", process.pid)) >= 2)
+        wait_for(lambda: len(spawned_by(process.pid)) >= 2)
         os.killpg(process.pid, number)
         _, said = process.communicate(timeout=HANG_SECONDS)
     assert (process.returncode, said) == (128 + number, "")

@@ -36,16 +36,13 @@ from tests.lodcli.shard_cases import (
     make_dataset,
     model,
     needs_proc,
-    processes,
     running,
+    spawned_by,
     wait_until_gone,
 )
 from tests.reliability.outcome import partials, run_lod
 from tests.sampling import many
-
-
-def slow(*values: object) -> Any:
-    return pytest.param(*values, marks=pytest.mark.slow)
+from tests.slow import slow
 
 
 @pytest.fixture
@@ -326,7 +323,7 @@ def test_what_no_shard_has_alone_is_refused(lod: Lod, args: list[str], said: str
 
 def children(pid: int) -> list[int]:
     """Return the processes of --jobs that a process has started."""
-    return processes(b"spawn_main", pid)
+    return spawned_by(pid)
 
 
 @needs_proc

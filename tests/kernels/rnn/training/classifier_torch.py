@@ -64,8 +64,9 @@ def check_gradients(made: Classifier, given: Labelled, data: Any) -> dict[str, A
     return found
 
 
-def check_training(made: Classifier, given: Labelled, epochs: int = 6, rate: float = 0.05) -> None:
+def check_training(made: Classifier, given: Labelled) -> None:
     """Compare a whole training with one by torch, an epoch a step, with Adam and a cosine."""
+    epochs, rate = 6, 0.05
     # One batch an epoch, so that the order in it does not matter; clipping far away.
     *_, last = train(made, given, Recipe(epochs=epochs, batch=100, rate=rate, clip=1e9))
     module, torch = torch_model(made), pytest.importorskip("torch")
