@@ -84,7 +84,8 @@ def _named(maps: Spans, what: str) -> dict[str, Spans]:
     keys, values = (_last(parts.of(number, what), entries.begin.size) for number in (1, 2))
     found: dict[str, Spans] = {}
     for name, places in _groups(keys):
-        one = Spans(entries.buffer, entries.owner[places], *(side[places] for side in values[1:]))
+        begin, end = values.begin[places], values.end[places]
+        one = Spans(entries.buffer, entries.owner[places], begin, end)
         double = np.flatnonzero(one.owner[1:] == one.owner[:-1])
         if double.size:
             raise DamagedFileError(f"record {one.owner[double[0]]} has {name!r} twice")
@@ -94,24 +95,23 @@ def _named(maps: Spans, what: str) -> dict[str, Spans]:
     return found
 
 
-def _last(parts: Spans, count: int) -> tuple[Spans, Offsets, Offsets]:
+def _last(parts: Spans, count: int) -> Spans:
     """Return the position of the last part of each of `count` owners; empty if it has none."""
     begin, end = np.zeros((2, count), np.int64)
     begin[parts.owner], end[parts.owner] = parts.begin, parts.end
-    return Spans(parts.buffer, np.arange(count), begin, end), begin, end
+    return Spans(parts.buffer, np.arange(count), begin, end)
 
 
-def _groups(keys: tuple[Spans, Offsets, Offsets]) -> list[tuple[str, Array]]:
+def _groups(keys: Spans) -> list[tuple[str, Array]]:
     """Return the distinct names, each with the entries that have it."""
-    spans, begin, end = keys
-    sizes = end - begin
+    sizes = keys.end - keys.begin
     found: list[tuple[str, Array]] = []
     for size in np.unique(sizes).tolist():
         places = np.flatnonzero(sizes == size)
         if size == 0:
             found.append(("", places))
             continue
-        letters = spans.taken(places).joined().reshape(-1, size)
+        letters = keys.taken(places).joined().reshape(-1, size)
         names, which = np.unique(letters.view(f"V{size}").reshape(-1), return_inverse=True)
         order = np.argsort(which, kind="stable")
         cuts = np.searchsorted(which[order], np.arange(1, names.size))
@@ -144,7 +144,7 @@ def values_of(features: Spans, name: str) -> Values:
     if len(used) > 1:
         raise of_two_kinds(name, *used[:2])
     kind = used[0] if used else 0
-    lists, _, _ = _last(spans, count)
+    lists = _last(spans, count)
     if kind == 0:
         return Values(0, present, np.zeros(count, np.int64), np.zeros(0, np.int64))
     if kind == BYTES_LIST:
