@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -39,21 +39,16 @@ def words_of(records: Records, nodes: Mapping[str, Node]) -> dict[str, Categorie
         nodes: by column; in them, such tensors are marked as categories of any words.
     """
     found: dict[str, Categories | None] = {}
-    chosen = {
-        column: node
-        for column, node in nodes.items()
-        if any(place.leaf.marks.categories is not None for place in places(node))
-    }
     # Structs also have dictionaries of numbers and dates.
     coded = {
         place.leaf.name
-        for node in chosen.values()
+        for node in nodes.values()
         for place in places(node)
         if place.leaf.marks.categories is not None
     }
     last: dict[str, Any] = {}
-    for name, array in _leaves(records, chosen):
-        if name not in coded or found.get(name, _ANY) is None:
+    for name, array in _leaves(records, nodes, coded):
+        if found.get(name, _ANY) is None:
             continue
         if name in last and last[name].equals(array.dictionary):
             continue
@@ -80,13 +75,8 @@ def in_range(records: Records, nodes: Mapping[str, Node], counts: Mapping[str, i
         nodes: by column.
         counts: number of words, by tensor.
     """
-    chosen = {
-        column: node
-        for column, node in nodes.items()
-        if any(place.leaf.name in counts for place in places(node))
-    }
     found = set(counts)
-    for name, array in _leaves(records, chosen):
+    for name, array in _leaves(records, nodes, counts):
         if name not in found:
             continue
         if types.is_dictionary(array.type):
@@ -102,13 +92,22 @@ def in_range(records: Records, nodes: Mapping[str, Node], counts: Mapping[str, i
     return found
 
 
-def _leaves(records: Records, nodes: Mapping[str, Node]) -> Iterator[tuple[str, Any]]:
-    """Yield the arrays of all tensors of some columns; they may contain unused items."""
-    if not nodes:
+def _leaves(
+    records: Records, nodes: Mapping[str, Node], names: Container[str]
+) -> Iterator[tuple[str, Any]]:
+    """Yield the arrays of the tensors of these names; they may contain unused items."""
+    chosen = {
+        column: node
+        for column, node in nodes.items()
+        if any(place.leaf.name in names for place in places(node))
+    }
+    if not chosen:
         return
-    for _, batch in records.batches(Wanted(list(nodes), BATCH_BYTES)):
-        for column, node in nodes.items():
-            yield from _of_node(batch.column(column), node)
+    for _, batch in records.batches(Wanted(list(chosen), BATCH_BYTES)):
+        for column, node in chosen.items():
+            for name, array in _of_node(batch.column(column), node):
+                if name in names:
+                    yield name, array
 
 
 def _of_node(array: Any, node: Node) -> Iterator[tuple[str, Any]]:
