@@ -10,6 +10,7 @@ import numpy as np
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.kernels.errors import SelectionError
+from lodcli.kernels.index.selection import level_text
 from lodcli.shell import output
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def examined(
     if not lod.n_levels:
         raise SelectionError(f"{chosen.name} has no levels, so there are no sequences to look at")
     level = lod.level(0 if wanted.level is None else wanted.level)
-    result.name, result.level = chosen.name, lod.names[level] or f"level {level}"
+    result.name, result.level = chosen.name, level_text(lod, level)
     if wanted.head is not None:
         items = np.arange(min(wanted.head, lod.count(level)))
         result.sequences["head"] = sequences(source, chosen, level, items, values=wanted.values)

@@ -77,6 +77,7 @@ def command(
         raise UnsupportedError("plot: matplotlib is not installed; pip install 'lodcli[plot]'")
     from lodcli.commands.plot import pictures_matplotlib as pictures
     from lodcli.commands.plot.drawing import lengths_of, rows_of
+    from lodcli.kernels.index.selection import level_text
     from lodcli.shell.opened import opened
 
     with opened(source) as file:
@@ -86,7 +87,7 @@ def command(
         elif kind == "padding":
             lod, number = lengths_of(file, 0 if level is None else level)
             assert number is not None
-            figure = pictures.padding(lod.lengths(number), lod.names[number] or f"level {number}")
+            figure = pictures.padding(lod.lengths(number), level_text(lod, number))
         else:
             rows, title = rows_of(file, level, item or 0)
             figure = (pictures.values if kind == "values" else pictures.heat_map)(rows, title)

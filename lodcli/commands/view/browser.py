@@ -17,6 +17,7 @@ from lodcli.kernels.errors import LodError, SelectionError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.places import branch_below, branch_of
+from lodcli.kernels.index.selection import level_text
 from lodcli.kernels.tensor.display import item_text
 from lodcli.kernels.tensor.exchange.units import texts
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -105,9 +106,10 @@ class Browser:
     @property
     def level_name(self) -> str:
         """Name of this level, or of rows."""
-        if self.level == self.lod.n_levels:
-            return "row"
-        return self.lod.names[self.level] or f"level {self.level}"
+        return self._name_of(self.level)
+
+    def _name_of(self, level: int) -> str:
+        return "row" if level == self.lod.n_levels else level_text(self.lod, level)
 
     def lines(self, start: int, stop: int) -> list[Line]:
         """Return some items of this level, each read by itself."""
@@ -182,8 +184,7 @@ class Browser:
             raise SelectionError(f"{text}: there are {lod.n_levels} levels and rows")
         start, stop = 0, self.counts[0]
         for level, number in enumerate(numbers):
-            name = "row" if level == lod.n_levels else lod.names[level] or f"level {level}"
-            item = _inside(number, start, stop, name)
+            item = _inside(number, start, stop, self._name_of(level))
             if level < lod.n_levels:
                 start, stop = lod.levels[level][item : item + 2].tolist()
         self.go(len(numbers) - 1, item)
