@@ -160,9 +160,9 @@ def _join(writing: jobs.ShardedJob, target: Target) -> None:
 
 def _require_files(files: Iterable[str | PathLike[str]], option: str) -> None:
     """Raise click.UsageError for a file that cannot be read again for each shard."""
-    for file in files:
-        if fspath(file) == "-" or is_url(file):
-            what = "standard input" if fspath(file) == "-" else shown(fspath(file))
+    for file in map(fspath, files):
+        if file == "-" or is_url(file):
+            what = "standard input" if file == "-" else shown(file)
             raise click.UsageError(f"{option} reads {what} for each shard; name a file")
 
 
@@ -172,8 +172,8 @@ _Results = Generator[tuple[int, Exception | None], None, None]
 def _results(tasks: list[_Task], target: Target) -> _Results:
     """Return a generator that computes shards, and yields their numbers and errors."""
     if target.scheduler is None:
-        jobs = target.jobs or 1
-        return in_processes(_one, tasks, jobs, lost=_lost, threads=1, shield=shielded)
+        processes = target.jobs or 1
+        return in_processes(_one, tasks, processes, lost=_lost, threads=1, shield=shielded)
     from lodcli.shell.jobs.scheduled_dask import on_scheduler
 
     return on_scheduler(_one, tasks, target.scheduler, target.jobs, lost=_lost)
