@@ -65,7 +65,7 @@ class Datasets(Columns):
             raise _split_wanted(source)
         names = _data_files(source)
         if not names:
-            from lodcli.formats.arrow.features import NoRecords
+            from lodcli.formats.arrow.no_records import NoRecords
 
             features = _json(source, INFO).get("features")
             with naming(INFO):
