@@ -45,11 +45,12 @@ def crc32c(data: bytes) -> int:
     return crc ^ 0xFFFFFFFF
 
 
-def frame(record: bytes) -> bytes:
-    def masked(data: bytes) -> bytes:
-        crc = crc32c(data)
-        return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+def masked(data: bytes) -> bytes:
+    crc = crc32c(data)
+    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
 
+
+def frame(record: bytes) -> bytes:
     length = struct.pack("<Q", len(record))
     return length + masked(length) + record + masked(record)
 
@@ -487,7 +488,7 @@ def test_records_that_are_not_what_the_first_one_says_are_refused(tmp_path: Path
 
 def test_a_length_that_is_not_there_takes_no_memory(tmp_path: Path) -> None:
     length = struct.pack("<Q", 2**60)
-    head = frame(b"")[:0] + length + _masked(length)
+    head = length + masked(length)
     path = tmp_path / "t.tfrecord"
     path.write_bytes(head + bytes(100))
     with pytest.raises(LodError, match="has a record of"):
@@ -495,11 +496,6 @@ def test_a_length_that_is_not_there_takes_no_memory(tmp_path: Path) -> None:
     done = _piped(head + bytes(100), "inspect", "-", "--max-bytes", "1g")
     assert done.returncode == 1
     assert b"has a record of" in done.stderr
-
-
-def _masked(data: bytes) -> bytes:
-    crc = crc32c(data)
-    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
 
 
 def test_an_empty_file_and_another_file_are_refused(tmp_path: Path) -> None:
