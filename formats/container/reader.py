@@ -42,7 +42,7 @@ from lodcli.kernels.index.selection import Key
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Mask, mask_ends_with_zeros, unpack
 from lodcli.kernels.tensor.tensor_array import TensorArray
-from lodcli.kernels.tensor.time_steps import IndexMap
+from lodcli.kernels.tensor.time_steps import IndexMap, places_in_steps
 
 # Indexes beyond this sum stay in the file: of 10^8 sequences they would take 800 MB, and seconds to
 # check.
@@ -298,9 +298,8 @@ class ContainerSource(IndexedSource):
             held, expected = steps.lod.levels[0][-1], index_map.outer.levels[-1][-1]
             if held != expected:  # before memory for so many is allocated
                 raise ShapeMismatchError(f"the steps: expected {expected} items, found {held}")
-            array = TensorArray.from_steps(steps)
-            array.pack(index_map.level, index_map)
-        return StoredArray(array, index_map)
+            places_in_steps(steps.lod, index_map)  # raises an error unless they match
+        return StoredArray(TensorArray.from_steps(steps), index_map)
 
 
 class _Lazy(dict[str, Rows]):

@@ -1,8 +1,8 @@
-"""Converts the time steps of a file to sequences: the inverse of `unpacking`.
+"""Converts time steps to sequences: the inverse of `unpacking`.
 
-Ranges of outermost items that fit into memory become buckets in a temporary file: one pass over
-the steps distributes their items, and each bucket is read back and put in the order of its
-sequences.
+Of steps in memory, batches of outermost items are gathered. Of those in a file, ranges of outermost
+items that fit into memory become buckets in a temporary file: one pass over the steps distributes
+their items, and each bucket is read back and put in the order of its sequences.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from lodcli.formats.arrays.budget import require_items_fit
 from lodcli.formats.container.reader import ContainerSource
 from lodcli.formats.core.batching import cuts
 from lodcli.formats.core.errors import naming
-from lodcli.formats.core.schema import LevelKeys, TensorSpec, find
+from lodcli.formats.core.format import BATCH_BYTES
+from lodcli.formats.core.schema import LevelKeys, StoredArray, TensorSpec, find
 from lodcli.formats.steps.buckets import ITEM_BYTES, buckets, limit_bytes
 from lodcli.formats.steps.chunks import Steps, in_step_order
 from lodcli.formats.steps.stored import stored_index_map
@@ -24,8 +25,9 @@ from lodcli.formats.storage.prefetch import ahead
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.index.items import find_items
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.gather import taken
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.time_steps import IndexMap, from_steps
+from lodcli.kernels.tensor.time_steps import IndexMap, from_steps, places_in_steps
 
 Batches = Iterator[Mapping[str, LoDTensor]]
 
@@ -43,6 +45,39 @@ def packed(source: ContainerSource, name: str) -> tuple[TensorSpec, Batches]:
     """
     packing = _Packing(source, find(source.schema, name))
     return packing.result, packing.batches()
+
+
+def packed_in_memory(stored: StoredArray, name: str) -> tuple[TensorSpec, Batches]:
+    """Return the sequences of a TensorArray: their spec, and batches of them.
+
+    Memory holds no second copy of the rows: each batch is gathered when it is requested.
+
+    Args:
+        stored: the TensorArray.
+        name: of the result.
+
+    Raises:
+        ShapeMismatchError: the steps do not match the index map.
+    """
+    steps, outer = stored.array.steps, stored.index_map.outer
+    below, data = steps.lod.below(0), steps.data
+    places = places_in_steps(steps.lod, stored.index_map)
+    lod, tops = outer, outer.absolute(0)
+    ends = tops  # of each outermost item, in rows
+    if below.n_levels:
+        found = find_items(below, places)
+        lod = LoD._trusted([*outer.levels, *found.levels], (*outer.names, *found.names))
+        ends = found.bounds[tops]
+    spec = TensorSpec(name, steps.dtype, steps.row_shape, LevelKeys().specs(lod), steps.rows)
+
+    def batches() -> Batches:
+        for start, stop in cuts([ends], [spec.row_bytes], BATCH_BYTES):
+            rows, index = taken(data, below, places[tops[start] : tops[stop]], 0)
+            own = outer.items(0, start, stop)[0]
+            levels = [*own.levels, *index.levels]
+            yield {name: LoDTensor(rows, LoD._trusted(levels, spec.level_names))}
+
+    return spec, ahead(batches())
 
 
 class _Packing:

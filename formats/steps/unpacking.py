@@ -1,17 +1,21 @@
-"""Converts a tensor of a file to time steps, with only a part of them in memory.
+"""Converts a tensor to time steps, with only a part of them in memory.
 
-A first pass over the index counts the rows of each step. Chunks of steps that fit into memory
-become buckets in a temporary file: one pass over the rows distributes them, and each bucket is
-read back and put in the order of its steps.
+Of a tensor in memory, blocks of steps are gathered. Of one in a file, a first pass over the index
+counts the rows of each step. Chunks of steps that fit into memory become buckets in a temporary
+file: one pass over the rows distributes them, and each bucket is read back and put in the order of
+its steps.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
 
+from lodcli.formats.core.batching import cuts
 from lodcli.formats.core.errors import naming_source
+from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.schema import StreamedArray, find
 from lodcli.formats.steps.buckets import buckets, item_ranges
@@ -21,6 +25,7 @@ from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.items import find_items
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor.gather import taken
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.time_steps import STEP_LEVEL, IndexMap, index_map_of, to_steps
 
@@ -43,6 +48,37 @@ def unpacked(
     return _Unpacking(source, name, level, label, in_order=in_order).array()
 
 
+def unpacked_in_memory(tensor: LoDTensor, level: int | str, *, in_order: bool) -> StreamedArray:
+    """Return the sequences of a level as time steps; see `TensorArray.unpack`.
+
+    Memory holds no second copy of the rows: each block of steps is gathered when it is requested.
+
+    Args:
+        tensor: without nulls.
+        level: the level whose sequences run in parallel.
+        in_order: whether the sequences stay in their order; else the longest are first.
+
+    Raises:
+        SelectionError: no such level.
+    """
+    index_map = index_map_of(tensor.lod, level, not in_order)
+    below, data = tensor.lod.below(index_map.level), tensor.data
+    items, sizes = index_map.steps()
+    index, ends = below, _item_ends(below, items.size)
+    if below.n_levels:
+        found = find_items(below, items)
+        index, ends = found.lod, found.bounds
+    lod = LoD._trusted((sizes, *index.levels), (STEP_LEVEL, *index.names))
+
+    row_bytes = math.prod(tensor.row_shape) * tensor.dtype.itemsize
+
+    def blocks() -> Iterator[Array]:
+        parts = cuts([ends], [row_bytes], BATCH_BYTES)
+        yield from ahead(taken(data, below, items[start:stop], 0)[0] for start, stop in parts)
+
+    return StreamedArray(tensor.dtype, tensor.row_shape, lod, index_map, blocks)
+
+
 class _Unpacking:
     def __init__(
         self, source: IndexedSource, name: str, level: int | str, label: str, *, in_order: bool
@@ -54,11 +90,7 @@ class _Unpacking:
         self._map = index_map_of(lod, level, not in_order)
         self._below = lod.below(self._map.level)
         self._offsets = self._map.outer.levels[-1]
-        count = int(self._offsets[-1])
-        # Offsets of the items, in rows. Without levels below, the items are rows, and a range takes
-        # less memory than an array, which could be larger than the rows.
-        below = self._below
-        self._ends = below.absolute(0) if below.n_levels else range(count + 1)
+        self._ends = _item_ends(self._below, int(self._offsets[-1]))
         self._rank = np.empty_like(self._map.order)
         self._rank[self._map.order] = np.arange(self._rank.size)
         self._steps = Steps(self._map, self._step_rows(), self._spec.row_bytes)
@@ -137,3 +169,12 @@ class _Unpacking:
         order[by_file] = np.arange(by_file.size)
         tensor = LoDTensor(data, LoD((bounds, *levels)))
         return to_steps(tensor, IndexMap(order, LoD([bounds]))).data
+
+
+def _item_ends(below: LoD, count: int) -> Offsets | range:
+    """Return the offsets of the items, in rows.
+
+    Without levels below, the items are rows, and a range takes less memory than an array, which
+    could be larger than the rows.
+    """
+    return below.absolute(0) if below.n_levels else range(count + 1)

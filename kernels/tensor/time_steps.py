@@ -188,7 +188,7 @@ def from_steps(steps: LoDTensor, index_map: IndexMap) -> LoDTensor:
         ShapeMismatchError: another number of steps, or of items in one; names the step.
     """
     outer = index_map.outer
-    rows, below = _taken(steps, 1, _places(steps.lod, index_map))
+    rows, below = _taken(steps, 1, places_in_steps(steps.lod, index_map))
     if not below.levels:
         return _marked(rows, outer, steps, below)
     names = (*outer.names, *below.names)
@@ -212,11 +212,11 @@ def found_in_steps(steps: LoD, index_map: IndexMap) -> FoundItems:
     Raises:
         ShapeMismatchError: as `from_steps`.
     """
-    places = _places(steps, index_map)
+    places = places_in_steps(steps, index_map)
     return find_items(NO_LEVELS if len(steps.levels) == 1 else steps, places, 1)
 
 
-def _places(steps: LoD, index_map: IndexMap) -> Offsets:
+def places_in_steps(steps: LoD, index_map: IndexMap) -> Offsets:
     """Return the place of every item in the steps. Raises ShapeMismatchError as `from_steps`."""
     held = steps.levels[steps.level(0)]
     # Checked before steps(), which allocates memory for all items of the map.

@@ -24,9 +24,9 @@ def command(source: Reference, target: Target) -> None:
     from lodcli.formats.arrays.budget import WHOLE_COPIES, fits
     from lodcli.formats.container.reader import ContainerSource
     from lodcli.formats.core.limits import declared_bytes
-    from lodcli.formats.core.schema import find, schema_of
+    from lodcli.formats.core.schema import find
     from lodcli.formats.items.indexed_copy import in_place
-    from lodcli.formats.steps.packing import packed
+    from lodcli.formats.steps.packing import packed, packed_in_memory
     from lodcli.shell.opened import opened
 
     with opened(source) as file:
@@ -38,5 +38,5 @@ def command(source: Reference, target: Target) -> None:
                 target.write((result,), named(source, batches))
                 return
         name, stored = file.array()
-        tensor = stored.array.pack(stored.index_map.level, stored.index_map)
-    target.write(schema_of({name: tensor}), [{name: tensor}])
+    result, batches = packed_in_memory(stored, name)
+    target.write((result,), batches)

@@ -39,10 +39,8 @@ def command(
     """
     from lodcli.formats.arrays.budget import WHOLE_COPIES, fits
     from lodcli.formats.core.limits import declared_bytes
-    from lodcli.formats.core.schema import StoredArray
     from lodcli.formats.items.indexed_copy import indexed
-    from lodcli.formats.steps.unpacking import unpacked
-    from lodcli.kernels.tensor.tensor_array import TensorArray
+    from lodcli.formats.steps.unpacking import unpacked, unpacked_in_memory
     from lodcli.shell.opened import opened
 
     level = -1 if level is None else level
@@ -50,8 +48,9 @@ def command(
         spec = file.tensor()
         fit = spec.rows is not None and fits(declared_bytes(spec), WHOLE_COPIES)
         if fit or spec.nullable:
-            array, index_map = TensorArray.unpack(file.read_tensor()[1], level, sort_by_length)
-            _write(target, spec, StoredArray(array, index_map))
+            tensor = file.read_tensor()[1]
+            steps = unpacked_in_memory(tensor, level, in_order=not sort_by_length)
+            _write(target, spec, steps)
         else:
             with indexed(file.source, [spec.name]) as found:
                 steps = unpacked(found, spec.name, level, source.label, in_order=not sort_by_length)

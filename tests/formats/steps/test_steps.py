@@ -11,12 +11,13 @@ from lodcli.formats.container.reader import ContainerSource
 from lodcli.formats.core import io
 from lodcli.formats.core.schema import StoredArray
 from lodcli.formats.items.indexed_copy import in_place
-from lodcli.formats.steps import buckets
+from lodcli.formats.steps import buckets, packing, unpacking
 from lodcli.formats.steps.chunks import Steps
-from lodcli.formats.steps.packing import packed
-from lodcli.formats.steps.unpacking import unpacked
+from lodcli.formats.steps.packing import packed, packed_in_memory
+from lodcli.formats.steps.unpacking import unpacked, unpacked_in_memory
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.tensor import time_steps
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from tests.formats.cases.opening import source_of
@@ -78,6 +79,44 @@ def test_parts_give_what_memory_gives(
         spec, batches = packed(steps, "data")
         io.write_batches(tmp_path / "back.lod.h5", (spec,), batches)
     assert (tmp_path / "back.lod.h5").read_bytes() == (tmp_path / "t.lod.h5").read_bytes()
+
+
+@pytest.mark.parametrize("in_order", [False, True])
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_blocks_gathered_from_memory_give_what_one_gather_gives(
+    number: int, in_order: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tensor, level = CASES[number]
+    array, index_map = TensorArray.unpack(tensor, level, not in_order)
+    for module in (unpacking, packing):
+        monkeypatch.setattr(module, "BATCH_BYTES", 300)
+    found = unpacked_in_memory(tensor, level, in_order=in_order)
+    assert found.array.identical(array)
+    assert found.index_map == index_map
+    spec, batches = packed_in_memory(StoredArray(array, index_map), "data")
+    io.write_batches(tmp_path / "back.lod.h5", (spec,), batches)
+    io.write(tmp_path / "t.lod.h5", tensor)
+    assert (tmp_path / "back.lod.h5").read_bytes() == (tmp_path / "t.lod.h5").read_bytes()
+
+
+def test_blocks_gathered_from_memory_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (unpacking, packing):
+        monkeypatch.setattr(module, "BATCH_BYTES", 160)
+    tensor = LoDTensor(np.arange(36.0), [[1, 2, 3, 30]])
+    found = unpacked_in_memory(tensor, 0, in_order=False)
+    # Of 8 bytes a row, and 8 for its place in an index.
+    assert [len(block) for block in found.blocks()] == [10, 10, 10, 6]
+    _, batches = packed_in_memory(StoredArray(found.array, found.index_map), "data")
+    assert [batch["data"].lod.lengths(0).tolist() for batch in batches] == [[1, 2, 3], [30]]
+
+
+def test_reading_steps_gathers_no_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = StoredArray(*TensorArray.unpack(example(2, 1), 0))
+    io.write(tmp_path / "s.lod.h5", stored)
+    monkeypatch.delattr(time_steps, "taken")
+    found = io.read(tmp_path / "s.lod.h5")
+    assert isinstance(found, StoredArray)
+    assert found.array.identical(stored.array)
 
 
 def test_chunks_are_as_large_as_allowed_and_no_larger(monkeypatch: pytest.MonkeyPatch) -> None:
