@@ -16,6 +16,8 @@ SUFFIXES = {".gz": "gzip", ".zst": "zstd"}
 # Short for .tar and the extension of a compression.
 _TAR_SUFFIXES = {".tgz": ".tar.gz"}
 MAGIC_BYTES = 4
+# The first bytes of a frame without content, with which pzstd begins (RFC 8878, 3.1.2).
+_SKIPPABLE = [bytes([byte]) for byte in range(0x50, 0x60)]
 _BLOCK_BYTES = 1 << 18
 # The most bytes that are compressed or decompressed at once, whatever their compressed size: no
 # interrupt is handled meanwhile, and gzip takes a second for 10 MB.
@@ -24,6 +26,8 @@ _UNPACKED_BYTES = 1 << 20
 
 def codec_of(head: bytes) -> str | None:
     """Return the codec of a file with this beginning, None if not compressed."""
+    if head[:1] in _SKIPPABLE and head[1:4] == b"\x2a\x4d\x18":
+        return "zstd"
     return next((codec for magic, codec in MAGICS.items() if head.startswith(magic)), None)
 
 

@@ -9,7 +9,8 @@ from lodcli.kernels.errors import UnsupportedError
 
 # A block of 128 KiB may be packed to four bytes: this becomes 32 MiB at most.
 _BLOCK_BYTES = 1 << 10
-_CHECKSUM_FLAG = 4
+# RFC 8878, 3.1.1: the magic number, and the longest header.
+_HEADER_BYTES = 18
 # Maximum window, and so memory, of decompression: the default limit of the tool zstd.
 MOST_WINDOW_BYTES = 1 << 27
 
@@ -43,6 +44,7 @@ class _Frames:
 
     def __init__(self, package: Any) -> None:
         self._error = package.ZstdError
+        self._header = package.get_frame_parameters
         self._making = package.ZstdDecompressor(max_window_size=MOST_WINDOW_BYTES).decompressobj
         self._frame: Any = None
         self._left = b""
@@ -65,10 +67,9 @@ class _Frames:
             return None
         if self._frame is None:
             self._frame = self._making()
-            while len(self._left) < 5 and (more := packed.read(_BLOCK_BYTES)):
+            while len(self._left) < _HEADER_BYTES and (more := packed.read(_BLOCK_BYTES)):
                 self._left += more
-            # RFC 8878, 3.1.1.1.1: a bit of the byte after the magic number.
-            self._unchecked |= not (self._left[4:5] and self._left[4] & _CHECKSUM_FLAG)
+            self._check_header()
         try:
             found: bytes = self._frame.decompress(self._left)
         except self._error as error:
@@ -77,3 +78,18 @@ class _Frames:
         if self._frame.eof:
             self._left, self._frame = self._frame.unused_data, None
         return found
+
+    def _check_header(self) -> None:
+        """Check the window of the next frame, and note whether it has a checksum."""
+        try:
+            header = self._header(self._left)
+        except self._error:
+            return  # decompressing it reports this
+        # Without a window, a frame is empty or skippable, as pzstd writes one before each frame.
+        self._unchecked |= header.window_size > 0 and not header.has_checksum
+        if header.window_size > MOST_WINDOW_BYTES:
+            raise UnsupportedError(
+                f"zstd: needs {header.window_size >> 20:,} MiB of memory to decompress, at most "
+                f"{MOST_WINDOW_BYTES >> 20} are allowed; decompress it first with "
+                "`zstd -d --long=31`"
+            )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import struct
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import pytest
 
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
-from lodcli.formats.storage.compression import Packer
+from lodcli.formats.storage.compression import Packer, Unpacked
 from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -67,6 +68,31 @@ def test_several_members_are_one_file(suffix: str, pack: Pack, tmp_path: Path) -
     path = tmp_path / f"t.jsonl{suffix}"
     path.write_bytes(pack(TEXT[:1000]) + pack(b"") + pack(TEXT[1000:]))
     assert nested(content(path)["data"]) == LISTS
+
+
+def test_frames_without_content_are_skipped(tmp_path: Path) -> None:
+    # As pzstd writes them: before each frame, its packed size.
+    parts = [zstd(TEXT[:1000]), zstd(TEXT[1000:])]
+    data = b"".join(
+        b"\x50\x2a\x4d\x18\x04\0\0\0" + struct.pack("<I", len(part)) + part for part in parts
+    )
+    path = tmp_path / "t.jsonl.zst"
+    path.write_bytes(data)
+    assert nested(content(path)["data"]) == LISTS
+    with pipe(tmp_path, "", data) as fifo, source_of(fifo, format_name="jsonl") as source:
+        assert nested(tensors_of(source.read())["data"]) == LISTS
+    with Unpacked(path.open("rb"), "zstd") as unpacked:
+        assert unpacked.read() == TEXT
+        assert unpacked.checksums == "XXH64 of what zstd compressed"
+
+
+def test_a_window_over_the_limit_is_no_damage(tmp_path: Path) -> None:
+    package = pytest.importorskip("zstandard")
+    parameters = package.ZstdCompressionParameters(window_log=28)
+    packer = package.ZstdCompressor(compression_params=parameters).compressobj()
+    (tmp_path / "t.jsonl.zst").write_bytes(packer.compress(TEXT) + packer.flush())
+    with pytest.raises(UnsupportedError, match=r"needs 256 MiB .* `zstd -d --long=31`$"):
+        content(tmp_path / "t.jsonl.zst")
 
 
 @CODECS
