@@ -37,13 +37,15 @@ _WORDS = ("article", "sentence", "word", "byte", "utterance", "größe", "level-
 
 
 @st.composite
-def lengths_trees(draw: st.DrawFn, min_levels: int = 0, max_levels: int = 3) -> list[list[int]]:
+def lengths_trees(
+    draw: st.DrawFn, min_levels: int = 0, max_levels: int = 3, max_length: int = 3
+) -> list[list[int]]:
     """Draw consistent item counts per level, outermost first."""
     levels = draw(st.integers(min_levels, max_levels))
-    count = draw(st.integers(0, 3))
+    count = draw(st.integers(0, max_length))
     tree = []
     for _ in range(levels):
-        lengths = draw(st.lists(st.integers(0, 3), min_size=count, max_size=count))
+        lengths = draw(st.lists(st.integers(0, max_length), min_size=count, max_size=count))
         tree.append(lengths)
         count = sum(lengths)
     return tree

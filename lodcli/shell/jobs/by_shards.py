@@ -160,7 +160,7 @@ def _join(writing: jobs.ShardedJob, target: Target) -> None:
 
 def _require_files(files: Iterable[str | PathLike[str]], option: str) -> None:
     """Raise click.UsageError for a file that cannot be read again for each shard."""
-    for file in map(fspath, files):
+    for file in (fspath(one) for one in files):
         if file == "-" or is_url(file):
             what = "standard input" if file == "-" else shown(file)
             raise click.UsageError(f"{option} reads {what} for each shard; name a file")
