@@ -43,6 +43,8 @@ _LFS_POINTER = rb"version https://git-lfs\.github\.com/spec/"
 _MARKUP = rb"(?i)(\xef\xbb\xbf)?\s*<(!doctype html|html|\?xml)"
 _PAGE = Unread("HTML or XML", "; if a server sent it in place of the file, fetch the file again")
 _TABLES = f"; pandas.read_html and read_xml read tables in it, {_AS_PARQUET}"
+# As GDAL writes .geojsons files, and jq --seq.
+_JSON_SEQUENCE = rb"\x1e\s*\{"
 # Their specification limits them to less.
 _POINTER_BYTES = 1024
 _NETCDF3 = Unread("a netCDF 3 file", "; rewrite it as HDF5 with nccopy -k nc4")
@@ -309,6 +311,9 @@ def advice(head: bytes, ending: str, *, unpacked: bool = False) -> str:
         return f"it begins like {kind.what}, which lod does not read{kind.advice}{lines}"
     if ending in _ENDINGS:
         return f"lod does not read {_ENDINGS[ending].what}{_ENDINGS[ending].advice}"
+    if re.match(_JSON_SEQUENCE, head):
+        json = option("from", "json")
+        return f"if it is JSON with the separators of RFC 7464, {json} reads it"
     if head.lstrip()[:1] in (b"[", b"{"):
         json, jsonl = option("from", "json"), option("from", "jsonl")
         return f"if it is JSON, {json} reads a document, {jsonl} one value per line"

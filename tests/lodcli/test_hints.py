@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
+import shlex
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +24,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell.failures import explained
 from lodcli.shell.group import group
 from lodcli.shell.remedies import ELSEWHERE, OPTIONS_ELSEWHERE
-from tests.lodcli.conftest import Lod
+from tests.lodcli.conftest import Lod, read_jsonl, write_jsonl
 from tests.lodcli.test_all_commands import leaves
 
 FILES = {
@@ -61,6 +62,7 @@ FILES = {
     "feats.ark": b"u1 \0BFM \4\3\0\0\0",
     "dump.bson": b"\x16\0\0\0\x10i\0",
     "raw.npy": b"\5\0\6\0P\xc4\7\0",
+    "roads.geojsons": b'\x1e{"type": "Feature"}\n\x1e{"type": "Feature"}\n',
     "paper.pdf": b"%PDF-1.7\n%\xe2\xe3",
     "sheet.xlsx": b"PK\3\4\x14\0\6\0",
     "photo.jpeg": b"\xff\xd8\xff\xe0\0\x10JFIF",
@@ -123,6 +125,7 @@ HINTS = [
     ("inspect comma.log", 1, "format not recognised; it looks like csv: --from csv"),
     ("inspect tab.log", 1, "format not recognised; it looks like tsv: --from tsv"),
     ("inspect list.log", 1, "format not recognised; if it is JSON, --from json reads a document"),
+    ("inspect roads.geojsons", 1, "JSON with the separators of RFC 7464, --from json reads it"),
     ("inspect paper.pdf", 1, "not recognised; it begins like a PDF document, which lod does not"),
     ("inspect sheet.xlsx", 1, "format not recognised; lod does not read Excel workbooks; save the"),
     ("inspect rows.svm", 1, "not read LIBSVM files; save data, indices and indptr of its CSR mat"),
@@ -585,3 +588,74 @@ def test_help_before_a_command_shows_its_help(lod: Lod) -> None:
         done, wanted = lod(*line.split()), lod(*same.split())
         assert (done.code, done.stderr) == (0, "")
         assert done.stdout == wanted.stdout != ""
+
+
+REMEDIES = [
+    ("filter n.jsonl 'r is None'", "it has fields: r.a, r.b; a record is null where all of them"),
+    ("apply 'x if r is None else 0' n.jsonl", "it has fields: r.a, r.b; a record is null where"),
+    ("sort n.jsonl --by 'x desc'", "lod sort --by x puts the least first, --by -x the greatest"),
+    ("sort n.jsonl --by 'x, id ASC'", "lod sort --by x puts the least first"),
+    (
+        "apply histogram n.jsonl::x",
+        "as in lod apply histogram tensor.lod.h5 --edges 0,1,2 -o out.lod.h5; see lod apply",
+    ),
+    (
+        "join n.jsonl n.jsonl",
+        "missing option '--on', as in lod join clicks.csv users.csv --on user",
+    ),
+    (
+        "cast n.jsonl t=date -o o.parquet",
+        """lod apply 'replace_matches(t, r"(..)/(..)/(....)", r"\\3-\\1-\\2")' .. --into t makes """
+        "ISO 8601 of month/day/year",
+    ),
+    (
+        "cast n.jsonl 'u=timestamp[s]' -o o.parquet",
+        """lod apply 'replace_matches(u, r"(..)[.](..)[.](....)", r"\\3-\\2-\\1")' .. --into u """
+        "makes ISO 8601 of day.month.year",
+    ),
+    (
+        "cast n.jsonl v=date -o o.parquet",
+        """lod apply 'replace_matches(v, "..", "..")' .. --into v makes ISO""",
+    ),
+    ("filter b.lod.h5 'k == \"a\"'", "k is bytes; lod convert --text-levels text makes text of"),
+    ("sort b.lod.h5 --by k", "one for each byte; lod convert --text-levels text makes text of"),
+    (
+        "join b.lod.h5 n.jsonl --on k=t",
+        "text in the second; `lod convert --text-levels text` makes",
+    ),
+    ("convert b.lod.h5 o.lod.h5 --nulls drop", ", or lod filter FILE 'NAME is not None' chooses"),
+]
+
+
+@pytest.mark.parametrize(("line", "said"), REMEDIES, ids=[line for line, _ in REMEDIES])
+def test_an_error_says_what_to_do(line: str, said: str, lod: Lod, folder: Path) -> None:
+    record = {
+        "id": 1,
+        "r": {"a": 1, "b": 2},
+        "x": 5,
+        "t": "05/01/2024",
+        "u": "31.12.2024",
+        "v": "x",
+    }
+    write_jsonl("n.jsonl", [record, {**record, "r": None}])
+    tensors = {"k": LoDTensor.from_lists([b"b", b"a"]), "n": LoDTensor.from_lists([1, None])}
+    lodcli.write("b.lod.h5", tensors)
+    done = lod(*shlex.split(line))
+    assert done.code in (1, 2, 4)
+    assert said in done.stderr
+
+
+@pytest.mark.usefixtures("folder")
+def test_remedies_work(lod: Lod) -> None:
+    write_jsonl("n.jsonl", [{"t": "05/01/2024", "x": 1}, {"t": "12/31/2024", "x": 2}])
+    call = r"""replace_matches(t, r"(..)/(..)/(....)", r"\3-\1-\2")"""
+    assert lod("apply", call, "n.jsonl", "--into", "t", "-o", "d.jsonl").code == 0
+    assert lod("cast", "d.jsonl", "t=date", "-o", "d.parquet").code == 0
+    assert lod("convert", "d.parquet::t", "-q", "-o", "o.jsonl").code == 0
+    assert read_jsonl("o.jsonl") == ["2024-05-01", "2024-12-31"]
+    tensors = {"k": LoDTensor.from_lists([b"b", b"a"]), "n": LoDTensor.from_lists([1, None])}
+    lodcli.write("b.lod.h5", tensors)
+    assert lod("filter", "b.lod.h5", "n is not None", "-o", "n.lod.h5").code == 0
+    assert lod("convert", "n.lod.h5", "t.lod.h5", "--text-levels", "text").code == 0
+    assert lod("filter", "t.lod.h5", "k == 'b'", "-o", "k.jsonl").code == 0
+    assert read_jsonl("k.jsonl") == [{"k": "b", "n": 1}]
