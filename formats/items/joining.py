@@ -99,6 +99,8 @@ def _remedy(specs: Sequence[TensorSpec]) -> str:
         return _CAST
     if kinds <= _WORDS:
         return "; `lod convert --text-levels text` makes texts of categories"
+    if kinds == {"text", "bytes"}:
+        return "; `lod convert --text-levels text` makes text of bytes"
     if "text" in kinds and "bytes" not in kinds:
         return "; `lod cast` makes texts of whole numbers, and numbers and times of texts"
     return ""

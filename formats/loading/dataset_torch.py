@@ -277,7 +277,7 @@ class _Opened:
                 whole = file.source.read(names)
                 lods = self.items.lods
                 self.tensors = {
-                    name: LoDTensor(item.data, lods[name])
+                    name: LoDTensor(item.values, lods[name], nulls=item.nulls)
                     for name, item in whole.items()
                     if isinstance(item, LoDTensor)
                 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from lodcli.formats.core.schema import TensorSpec
@@ -10,6 +12,7 @@ from lodcli.formats.values.texts_arrow import encoded, moments
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.options import by_reader
 from lodcli.kernels.tensor.casting import cast
 from lodcli.kernels.tensor.exchange.time_texts import NANOSECONDS, nanoseconds_of
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -18,6 +21,7 @@ from lodcli.kernels.tensor.nulls import Mask
 
 # Kinds of times that are made of each other.
 _DAYS = {"date", "timestamp"}
+_DAY_AND_MONTH = re.compile(r"([0-9]{2})([./-])[0-9]{2}\2[0-9]{4}")
 
 
 class AsTimes(Change):
@@ -58,7 +62,7 @@ class AsTimes(Change):
         if spec.marks.is_text:
             numbers = moments(tensor.values, tensor.lod.levels[-1], self._times)
             if numbers is None:
-                numbers = self._parsed_one_by_one(tensor, before)
+                numbers = self._parsed_one_by_one(tensor, before, spec.name)
             return of_texts(tensor, numbers, marks)
         unit, values = spec.marks.unit, tensor.values
         if isinstance(unit, Times):
@@ -100,13 +104,13 @@ class AsTimes(Change):
         hint = f"{self._flag} makes it the time before it"
         return f"{text} is not a whole number of the unit {step}; {hint}"
 
-    def _parsed_one_by_one(self, tensor: LoDTensor, before: int) -> Array:
+    def _parsed_one_by_one(self, tensor: LoDTensor, before: int, name: str) -> Array:
         """Return the numbers of texts, 0 of an empty one; each different text is parsed once."""
         words, codes = encoded(tensor.values, tensor.lod.levels[-1])
         numbers = np.zeros(len(words), np.int64)
         for code, word in enumerate(words):
             try:
-                numbers[code] = self._number(word) if word else 0
+                numbers[code] = self._number(word, name) if word else 0
             except (InvalidDataError, OverflowError) as error:
                 known = isinstance(error, InvalidDataError)
                 what = error if known else f"{word} is beyond 64 bits"
@@ -116,13 +120,34 @@ class AsTimes(Change):
         found: Array = numbers[codes]
         return found
 
-    def _number(self, text: str) -> int:
+    def _number(self, text: str, name: str) -> int:
         unit = NANOSECONDS[self._times.unit]
         step = NANOSECONDS["D"] if self._times.kind == "date" else unit  # also in milliseconds
-        count, rest = divmod(nanoseconds_of(text, self._times), step)
+        try:
+            count, rest = divmod(nanoseconds_of(text, self._times), step)
+        except InvalidDataError as error:
+            raise InvalidDataError(f"{error}{_rewriting(name, text, self._times)}") from None
         if rest and not self._rounded:
             raise InvalidDataError(self._between(repr(text)))
         return count * (step // unit)
+
+
+def _rewriting(name: str, text: str, times: Times) -> str:
+    """Return how to make ISO 8601 of a text in another form, as "; ..".
+
+    >>> _rewriting("day", "31.12.2024", Times("date", "D"))
+    '; write ISO 8601'
+    """
+    found = _DAY_AND_MONTH.fullmatch(text) if times.kind in _DAYS else None
+    pattern, by, made = '".."', '".."', "other forms"
+    if found is not None:
+        mark, is_day = found[2], int(found[1]) > 12
+        between = "[.]" if mark == "." else mark
+        pattern = f'r"(..){between}(..){between}(....)"'
+        by = r'r"\3-\2-\1"' if is_day else r'r"\3-\1-\2"'
+        made = f"{'day' if is_day else 'month'}{mark}{'month' if is_day else 'day'}{mark}year"
+    call = f"lod apply 'replace_matches({name}, {pattern}, {by})' .. --into {name}"
+    return by_reader(shell=f"; {call} makes ISO 8601 of {made}", python="; write ISO 8601")
 
 
 def _in_unit(values: Array, unit: Times, other: Times) -> tuple[Array, Mask, Mask]:

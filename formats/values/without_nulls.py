@@ -16,7 +16,7 @@ from lodcli.formats.core.schema import Batch, Item, Schema, StoredArray, TensorS
 from lodcli.formats.core.wrapped import Wrapped
 from lodcli.formats.items.taking import taken
 from lodcli.kernels.errors import NullError, OptionError
-from lodcli.kernels.options import option, option_name
+from lodcli.kernels.options import by_reader, option, option_name
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Mask, Nulls
 
@@ -167,7 +167,10 @@ def _dropped(schema: Schema, batch: Batch, before: Mapping[str, int], records: b
         if len(apart) > 1:
             other = next(one[0].name for one in apart if all(spec.name != name for spec in one))
             where = tensor.nulls.first(tensor.lod, before[name])
-            raise NullError(f"{name}: {where}, and {other} may have the same items; {_ALONE}")
+            also = by_reader(
+                shell=", or lod filter FILE 'NAME is not None' chooses items", python=""
+            )
+            raise NullError(f"{name}: {where}, and {other} may have the same items; {_ALONE}{also}")
         kept = mask if kept is None else kept & mask
     if kept is not None:
         tensors = taken(tensors, np.flatnonzero(kept))

@@ -41,7 +41,7 @@ from lodcli.expressions.functions import (
     picked,
     rounded_to,
 )
-from lodcli.expressions.hints import call_of, cast_hint, hint_of_two, name_hint
+from lodcli.expressions.hints import TEXT_OF_BYTES, call_of, cast_hint, hint_of_two, name_hint
 from lodcli.expressions.operations import UnfitError, V
 from lodcli.expressions.parsing import (
     LISTS,
@@ -434,6 +434,8 @@ class Evaluation(ComparedTexts[V]):
             hint = name_hint(str(text), ()) or f"{name} is no text"
             if marks.is_text:
                 hint = "text is compared with text only"
+            elif marks.values == "bytes":
+                hint = f"{name} is bytes; {TEXT_OF_BYTES}"
             elif is_words(other):
                 hint = "both sides are words; a name is written without quotes"
             found = repr(text) if isinstance(text, str) else "a text"

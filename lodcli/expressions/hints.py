@@ -8,10 +8,12 @@ from collections.abc import Iterable
 from keyword import iskeyword
 from shlex import quote
 
+from lodcli.formats.core.names import listing
 from lodcli.kernels.suggestions import did_you_mean
 
 # What stands for a choice between two values.
 CHOICE = "write a if x > 0 else b"
+TEXT_OF_BYTES = "lod convert --text-levels text makes text of bytes"
 # Of a text that is no expression, by what it has near the error or anywhere.
 _SYNTAX: tuple[tuple[str, str], ...] = (
     (r"\bis\s+(not\s+)?null\b", "write x is None, x is not None"),
@@ -23,6 +25,7 @@ _SYNTAX: tuple[tuple[str, str], ...] = (
     (r"&&|\|\||!(?!=)|\b(AND|OR|NOT)\b", "write and, or, not"),
     (r"\?|\bcase\b|\bthen\b|(^|[-+*/(,=<>])\s*if\s*\(", CHOICE),
     (r"[0-9]{4}-[0-9]{2}-[0-9]{2}", "write a date in quotes"),
+    (r"\w\s+(desc|asc)(ending)?\b", "lod sort --by x puts the least first, --by -x the greatest"),
     (r"(?<![=<>!])=(?!=)|===", "equality is =="),
 )
 _NAMES = {
@@ -183,6 +186,9 @@ def name_hint(name: str, known: Iterable[str]) -> str:
     same = next((one for one in known if one.casefold() == name.casefold()), None)
     if same is not None:
         return f"did you mean {same}?"
+    if fields := [one for one in known if one.startswith(f"{name}.")]:
+        there = listing(map(as_written, fields))
+        return f"it has fields: {there}; a record is null where all of them are"
     return _NAMES.get(name.casefold(), "") or did_you_mean(name, known)
 
 

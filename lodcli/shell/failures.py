@@ -208,7 +208,7 @@ def explained(error: BaseException) -> tuple[str, int]:
         message = re.sub(_NONE_SUCH, r"no \1", message)
         message = re.sub(_SUGGESTION, r"; did you mean \1?", message)
         message = re.sub(_NOT_WHOLE, "is not a whole number", message)
-        message += _near_choice(message)
+        message += _near_choice(message) + _use_of_missing(error)
         return message[:1].lower() + message[1:], USAGE
     if isinstance(error, LodError):
         return str(error.args[0]) if error.args else type(error).__name__, _code(error)
@@ -245,6 +245,19 @@ def _no_option(error: click.NoSuchOption) -> str:
     near = f"did you mean {' or '.join(meant)}?" if meant else choosing(name, params)
     near = near or did_you_mean(name, [f for one in params for f in one.opts if f[:2] == "--"])
     return error.message.removesuffix(".") + f"; {near}" * bool(near)
+
+
+def _use_of_missing(error: click.ClickException) -> str:
+    """Return an example with a missing option, of the help of its command; "" without one."""
+    if not isinstance(error, click.MissingParameter) or error.ctx is None:
+        return ""
+    param = error.param
+    if not isinstance(param, click.Option):
+        return ""
+    lines = map(str.strip, (error.ctx.command.help or "").splitlines())
+    uses = (one for one in lines if one.startswith("lod ") and {*param.opts} & {*one.split()})
+    example = next(uses, "")
+    return f", as in {example}" if example else ""
 
 
 def _near_choice(message: str) -> str:

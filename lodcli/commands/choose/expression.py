@@ -21,7 +21,7 @@ from lodcli.commands.choose.item_values import (
 )
 from lodcli.expressions.evaluation import Evaluation
 from lodcli.expressions.functions import EXACT_DIGITS, FUNCTIONS, QUANTILES, clipped
-from lodcli.expressions.hints import hint_of_two
+from lodcli.expressions.hints import TEXT_OF_BYTES, hint_of_two
 from lodcli.expressions.parsing import Parsed, dotted, function_name
 from lodcli.expressions.syntax import no_lists
 from lodcli.expressions.texts import Packed, listed
@@ -134,7 +134,10 @@ class Expression(Parsed):
         if found.rows is not None or found.data.ndim > 1:
             several = "row" if found.data.ndim == 1 else "column"
             take = "take one with mean(..), max(..), any(..) or another function"
-            if any(self.marks[name].is_text for name in self.tensors if name in self.marks):
+            used = [self.marks[name] for name in self.tensors if name in self.marks]
+            if any(marks.values == "bytes" for marks in used):
+                several, take = "byte", TEXT_OF_BYTES
+            if any(marks.is_text for marks in used):
                 several = "byte or text"
                 take = 'compare a text with a word or a text, as in NAME == "word"'
                 take += '; of texts in a list take one, as in any(NAME == "word")'

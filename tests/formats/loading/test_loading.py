@@ -235,17 +235,17 @@ def test_a_null_item_is_an_error(tmp_path: Path) -> None:
         dataset[1]
 
 
-@pytest.mark.parametrize("in_memory", [False, True])
+@pytest.mark.parametrize("options", [{}, {"in_memory": True}, {"mmap": True}], ids=str)
 @pytest.mark.parametrize("layout", ["jagged", "padded", "packed", "varlen"])
 def test_an_error_about_nulls_names_file_and_tensor(
-    tmp_path: Path, layout: str, in_memory: bool
+    tmp_path: Path, layout: str, options: dict[str, bool]
 ) -> None:
     path = tmp_path / "nulls.lod.h5"
     lodcli.write(
         path,
         {"n": LoDTensor.from_lists([1, None, 3]), "l": LoDTensor.from_lists([[], [2], [None]])},
     )
-    dataset = ours.Dataset(path, in_memory=in_memory)
+    dataset = ours.Dataset(path, **options)
     with pytest.raises(UnsupportedError) as caught:
         dataset[2]
     assert str(caught.value).startswith(f"{path}: l: row <0> is null; ")
@@ -253,7 +253,7 @@ def test_an_error_about_nulls_names_file_and_tensor(
         ours.collate(layout)(dataset.__getitems__([0, 1]))
     assert str(caught.value).startswith(f"{path}: n: row <1> is null; ")
     with pytest.raises(UnsupportedError) as caught:
-        ours.collate(layout)(ours.Dataset(path, "l", in_memory=in_memory).__getitems__([1, 2]))
+        ours.collate(layout)(ours.Dataset(path, "l", **options).__getitems__([1, 2]))
     assert str(caught.value).startswith(f"{path}: l: row <1,0> is null; ")
 
 
