@@ -69,7 +69,7 @@ def run(group: click.Group, args: Sequence[str]) -> int:
             group.invoke(context)
             output.tell_of_cost(time.monotonic() - started)
     except BaseException as raised:
-        error = (raised.error if isinstance(raised, Interrupted) else None) or raised
+        error = _cause(raised)
         if isinstance(error, OSError) and error.filename is None and asks_for_help(args):
             error.filename = "standard output"
         if context is not None and context.invoked_subcommand:
@@ -82,6 +82,13 @@ def run(group: click.Group, args: Sequence[str]) -> int:
             _release(error)
         return code
     return 0
+
+
+def _cause(raised: BaseException) -> BaseException:
+    """Return the interrupt that another exception reports, or the error that it reports."""
+    # While a class is made, as in an import, Python 3.11 raises RuntimeError from the interrupt.
+    found = raised.__cause__ if isinstance(raised.__cause__, Interrupted) else raised
+    return (found.error if isinstance(found, Interrupted) else None) or found
 
 
 def _release(error: MemoryError) -> None:

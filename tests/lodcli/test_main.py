@@ -306,6 +306,21 @@ def test_every_error_has_its_exit_code_and_one_line(
     assert printed.err == "" or json.loads(printed.err)["error"]
 
 
+def test_an_interrupt_while_a_class_is_made_ends_silently(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    class Field:
+        def __set_name__(self, owner: type, name: str) -> None:
+            raise Interrupted(15)
+
+    @click.command("import")
+    def importing() -> None:
+        type("Record", (), {"field": Field()})
+
+    assert failures.run(click.Group(commands=[importing]), ["import"]) == 143
+    assert capsys.readouterr().err == ""
+
+
 def test_a_traceback_is_shown_only_on_request(shell: Lod) -> None:
     quiet = shell("lod slice nowhere 0 -o out.npz")
     assert "Traceback" not in quiet.stderr
