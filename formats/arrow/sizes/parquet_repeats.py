@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
-from operator import ne
 from typing import Any
 
 import numpy as np
@@ -122,7 +121,7 @@ def _runs(part: Array | list[bytes]) -> int:
     """Return the number of runs of equal values."""
     if isinstance(part, np.ndarray):
         return int(np.count_nonzero(part[1:] != part[:-1])) + min(1, part.size)
-    return sum(map(ne, part, part[1:])) + min(1, len(part))
+    return sum(one != other for one, other in pairwise(part)) + min(1, len(part))
 
 
 def _size(parts: Sequence[Array | list[bytes]]) -> int:
