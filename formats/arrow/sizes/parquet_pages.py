@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -58,8 +57,7 @@ _HEADER_BYTES, _MOST_HEADER_BYTES = 1 << 10, 16 << 20
 _LIKE_LENGTHS = 4
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(NamedTuple):
     """A page: its header, and the position of its body.
 
     Attributes:
@@ -121,6 +119,8 @@ class Pages:
         self._writer = about.get(6, b"")
         self._trusted = not parquet_statistics.are_wrong(self._writer)
         self._orders = about.get(7, [])
+        # Of the row group that was asked for last: commands read what decides on others first.
+        self._latest: tuple[tuple[int, Bounds] | None, dict[int, Column]] = (None, {})
 
     def values(self, group: int, leaf: int) -> int:
         """Return the number of values of a column in a row group, from the footer."""
@@ -198,7 +198,16 @@ class Pages:
 
     def column(self, group: int, leaf: int, bounds: Bounds) -> Column:
         """Return one column of a row group. Raises as `estimate` does, but for single pages."""
-        return Column(self._data, self._groups[group][leaf], self._schema, leaf, bounds)
+        latest, columns = self._latest
+        if latest != (group, bounds):
+            columns = {}
+            # At once: a thread may ask for another row group.
+            self._latest = (group, bounds), columns
+        found = columns.get(leaf)
+        if found is None:
+            meta = self._groups[group][leaf]
+            found = columns[leaf] = Column(self._data, meta, self._schema, leaf, bounds)
+        return found
 
 
 class Column:

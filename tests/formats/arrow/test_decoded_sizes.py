@@ -181,6 +181,36 @@ def test_text_in_parquet_is_measured(
             assert measured <= found.of_longest_words() <= found.most
 
 
+def test_pages_of_a_row_group_are_read_once(tmp_path: Path) -> None:
+    from lodcli.formats.arrow.sizes.parquet_pages import Pages
+
+    path = tmp_path / "t.parquet"
+    reads: list[slice] = []
+
+    class Bytes:
+        content = b""
+
+        def __len__(self) -> int:
+            return len(self.content)
+
+        def __getitem__(self, key: slice) -> bytes:
+            reads.append(key)
+            return self.content[key]
+
+    pq.write_table(pa.table({"a": range(900), "b": range(900)}), path, row_group_size=500)
+    data = Bytes()
+    data.content = path.read_bytes()
+    pages = Pages(data, pq.ParquetFile(path).metadata.schema)
+    sizes = [pages.estimate(group, [0, 1], NO_BOUNDS) for group in (0, 1)]
+    reads.clear()
+    assert pages.estimate(1, [1], NO_BOUNDS) + pages.estimate(1, [0], NO_BOUNDS) == sizes[1]
+    assert not reads
+    assert pages.estimate(0, [0, 1], NO_BOUNDS) == sizes[0]
+    assert reads
+    columns = [pages.column(0, 0, bounds) for bounds in (NO_BOUNDS, Bounds(max_bytes=9))]
+    assert columns[0] is not columns[1]  # which was checked by other bounds
+
+
 def test_words_of_like_lengths_are_estimated_without_their_indices(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
