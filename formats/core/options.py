@@ -449,6 +449,8 @@ def refuse_unknown_options(
             continue
         if getattr(given, field.name) is not None and field.name not in known:
             advice = f"; it is for {_ONLY[field.name]}" if field.name in _ONLY else ""
+            if field.name == "vocabulary":
+                advice += by_reader(shell="; lod cast TENSOR=category numbers words", python="")
             if field.name in _INSTEAD:
                 other, what = _INSTEAD[field.name]
                 advice = f"; {option(other)} {what}"

@@ -232,7 +232,7 @@ def _levels(words_until: Offsets, *, articles: bool) -> list[Offsets]:
     return [sentences, _from_zero(words_until[written])]
 
 
-def _vocabulary_lines(path: Path) -> Iterator[bytes]:
+def vocabulary_lines(path: Path) -> Iterator[bytes]:
     """Yield the lines of a vocabulary without their ends, which are \\n or \\r\\n.
 
     Size and length of lines are limited: a device may have no end, and no line ends.
@@ -266,7 +266,7 @@ class _Vocabulary:
         self.tokens: list[bytes] = []
         with naming(str(path)):
             self._numbers: dict[bytes, int] = {}
-            for number, token in enumerate(_vocabulary_lines(path)):
+            for number, token in enumerate(vocabulary_lines(path)):
                 if token.split() != [token] or b"\0" in token:
                     raise InvalidDataError(
                         f"line {number + 1}: {shown(token)} is not a token; expected one word"

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import Source
 from lodcli.formats.core.schema import TensorSpec, find, tensor_of
-from lodcli.formats.values.changed import Change
+from lodcli.formats.text.lines import shown
+from lodcli.formats.text.text import UNKNOWN, vocabulary_lines
+from lodcli.formats.values.changed import Change, place
 from lodcli.formats.values.in_words import worded
 from lodcli.formats.values.texts_arrow import encoded
-from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.exchange.units import texts
 from lodcli.kernels.tensor.exchange.words import dtype_of_codes
@@ -55,15 +58,18 @@ class AsText(Change):
 
 
 class AsCategories(Change):
-    """Codes of words, for texts that are all among them. Nulls stay null.
+    """Codes of words. A text that is not among them becomes `<unk>`, if that is. Nulls stay null.
 
     Args:
-        words: see `words_of`.
+        words: see `words_of` and `words_in_file`.
+        file: whose words they are, for messages.
     """
 
-    def __init__(self, words: Categories) -> None:
+    def __init__(self, words: Categories, file: str) -> None:
         self._words = words
+        self._file = file
         self._codes = {word: code for code, word in enumerate(words.words)}
+        self._unknown = self._codes.get(UNKNOWN.decode(), -1)
 
     def spec(self, spec: TensorSpec) -> TensorSpec:
         if not spec.marks.is_text:
@@ -80,15 +86,38 @@ class AsCategories(Change):
         )
 
     def of(self, spec: TensorSpec, tensor: LoDTensor, before: int) -> LoDTensor:
-        made = self.spec(spec)
+        made, lod = self.spec(spec), tensor.lod.without_finest()
         words, numbers = encoded(tensor.values, tensor.lod.levels[-1])
-        # 0 for the empty text of a null, if it is no word.
-        codes = np.array([self._codes.get(word, 0) for word in words], made.dtype)[numbers]
+        found = [self._codes.get(word, self._unknown) for word in words]
+        codes = np.array(found, np.int64)[numbers]
         valid = tensor.nulls.mask(-2)
         if valid is not None:
             codes[~valid] = 0
-        lod = tensor.lod.without_finest()
-        return LoDTensor(codes, lod, made.marks, Nulls.of(tensor.nulls.masks[:-1]))
+        if codes.min(initial=0) < 0:
+            row = int(np.argmax(codes < 0))
+            raise InvalidDataError(
+                f"{place(lod, row, before)}: {words[numbers[row]][:40]!r} is not in {self._file}; "
+                f"add it, or {UNKNOWN.decode()} for all texts that are not"
+            )
+        return LoDTensor(
+            codes.astype(made.dtype), lod, made.marks, Nulls.of(tensor.nulls.masks[:-1])
+        )
+
+
+def words_in_file(path: Path) -> Categories:
+    """Return the lines of a text file as the words of categories, in their order.
+
+    Raises:
+        InvalidDataError: a line is not UTF-8, or two are equal; names the file.
+    """
+    words = []
+    with naming(str(path)):
+        for number, line in enumerate(vocabulary_lines(path), 1):
+            try:
+                words.append(line.decode())
+            except UnicodeDecodeError:
+                raise InvalidDataError(f"line {number}: {shown(line)} is not UTF-8") from None
+        return Categories(tuple(words))
 
 
 def words_of(source: Source, names: Iterable[str]) -> dict[str, Categories]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from lodcli.shell import options
@@ -19,8 +21,22 @@ from lodcli.shell.targets import Target
     is_flag=True,
     help="Round values to the nearest value of DTYPE.",
 )
+@click.option(
+    "--vocab",
+    "vocabulary",
+    type=options.NamedPath(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Vocabulary file, one word per line: the words of TENSOR=category, in this order; other "
+    "texts become its word <unk>, or are an error.",
+)
 @options.target
-def command(source: Reference, dtypes: tuple[str, ...], rounded: bool, target: Target) -> None:
+def command(
+    source: Reference,
+    dtypes: tuple[str, ...],
+    rounded: bool,
+    vocabulary: Path | None,
+    target: Target,
+) -> None:
     """Cast the values of SOURCE to DTYPE, such as float32; TENSOR=DTYPE casts one tensor.
 
     \b
@@ -29,6 +45,7 @@ def command(source: Reference, dtypes: tuple[str, ...], rounded: bool, target: T
       lod cast vowels.lod.h5 data=float32 label=uint8 --dtype-unsafe -o small.lod.h5
       lod cast events.csv 'time=timestamp[us, UTC]' day=date user=category -o events.parquet
       lod cast events.csv 'price=decimal(10, 2)' -o events.parquet
+      lod cast words.parquet words=category --vocab words.txt -o numbers.lod.h5
 
     A value that is not exact in DTYPE is an error that names its position. With --dtype-unsafe it
     is rounded; a value beyond the range of DTYPE remains an error.
@@ -41,4 +58,4 @@ def command(source: Reference, dtypes: tuple[str, ...], rounded: bool, target: T
     """
     from lodcli.commands.tensors.casting import write_cast
 
-    write_cast(source, dtypes, target, rounded=rounded)
+    write_cast(source, dtypes, target, rounded=rounded, vocabulary=vocabulary)

@@ -7,6 +7,7 @@ import zoneinfo
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import click
@@ -22,7 +23,7 @@ from lodcli.formats.items.indexed_copy import indexed
 from lodcli.formats.values.as_decimals import AsDecimals
 from lodcli.formats.values.as_numbers import AsNumbers
 from lodcli.formats.values.as_times import AsTimes
-from lodcli.formats.values.as_words import AsCategories, AsText, words_of
+from lodcli.formats.values.as_words import AsCategories, AsText, words_in_file, words_of
 from lodcli.formats.values.casting import Cast, numbers_as
 from lodcli.formats.values.changed import Change, Changed
 from lodcli.kernels.dtypes import ALL_DTYPES
@@ -52,7 +53,14 @@ _DECIMALS = re.compile(
 )
 
 
-def write_cast(source: Reference, dtypes: Sequence[str], target: Target, *, rounded: bool) -> None:
+def write_cast(
+    source: Reference,
+    dtypes: Sequence[str],
+    target: Target,
+    *,
+    rounded: bool,
+    vocabulary: Path | None,
+) -> None:
     """Write a file with other dtypes, batch by batch.
 
     Args:
@@ -61,7 +69,9 @@ def write_cast(source: Reference, dtypes: Sequence[str], target: Target, *, roun
             times, decimals, `text` or `category`.
         target: the output.
         rounded: see `lodcli.kernels.tensor.casting.cast`; times become those before them.
+        vocabulary: the file of the words of categories; None: all texts of a tensor, sorted.
     """
+    fixed = words_in_file(vocabulary) if vocabulary else None
     with opened(source) as file, naming_source(source.label), ExitStack() as stack:
         for spec in file.schema:
             if spec.array:
@@ -71,9 +81,15 @@ def write_cast(source: Reference, dtypes: Sequence[str], target: Target, *, roun
         made = _dtypes(file.schema, [text for text in dtypes if text not in kinds])
         named = {find(file.schema, name).name: kind for name, kind in kinds.values()}
         inner: Source = file.source
-        if "category" in named.values():  # read twice
-            inner = stack.enter_context(indexed(inner, [spec.name for spec in file.schema]))
-        words = words_of(inner, [name for name, kind in named.items() if kind == "category"])
+        coded = [name for name, kind in named.items() if kind == "category"]
+        if fixed is not None:
+            if not coded:
+                raise click.UsageError("--vocab: has the words of categories; give TENSOR=category")
+            words = dict.fromkeys(coded, fixed)
+        else:
+            if coded:  # read twice
+                inner = stack.enter_context(indexed(inner, [spec.name for spec in file.schema]))
+            words = words_of(inner, coded)
         changes: dict[str, Change] = {}
         for name, kind in named.items():
             if isinstance(kind, Times):
@@ -83,7 +99,9 @@ def write_cast(source: Reference, dtypes: Sequence[str], target: Target, *, roun
                     kind, rounded=rounded, flag=_FLAG, written=as_written(name)
                 )
             else:
-                changes[name] = AsText() if kind == "text" else AsCategories(words[name])
+                changes[name] = (
+                    AsText() if kind == "text" else AsCategories(words[name], str(vocabulary))
+                )
         for name, dtype in made.items():
             if find(file.schema, name).marks.is_text and dtype.kind != "c":
                 changes[name] = AsNumbers(dtype, rounded=rounded, flag=_FLAG)

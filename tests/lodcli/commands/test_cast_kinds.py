@@ -351,3 +351,58 @@ def test_decimals_become_whole_numbers_as_python_rounds_them(lod: Lod, folder: P
     assert "p: row 1: 0.50 is not exact in int32; --dtype-unsafe rounds it" in done.stderr
     assert lod("cast", "p.lod.h5", "p=int64", "--unsafe", "-o", "o.lod.h5").code == 0
     assert tensor("o.lod.h5", "p").to_list() == [*map(round, prices), None]
+
+
+LINES = [{"w": ["the", None, "cat"], "n": 1}, {"w": None, "n": 2}, {"w": ["dog", "the"], "n": 3}]
+
+
+def test_a_vocabulary_numbers_words_by_its_lines_and_others_are_unknown(lod: Lod) -> None:
+    write_jsonl("some.jsonl", LINES)
+    Path("words.txt").write_text("the\n<unk>\r\nbig cat\ncat\n")
+    done = lod(
+        "cast", "-q", "some.jsonl", "w=category", "--vocab", "words.txt", "-fo", "numbered.lod.h5"
+    )
+    assert (done.code, done.stderr) == (0, "")
+    found = tensor("numbered.lod.h5", "w")
+    assert found.categories == ("the", "<unk>", "big cat", "cat")
+    assert found.to_list() == [["the", None, "cat"], None, ["<unk>", "the"]]
+    assert found.values.tolist() == [0, 0, 3, 1, 0]
+    assert found.dtype == "int8"
+
+
+def test_a_word_that_a_vocabulary_lacks_is_an_error_that_names_its_place(
+    lod: Lod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base, "BATCH_BYTES", 8)
+    write_jsonl("some.jsonl", LINES)
+    Path("words.txt").write_text("the\ncat\n")
+    done = lod("cast", "some.jsonl", "w=category", "--vocab", "words.txt", "-o", "none.lod.h5")
+    assert done.code == 1
+    assert done.stderr == (
+        "lod cast: some.jsonl: w: level 0 item 2, row 0: 'dog' is not in words.txt; add it, or "
+        "<unk> for all texts that are not\n"
+    )
+    assert not Path("none.lod.h5").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "cast", "code", "said"),
+    [
+        (
+            b"the\nthe\n",
+            "w=category",
+            1,
+            "lod cast: words.txt: categories: word 1 is the same as word 0",
+        ),
+        (b"the\n\xff\n", "w=category", 1, "lod cast: words.txt: line 2: '\ufffd' is not UTF-8"),
+        (b"the\n", "n=int8", 2, "--vocab: has the words of categories; give TENSOR=category"),
+    ],
+)
+def test_a_wrong_vocabulary_is_an_error(
+    lod: Lod, content: bytes, cast: str, code: int, said: str
+) -> None:
+    write_jsonl("some.jsonl", LINES)
+    Path("words.txt").write_bytes(content)
+    done = lod("cast", "some.jsonl", cast, "--vocab", "words.txt", "-o", "none.lod.h5")
+    assert done.code == code
+    assert said in done.stderr
