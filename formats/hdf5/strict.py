@@ -136,7 +136,10 @@ class StrictFile:
             column.dataset.read(h5s.create_simple(stored), space, items, column.memory)
 
     def attributes(self) -> tuple[dict[str, Any], list[str]]:
-        """Return the attributes of the root that are text or numbers, and the names of others."""
+        """Return the attributes of the root that are text or numbers, and the names of others.
+
+        That of the netCDF library is left out: it is the version that wrote the file.
+        """
         found: dict[str, Any] = {}
         others: list[str] = []
         with self.damage("attributes of the file"):
@@ -144,6 +147,8 @@ class StrictFile:
             if (count := len(stored)) > MOST_ATTRIBUTES:
                 raise UnsupportedError(f"{count} attributes, at most {MOST_ATTRIBUTES}")
             for name in stored:
+                if name == _NETCDF_FILE.decode():
+                    continue
                 value = _plain(stored, name)
                 if value is None:
                     others.append(name)

@@ -29,6 +29,7 @@ GIVEN: dict[str, Any] = {
 }
 ROWS = LoDTensor([1, 2, 3], [[2, 1]])
 SPARK = Path(__file__).parents[1] / "theirs" / "spark.parquet"
+NETCDF = SPARK.with_name("stations.nc")
 KEEPING = [name for name in TABLE if table.get(name).file_attributes]
 
 
@@ -126,6 +127,10 @@ def test_the_columns_that_spark_names_are_no_attribute(tmp_path: Path) -> None:
     assert table["text"].to_pylist() == ["a", None, "é"]
     assert table["ids"].to_pylist() == [[1, 2], None, []]
     assert table["counts"].to_pylist() == [[{"key": "k", "value": 1}], None, []]
+
+
+def test_the_library_that_wrote_netcdf_is_no_attribute() -> None:
+    assert attributes(NETCDF, data="/height") == {"title": "three stations"}
 
 
 def test_what_arrow_cannot_keep_for_its_size_is_a_note(tmp_path: Path) -> None:
