@@ -69,6 +69,11 @@ OPTIONS_ELSEWHERE = {
 }
 # Options of `lod convert` and of other programs that choose tensors.
 _CHOOSING = ("--columns", "--field", "--fields", "--tensors", "--usecols")
+# Other options of `lod convert`, which other commands are expected to have.
+CONVERTING = (
+    *("--attribute", "--cu-seqlens", "--data", "--form", "--lengths", "--offsets", "--rename"),
+    *("--text-levels", "--vocab", "--wide"),
+)
 # What --output writes in commands where it may be meant.
 _OUTPUTS = {"--model": "MODEL"}
 # Names and values of files in messages.
@@ -116,7 +121,7 @@ def options_meant(name: str, params: Sequence[click.Parameter]) -> list[str]:
 
 
 def choosing(name: str, params: Sequence[click.Parameter]) -> str:
-    """Return how a command that reads a file chooses tensors, for an option that it lacks.
+    """Return what does what a command that reads a file lacks an option for.
 
     "" for other options, and for commands without FILE::NAME.
 
@@ -124,7 +129,11 @@ def choosing(name: str, params: Sequence[click.Parameter]) -> str:
         name: of the option.
         params: of the command.
     """
-    if name not in _CHOOSING or not any("--from" in one.opts for one in params):
+    if not any("--from" in one.opts for one in params):
+        return ""
+    if name in CONVERTING:
+        return f"lod convert has {name}, also in a pipe"
+    if name not in _CHOOSING:
         return ""
     return "FILE::NAME chooses one tensor, lod convert --columns several"
 

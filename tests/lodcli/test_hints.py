@@ -23,7 +23,7 @@ from lodcli.kernels.rnn.cells.registry import weights_class
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell.failures import explained
 from lodcli.shell.group import group
-from lodcli.shell.remedies import ELSEWHERE, OPTIONS_ELSEWHERE
+from lodcli.shell.remedies import CONVERTING, ELSEWHERE, OPTIONS_ELSEWHERE
 from tests.lodcli.conftest import Lod, read_jsonl, write_jsonl
 from tests.lodcli.test_all_commands import leaves
 
@@ -304,6 +304,11 @@ HINTS = [
         )
         for one in ("inspect one.jsonl", "head one.jsonl", "filter one.jsonl 1", "apply sum x.npz")
     ),
+    (
+        "slice one.jsonl 0 --wide",
+        2,
+        "no option '--wide'; lod convert has --wide, also in a pipe; s",
+    ),
     ("inspect one.jsonl --field ids", 2, "no option '--field'; FILE::NAME chooses one tensor, lo"),
     ("head one.jsonl --item 1", 2, "no option '--item'; did you mean --items?; see"),
     ("--json inspect one.jsonl", 2, "no option '--json' of lod itself; options of a command go af"),
@@ -576,6 +581,11 @@ def test_commands_of_other_programs_are_none_of_lod() -> None:
     for hint in ELSEWHERE.values():
         for name in re.findall(r"\blod ([a-z-]+)", hint):
             assert name in TABLE, hint
+
+
+def test_options_that_hints_say_lod_convert_has_are_those_it_has() -> None:
+    known = {flag for one in dict(leaves(group))["convert"].params for flag in one.opts}
+    assert set(CONVERTING) <= known
 
 
 def test_options_of_other_programs_are_hints_to_those_of_lod() -> None:
