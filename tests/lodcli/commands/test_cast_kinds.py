@@ -356,11 +356,13 @@ def test_decimals_become_whole_numbers_as_python_rounds_them(lod: Lod, folder: P
 LINES = [{"w": ["the", None, "cat"], "n": 1}, {"w": None, "n": 2}, {"w": ["dog", "the"], "n": 3}]
 
 
-def test_a_vocabulary_numbers_words_by_its_lines_and_others_are_unknown(lod: Lod) -> None:
+def test_a_vocabulary_numbers_words_by_its_lines_and_others_are_unknown(
+    lod: Lod, folder: Path
+) -> None:
     write_jsonl("some.jsonl", LINES)
     Path("words.txt").write_text("the\n<unk>\r\nbig cat\ncat\n")
     done = lod(
-        "cast", "-q", "some.jsonl", "w=category", "--vocab", "words.txt", "-fo", "numbered.lod.h5"
+        "cast", "-q", "some.jsonl", "w=category", "--vocab", "words.txt", "-o", "numbered.lod.h5"
     )
     assert (done.code, done.stderr) == (0, "")
     found = tensor("numbered.lod.h5", "w")
@@ -371,7 +373,7 @@ def test_a_vocabulary_numbers_words_by_its_lines_and_others_are_unknown(lod: Lod
 
 
 def test_a_word_that_a_vocabulary_lacks_is_an_error_that_names_its_place(
-    lod: Lod, monkeypatch: pytest.MonkeyPatch
+    lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(base, "BATCH_BYTES", 8)
     write_jsonl("some.jsonl", LINES)
@@ -399,7 +401,7 @@ def test_a_word_that_a_vocabulary_lacks_is_an_error_that_names_its_place(
     ],
 )
 def test_a_wrong_vocabulary_is_an_error(
-    lod: Lod, content: bytes, cast: str, code: int, said: str
+    lod: Lod, folder: Path, content: bytes, cast: str, code: int, said: str
 ) -> None:
     write_jsonl("some.jsonl", LINES)
     Path("words.txt").write_bytes(content)
