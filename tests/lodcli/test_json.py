@@ -211,8 +211,8 @@ def test_the_written_files_are_described(folder: Path, lod: Lod) -> None:
             "inspect gaps.jsonl",
             1,
             {
-                "remedy": "--nulls keep reads it as a null; or choose others with --columns, or the "
-                "rest with --skip-unsupported (lod convert has --columns)"
+                "remedy": "--nulls keep reads it as a null; or choose others with --columns, or "
+                "the rest with --skip-unsupported (lod convert has --columns)"
             },
         ),
         ("slice words.lod.h5 99", 2, {"kind": "SelectionError", "file": "words.lod.h5"}),

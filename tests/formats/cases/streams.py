@@ -50,17 +50,11 @@ def schema_in(raw: bytes) -> Schema:
 
 
 def same(a: Item, b: Item) -> bool:
-    """Return whether two items agree bit for bit; in native byte order."""
-    if isinstance(a, StoredArray):
-        return (
-            isinstance(b, StoredArray)
-            and a.array.steps.identical(b.array.steps)
-            and a.index_map == b.index_map
-        )
-    if not isinstance(b, LoDTensor):
-        return False
-    native = LoDTensor(a.data.astype(a.dtype.newbyteorder("=")), a.lod)
-    return native.identical(b)
+    """Return whether two items agree bit for bit, with their marks and nulls."""
+    if isinstance(a, LoDTensor):
+        return isinstance(b, LoDTensor) and a.identical(b)
+    assert isinstance(b, StoredArray)
+    return a.array.identical(b.array) and a.index_map == b.index_map
 
 
 def _input(raw: bytes) -> Input:

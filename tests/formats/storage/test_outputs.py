@@ -112,7 +112,9 @@ def test_a_name_of_another_partial_file_is_not_taken(
         output.write(b"new")
         assert stat.S_IMODE(os.fstat(output.fd).st_mode) & 0o077 == 0
     assert (folder / "new.bin").read_bytes() == b"new"
-    (folder / taken).unlink(missing_ok=True)  # without locks, it is not known to be stale
+    # Only a lock, which its writer no longer holds, shows that it is stale.
+    assert (folder / taken).exists() == (files.fcntl is None)
+    (folder / taken).unlink(missing_ok=True)
 
 
 def test_a_target_that_appears_meanwhile_is_refused(folder: Path) -> None:
