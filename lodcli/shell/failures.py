@@ -25,7 +25,7 @@ from lodcli.kernels.runtime.threads import thread_setting
 from lodcli.kernels.suggestions import did_you_mean
 from lodcli.shell import output
 from lodcli.shell.printable import printable
-from lodcli.shell.remedies import choosing, deleted_folder, options_meant, owner, remedy, shortage
+from lodcli.shell.remedies import deleted_folder, option_hint, owner, remedy, shortage
 from lodcli.shell.standard_streams import CLOSED_PIPE, asks_for_help, before_dashes
 from lodcli.shell.targets import STREAM_TO_COME
 
@@ -69,7 +69,7 @@ def run(group: click.Group, args: Sequence[str]) -> int:
             group.invoke(context)
             output.tell_of_cost(time.monotonic() - started)
     except BaseException as raised:
-        error = _cause(raised)
+        error = _reported(raised)
         if isinstance(error, OSError) and error.filename is None and asks_for_help(args):
             error.filename = "standard output"
         if context is not None and context.invoked_subcommand:
@@ -84,11 +84,13 @@ def run(group: click.Group, args: Sequence[str]) -> int:
     return 0
 
 
-def _cause(raised: BaseException) -> BaseException:
-    """Return the interrupt that another exception reports, or the error that it reports."""
+def _reported(raised: BaseException) -> BaseException:
+    """Return the error to report of an exception that was raised."""
     # While a class is made, as in an import, Python 3.11 raises RuntimeError from the interrupt.
-    found = raised.__cause__ if isinstance(raised.__cause__, Interrupted) else raised
-    return (found.error if isinstance(found, Interrupted) else None) or found
+    found: BaseException | None = raised
+    while found is not None and not isinstance(found, Interrupted):
+        found = found.__cause__
+    return raised if found is None else found.error or found
 
 
 def _release(error: MemoryError) -> None:
@@ -246,12 +248,9 @@ def explained(error: BaseException) -> tuple[str, int]:
 
 
 def _no_option(error: click.NoSuchOption) -> str:
-    """Return an error about an unknown option, with those of its meaning or similar letters."""
-    name, params = error.option_name, error.ctx.command.params if error.ctx else []
-    meant = options_meant(name, params)
-    near = f"did you mean {' or '.join(meant)}?" if meant else choosing(name, params)
-    near = near or did_you_mean(name, [f for one in params for f in one.opts if f[:2] == "--"])
-    return error.message.removesuffix(".") + f"; {near}" * bool(near)
+    """Return an error about an unknown option, with a hint."""
+    hint = option_hint(error.option_name, error.ctx.command.params if error.ctx else [])
+    return error.message.removesuffix(".") + f"; {hint}" * bool(hint)
 
 
 def _use_of_missing(error: click.ClickException) -> str:

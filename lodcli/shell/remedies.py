@@ -13,6 +13,7 @@ import click
 
 from lodcli.formats.remote.urls import is_url
 from lodcli.kernels.platform import processes
+from lodcli.kernels.suggestions import did_you_mean
 
 # The most names of a folder that are compared with a missing one.
 MOST_NAMES = 2000
@@ -69,11 +70,12 @@ OPTIONS_ELSEWHERE = {
 }
 # Options of `lod convert` and of other programs that choose tensors.
 _CHOOSING = ("--columns", "--field", "--fields", "--tensors", "--usecols")
-# Other options of `lod convert`, which other commands are expected to have.
-CONVERTING = (
-    *("--attribute", "--cu-seqlens", "--data", "--form", "--lengths", "--offsets", "--rename"),
-    *("--text-levels", "--vocab", "--wide"),
-)
+# Options that other commands are expected to have, and the commands that have them.
+CONVERTING = {
+    **dict.fromkeys(("--attribute", "--cu-seqlens", "--data", "--lengths"), "lod convert has"),
+    **dict.fromkeys(("--offsets", "--rename", "--text-levels", "--wide"), "lod convert has"),
+    "--vocab": "lod convert and lod cast have",
+}
 # What --output writes in commands where it may be meant.
 _OUTPUTS = {"--model": "MODEL"}
 # Names and values of files in messages.
@@ -107,35 +109,24 @@ def remedy(code: int | None, name: str) -> str:
     return "; check the path" + ("" if os.path.isabs(name) else f", relative to {os.getcwd()}")
 
 
-def options_meant(name: str, params: Sequence[click.Parameter]) -> list[str]:
-    """Return the options of a command that one of another program may mean.
-
-    Args:
-        name: of the option that the command lacks.
-        params: of the command.
-    """
-    flags = {flag: one for one in params for flag in one.opts}
-    found = [flag for flag in OPTIONS_ELSEWHERE.get(name, ()) if flag in flags]
-    writes = _OUTPUTS.get(name)
-    return [one for one in found if one != "--output" or flags[one].metavar == writes]
-
-
-def choosing(name: str, params: Sequence[click.Parameter]) -> str:
-    """Return what does what a command that reads a file lacks an option for.
-
-    "" for other options, and for commands without FILE::NAME.
+def option_hint(name: str, params: Sequence[click.Parameter]) -> str:
+    """Return a hint for an option that a command lacks; "" without one.
 
     Args:
         name: of the option.
         params: of the command.
     """
-    if not any("--from" in one.opts for one in params):
-        return ""
-    if name in CONVERTING:
-        return f"lod convert has {name}, also in a pipe"
-    if name not in _CHOOSING:
-        return ""
-    return "FILE::NAME chooses one tensor, lod convert --columns several"
+    flags = {flag: one for one in params for flag in one.opts}
+    meant = [flag for flag in OPTIONS_ELSEWHERE.get(name, ()) if flag in flags]
+    meant = [one for one in meant if one != "--output" or flags[one].metavar == _OUTPUTS.get(name)]
+    if meant:
+        return f"did you mean {' or '.join(meant)}?"
+    if name in _CHOOSING and "--from" in flags:
+        return "FILE::NAME chooses one tensor, lod convert --columns several"
+    near = did_you_mean(name, [flag for flag in flags if flag.startswith("--")])
+    if name in CONVERTING and "--from" in flags:
+        return f"{near} {CONVERTING[name]} {name}".lstrip()
+    return near
 
 
 def shortage(code: int | None, name: str) -> str:

@@ -7,8 +7,10 @@ import re
 import shlex
 import tempfile
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
+import click
 import h5py
 import numpy as np
 import pytest
@@ -20,6 +22,7 @@ from lodcli.kernels.errors import LodError, SelectionError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.registry import OPS
 from lodcli.kernels.rnn.cells.registry import weights_class
+from lodcli.kernels.suggestions import did_you_mean
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell.failures import explained
 from lodcli.shell.group import group
@@ -304,10 +307,13 @@ HINTS = [
         )
         for one in ("inspect one.jsonl", "head one.jsonl", "filter one.jsonl 1", "apply sum x.npz")
     ),
+    ("slice one.jsonl 0 --wide", 2, "no option '--wide'; lod convert has --wide; see lod slice"),
+    ("head one.jsonl --form jsonl", 2, "no option '--form'; did you mean --from or --force?; see"),
+    ("head one.jsonl --vocab v", 2, "'--vocab'; lod convert and lod cast have --vocab; see"),
     (
-        "slice one.jsonl 0 --wide",
+        "train one.jsonl --vocab v",
         2,
-        "no option '--wide'; lod convert has --wide, also in a pipe; s",
+        "no option '--vocab'; did you mean --vocabulary? lod convert and lod cast have --vocab; s",
     ),
     ("inspect one.jsonl --field ids", 2, "no option '--field'; FILE::NAME chooses one tensor, lo"),
     ("head one.jsonl --item 1", 2, "no option '--item'; did you mean --items?; see"),
@@ -583,9 +589,21 @@ def test_commands_of_other_programs_are_none_of_lod() -> None:
             assert name in TABLE, hint
 
 
-def test_options_that_hints_say_lod_convert_has_are_those_it_has() -> None:
-    known = {flag for one in dict(leaves(group))["convert"].params for flag in one.opts}
-    assert set(CONVERTING) <= known
+def test_options_of_other_commands_are_named_after_similar_ones_of_this() -> None:
+    commands = dict(leaves(group))
+    flags = {
+        name: [flag for one in command.params for flag in one.opts if flag.startswith("--")]
+        for name, command in commands.items()
+    }
+    for name, option in product(commands, CONVERTING):
+        if option in flags[name] or "--from" not in flags[name]:
+            continue
+        error = click.NoSuchOption(option, ctx=click.Context(commands[name], info_name=name))
+        said, _ = explained(error)
+        near = did_you_mean(option, flags[name])
+        assert said.startswith(f"no option '{option}'; {near}"), name
+        having = re.findall(r"\blod ([a-z]+)", said)
+        assert set(having) == {one for one in ("convert", "cast") if option in flags[one]}
 
 
 def test_options_of_other_programs_are_hints_to_those_of_lod() -> None:

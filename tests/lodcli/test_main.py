@@ -157,6 +157,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "user,time,day,price\nann,2024-05-01T12:00:00Z,2024-05-01,12.5\n"
     )
     (folder / "numbers.txt").write_text("0\n2\n")
+    (folder / "users.txt").write_text("ann\nbob\n")
     words = sorted(set((ROOT / "samples" / "articles.txt").read_text().split()))
     (folder / "words.txt").write_text("".join(f"{word}\n" for word in words))
     with contextlib.chdir(folder):
@@ -306,8 +307,9 @@ def test_every_error_has_its_exit_code_and_one_line(
     assert printed.err == "" or json.loads(printed.err)["error"]
 
 
+@pytest.mark.parametrize("wrapped", [False, True])
 def test_an_interrupt_while_a_class_is_made_ends_silently(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], wrapped: bool
 ) -> None:
     class Field:
         def __set_name__(self, owner: type, name: str) -> None:
@@ -315,7 +317,12 @@ def test_an_interrupt_while_a_class_is_made_ends_silently(
 
     @click.command("import")
     def importing() -> None:
-        type("Record", (), {"field": Field()})
+        try:
+            type("Record", (), {"field": Field()})
+        except BaseException as error:
+            if wrapped:  # as by a library that reports errors of its imports
+                raise ImportError("no record") from error
+            raise
 
     assert failures.run(click.Group(commands=[importing]), ["import"]) == 143
     assert capsys.readouterr().err == ""
