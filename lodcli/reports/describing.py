@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _REMEDY = re.compile(
     r"[;,] ((?:or )?(?:add|ask|check|choose|convert|create|did you mean|drop|give|install|leave|"
     r"move|name|pass|pick|pip|put|read|remove|run|say|see|set|take|try|update|use|wrap|write)\b.*)$"
-    r"|; `?((?:lod |--)[a-z-]+.*)$"
+    r"|; (`?(?:lod |--)[a-z-]+.*)$"
 )
 # A dataset, between the file and what is wrong.
 _DATASET = re.compile(r"(/[^\s:]+): ")

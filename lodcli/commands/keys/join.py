@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
+from itertools import compress
 from typing import TYPE_CHECKING, Literal
 
 import click
 
+from lodcli.formats.core.errors import Incoming
 from lodcli.shell import options
 from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
 
 if TYPE_CHECKING:
+    from lodcli.kernels.tensor.lod_tensor import LoDTensor
     from lodcli.shell.opened import Opened
 
 
@@ -83,24 +87,64 @@ def command(
                 with naming_file(source.label):
                     check_keys(shared.schema, given)
             kind = "outer" if how == "full" else how
-            both = sides((left.schema, ours), (right.schema, theirs), keys, kind)
-            schema = joined_schema(both[0][0], both[1][0], keys, kind)
-            with _advising(kind, target.label), naming_file(target.label):
-                target.write(schema, joined(*both, names, kind))
+            with naming_file(f"{one.label} and {two.label}"):
+                both = sides((left.schema, ours), (right.schema, theirs), keys, kind)
+                schema = joined_schema(both[0][0], both[1][0], keys, kind)
+            result = _Result(joined(*both, names, kind))
+            may_lack = (kind in ("right", "outer"), kind in ("left", "outer"))
+            optional = [
+                [
+                    spec.name
+                    for spec in specs
+                    if not (spec.name in names or spec.marks.tells_records)
+                ]
+                for specs, _ in compress(both, may_lack)
+            ]
+            with _advising(result, optional), naming_file(target.label):
+                target.write(schema, result)
+
+
+class _Result(Incoming["Mapping[str, LoDTensor]"]):
+    """The batches of the result.
+
+    Attributes:
+        last: that which is being written.
+    """
+
+    def __init__(self, batches: Iterator[Mapping[str, LoDTensor]]) -> None:
+        super().__init__(batches)
+        self.last: Mapping[str, LoDTensor] = {}
+
+    def __next__(self) -> Mapping[str, LoDTensor]:
+        self.last = super().__next__()
+        return self.last
 
 
 @contextmanager
-def _advising(kind: str, label: str) -> Iterator[None]:
-    """Add to the error about a null of the result what replaces those of items without a match."""
+def _advising(result: _Result, optional: Sequence[Sequence[str]]) -> Iterator[None]:
+    """Add to the error about a null of the result what replaces those of items without a match.
+
+    Args:
+        result: its batches; an error of theirs is about a file that is read.
+        optional: the tensors of each file that are null in items without a match.
+    """
     from lodcli.kernels.errors import NullError
 
     try:
         yield
     except NullError as error:
-        if kind in ("left", "right", "outer") and str(error).startswith(f"{label}: "):
+        if error is not result.error and any(map(partial(_has_unmatched, result.last), optional)):
             also = "for items without a match, write lod.h5 and give --nulls to lod convert"
             error.args = (f"{error.args[0]}; {also}",)
         raise
+
+
+def _has_unmatched(batch: Mapping[str, LoDTensor], names: Sequence[str]) -> bool:
+    """Return whether all of some tensors are null in one of the items."""
+    import numpy as np
+
+    masks = [mask for name in names if (mask := batch[name].nulls.mask(0)) is not None]
+    return len(masks) == len(names) > 0 and not np.logical_or.reduce(masks).all()
 
 
 def _pair(key: str, first: Opened, second: Opened) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -488,7 +489,10 @@ def test_keys_of_times_and_bytes_have_a_remedy(
         pq.write_table(pa.table({"k": pa.array([None], kind)}), path)
     done = lod("join", "a.parquet", "b.parquet", "--on", "k", "-qo", "o.jsonl")
     assert done.code == 1
+    assert done.stderr.startswith("lod join: a.parquet and b.parquet: k: the keys are ")
     assert done.stderr.endswith(f"in the second{remedy}\n")
+    in_json = lod("join", "a.parquet", "b.parquet", "--on", "k", "--json", "-o", "o.jsonl")
+    assert json.loads(in_json.stderr)["error"]["remedy"] == (remedy.removeprefix("; ") or None)
 
 
 @pytest.mark.parametrize("how", ["left", "outer", "inner", "semi"])
