@@ -9,6 +9,7 @@ from lodcli.formats.core.schema import EqualOffsets, Schema, TensorSpec, find, r
 from lodcli.formats.structs.names import named
 from lodcli.kernels.errors import SelectionError, counted
 from lodcli.kernels.index.lod import LoD, level_named
+from lodcli.kernels.index.selection import level_label
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Shared:
     @property
     def level_label(self) -> str:
         """The name of the level for messages; its number if it has none."""
-        return self.level_name or f"level {self.level}"
+        return level_label(self.level_name, self.level)
 
     @property
     def names(self) -> list[str]:

@@ -129,7 +129,12 @@ def item_number(lod: Index, level: int, key: int, count: int) -> int:
 
 def level_text(lod: Index, level: int) -> str:
     """Return what messages call a level; with L levels, level L is the rows."""
-    return "rows" if level == lod.n_levels else lod.names[level] or f"level {level}"
+    return "rows" if level == lod.n_levels else level_label(lod.names[level], level)
+
+
+def level_label(name: str | None, level: int) -> str:
+    """Return the name of a level for messages; its number if it has none."""
+    return name or f"level {level}"
 
 
 def whole_number(value: SupportsIndex, what: str, *, booleans: bool = True) -> int:

@@ -10,6 +10,7 @@ from matplotlib import pyplot
 
 from lodcli.kernels.index.display import padding
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.index.selection import level_text
 
 # Maximum number of points of a line, about the number of pixels, and of bars of a histogram.
 _POINTS, _BARS = 2000, 50
@@ -20,7 +21,7 @@ def draw(lod: LoD, levels: Sequence[int]) -> Any:
     size = 9.0, 2.8 * len(levels)
     _, axes = pyplot.subplots(len(levels), 2, figsize=size, squeeze=False, layout="constrained")
     for (left, right), level in zip(axes, levels, strict=True):
-        name = lod.names[level] or f"level {level}"
+        name = level_text(lod, level)
         lengths = np.sort(lod.lengths(level))[::-1]
         spread = int(lengths[0] - lengths[-1]) if lengths.size else 0
         left.hist(lengths, bins=min(_BARS, spread + 1))

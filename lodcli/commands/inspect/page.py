@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from lodcli.commands.inspect.drawing import draw
 from lodcli.commands.inspect.examined import Examined
 from lodcli.commands.inspect.summary import TensorSummary
+from lodcli.kernels.index.selection import level_label
 from lodcli.reports.inspection import Bucket, LevelStatistics
 from lodcli.shell.output import figure, plural, size_text
 from lodcli.shell.printable import printable
@@ -100,7 +101,7 @@ def _tensor(summary: TensorSummary, more: Examined) -> list[str]:
 def _row(one: LevelStatistics) -> list[str]:
     figures = (one.min, one.median, one.mean, one.p90, one.p95, one.p99, one.max, one.empty)
     return [
-        one.name or f"level {one.level}",
+        level_label(one.name, one.level),
         f"{one.items:,}",
         *(figure(x, _FORM) for x in figures),
     ]
@@ -122,7 +123,7 @@ def _histogram(one: LevelStatistics) -> str:
         _bar(bucket, place * wide, wide, _HEIGHT * bucket.count / most)
         for place, bucket in enumerate(one.histogram)
     )
-    name = _text(one.name or f"level {one.level}")
+    name = _text(level_label(one.name, one.level))
     low, high = one.histogram[0].low, one.histogram[-1].high
     return (
         f'<figure><svg viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}" '
