@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lodcli.formats.core.errors import naming
+from lodcli.formats.core.errors import changed_while_read, naming
 from lodcli.formats.core.format import Source
 from lodcli.formats.core.schema import TensorSpec, find, tensor_of
 from lodcli.formats.text.lines import shown
@@ -58,18 +58,19 @@ class AsText(Change):
 
 
 class AsCategories(Change):
-    """Codes of words. A text that is not among them becomes `<unk>`, if that is. Nulls stay null.
+    """Codes of words. Nulls stay null.
 
     Args:
         words: see `words_of` and `words_in_file`.
-        file: whose words they are, for messages.
+        file: the file of the words, whose word `<unk>` stands for other texts; None: the words
+            are all texts of the tensor.
     """
 
-    def __init__(self, words: Categories, file: str) -> None:
+    def __init__(self, words: Categories, file: Path | None) -> None:
         self._words = words
         self._file = file
         self._codes = {word: code for code, word in enumerate(words.words)}
-        self._unknown = self._codes.get(UNKNOWN.decode(), -1)
+        self._unknown = -1 if file is None else self._codes.get(UNKNOWN.decode(), -1)
 
     def spec(self, spec: TensorSpec) -> TensorSpec:
         if not spec.marks.is_text:
@@ -94,10 +95,12 @@ class AsCategories(Change):
         if valid is not None:
             codes[~valid] = 0
         if codes.min(initial=0) < 0:
+            if self._file is None:
+                raise changed_while_read()
             row = int(np.argmax(codes < 0))
             raise InvalidDataError(
                 f"{place(lod, row, before)}: {words[numbers[row]][:40]!r} is not in {self._file}; "
-                f"add it, or {UNKNOWN.decode()} for all texts that are not"
+                f"add it, or {UNKNOWN.decode()} for all other texts"
             )
         return LoDTensor(
             codes.astype(made.dtype), lod, made.marks, Nulls.of(tensor.nulls.masks[:-1])

@@ -100,7 +100,7 @@ def write_cast(
                 )
             else:
                 changes[name] = (
-                    AsText() if kind == "text" else AsCategories(words[name], str(vocabulary))
+                    AsText() if kind == "text" else AsCategories(words[name], vocabulary)
                 )
         for name, dtype in made.items():
             if find(file.schema, name).marks.is_text and dtype.kind != "c":

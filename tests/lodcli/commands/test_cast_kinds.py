@@ -382,8 +382,20 @@ def test_a_word_that_a_vocabulary_lacks_is_an_error_that_names_its_place(
     assert done.code == 1
     assert done.stderr == (
         "lod cast: some.jsonl: w: level 0 item 2, row 0: 'dog' is not in words.txt; add it, or "
-        "<unk> for all texts that are not\n"
+        "<unk> for all other texts\n"
     )
+    assert not Path("none.lod.h5").exists()
+
+
+def test_a_text_that_is_new_when_a_file_is_read_again_is_no_unknown_word(
+    lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_jsonl("some.jsonl", [{"w": "the"}, {"w": "<unk>"}, {"w": "dog"}])
+    before = Categories(("<unk>", "the"))
+    monkeypatch.setattr(casting, "words_of", lambda source, names: dict.fromkeys(names, before))
+    done = lod("cast", "some.jsonl", "w=category", "-o", "none.lod.h5")
+    said = "was changed while it was read; read it again"
+    assert (done.code, done.stderr) == (1, f"lod cast: some.jsonl: w: {said}\n")
     assert not Path("none.lod.h5").exists()
 
 
