@@ -16,7 +16,7 @@ _EXECUTE = "os.execvp(sys.argv[1], sys.argv[1:])"
 def handling(signums: Iterable[signal.Signals]) -> tuple[str, ...]:
     """Return the prefix that starts a command with default signal handlers.
 
-    Background jobs of a shell ignore SIGINT, jobs under nohup SIGHUP.
+    Background jobs of a shell ignore SIGINT and SIGQUIT, jobs under nohup SIGHUP.
     """
     reset = f"[signal.signal(n, signal.SIG_DFL) for n in {[int(one) for one in signums]}]"
     return (*_PYTHON, f"import os, signal, sys; {reset}; {_EXECUTE}")

@@ -147,7 +147,7 @@ def formats() -> FormatTable:
 
     >>> info = {each.name: each for each in formats()}["csv"]
     >>> info.endings, info.levels, info.nulls
-    (('.csv',), (0, None), 'numbers')
+    (('.csv',), (0, None), 'values')
     """
     import warnings
 

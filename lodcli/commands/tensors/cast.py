@@ -45,7 +45,7 @@ def command(
       lod cast vowels.lod.h5 data=float32 label=uint8 --dtype-unsafe -o small.lod.h5
       lod cast events.csv 'time=timestamp[us, UTC]' day=date user=category -o events.parquet
       lod cast events.csv 'price=decimal(10, 2)' -o events.parquet
-      lod cast words.parquet words=category --vocab words.txt -o numbers.lod.h5
+      lod cast events.csv user=category --vocab users.txt -o events.parquet
 
     A value that is not exact in DTYPE is an error that names its position. With --dtype-unsafe it
     is rounded; a value beyond the range of DTYPE remains an error.

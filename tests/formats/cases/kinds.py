@@ -80,10 +80,10 @@ def _fields(name: str, tensor: LoDTensor) -> dict[str, Any]:
 
 
 def _columns(name: str, tensor: LoDTensor) -> dict[str, Any]:
-    if tensor.marks.is_text:
-        return {"levels": _level_names(tensor)[:-1], "field": (name,)}
     found: dict[str, Any] = {"levels": _level_names(tensor), "field": (name,)}
-    if tensor.marks.unit is None:  # others are strings, or decimals
+    if tensor.marks.is_text:
+        found["levels"] = _level_names(tensor)[:-1]
+    elif tensor.marks.unit is None:  # others are strings, or decimals
         found["dtype"] = tensor.dtype
     return {**found, "nulls": "keep"} if tensor.nulls else found
 

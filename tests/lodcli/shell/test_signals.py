@@ -257,7 +257,7 @@ def test_an_ignored_interrupt_of_the_first_import_stays_ignored() -> None:
 def started(line: str, folder: Path) -> subprocess.Popen[bytes]:
     """Start the installed `lod` with a pipe on standard input."""
     return subprocess.Popen(
-        [*handling([signal.SIGINT, signal.SIGHUP]), "lod", *line.split()],
+        [*handling(interrupts.SIGNALS), "lod", *line.split()],
         cwd=folder,
         env=environment(),
         stdin=subprocess.PIPE,
