@@ -98,15 +98,27 @@ _OPS = {
 }
 
 
-# Ops that arrays or data frames have as methods.
-_AS_METHODS = frozenset(
-    (
-        *("argsort", "cumprod", "cumsum", "diff", "dot", "first", "last", "max", "mean", "min"),
-        *("shift", "softmax", "sort", "sum", "truncate", "unique"),
-    )
+# Methods of arrays or data frames, and the op that does the same.
+_AS_METHODS = {
+    **{name: f"{name}(tensor)" for name in ("argsort", "cumprod", "cumsum", "diff", "first")},
+    **{name: f"{name}(tensor)" for name in ("last", "max", "mean", "min", "shift", "softmax")},
+    **{name: f"{name}(tensor)" for name in ("sort", "sum", "unique")},
+    "argmax": "max_index(tensor)",
+    "argmin": "min_index(tensor)",
+    "dot": "dot(tensor, other)",
+    "reshape": "reshape(tensor, new_dim)",
+    "searchsorted": "searchsorted(tensor, values)",
+    "truncate": "truncate(tensor, length)",
+}
+# Methods of arrays that change them, and so rows that tensors may share.
+_IN_PLACE = frozenset(
+    ("byteswap", "fill", "partition", "put", "resize", "setfield", "setflags", "sort")
 )
 # Attributes of other classes of ragged arrays, and what is called differently here.
 _OTHERWISE = {
+    "clip": "np.clip(tensor, low, high) keeps the levels",
+    **{name: f"np.{name}(tensor) keeps the levels" for name in ("conj", "conjugate", "imag")},
+    **{name: f"np.{name}(tensor) keeps the levels" for name in ("real", "round")},
     "lengths": "tensor.lod.lengths() returns those of the finest level",
     "numpy": "to_numpy() returns an array if all sequences are equally long",
     "offsets": "tensor.lod.levels has those of each level",
@@ -117,13 +129,14 @@ _OTHERWISE = {
 
 def _otherwise(name: str) -> str:
     """Return what a tensor has in place of an attribute of arrays, as "; .."; "" for others."""
-    of_rows = hasattr(np.ndarray, name) and not name.startswith("_")
     if name in _OTHERWISE:
         return f"; {_OTHERWISE[name]}"
+    of_rows = hasattr(np.ndarray, name) and not name.startswith("_") and name not in _IN_PLACE
+    rows = f"tensor.data.{name} of the rows" if of_rows else ""
     if name in _AS_METHODS:
-        rows = f", or tensor.data.{name}() of all rows" if of_rows else ""
-        return f"; use lodcli.ops.{name}(tensor), which computes in each sequence{rows}"
-    return f"; use tensor.data.{name} of the rows" if of_rows else ""
+        op = f"lodcli.ops.{_AS_METHODS[name]}, which computes in each sequence"
+        return f"; use {op}" + (f", or {rows}" if rows else "")
+    return f"; use {rows}" if rows else ""
 
 
 class NumpyProtocol(NDArrayOperatorsMixin):
@@ -138,6 +151,8 @@ class NumpyProtocol(NDArrayOperatorsMixin):
 
         def __getattr__(self, name: str) -> Any:
             """Raise the error for an attribute that a tensor does not have, with advice."""
+            if hasattr(type(self), name):  # a property raised an AttributeError, which Python hid
+                return super().__getattribute__(name)
             text = f"{type(self).__name__!r} object has no attribute {name!r}{_otherwise(name)}"
             raise AttributeError(text, name=name, obj=self)
 
@@ -229,11 +244,7 @@ class NumpyProtocol(NDArrayOperatorsMixin):
             elif len(inputs) == 2 and (rows := _alike(*inputs)) is not None:
                 return self._of_rows(ufunc(*rows))
             owner = self if len(inputs) == 1 else _common_index(inputs, ufunc.__name__)
-            try:
-                result = ufunc(*[data_of(value) for value in inputs])
-            except ValueError as error:
-                _refuse_pooled(owner, inputs, ufunc.__name__, error)
-                raise
+            result = _applied(ufunc, owner, inputs, [data_of(value) for value in inputs], kwargs)
             return _rewrapped(result, owner, ufunc.__name__)
         plain = [data_of(value) for value in inputs]
         out = kwargs.get("out")
@@ -249,7 +260,7 @@ class NumpyProtocol(NDArrayOperatorsMixin):
                 raise _axis_of_rows(f"np.{ufunc.__name__}", error) from None
             return _after_mixing(ufunc, method, inputs, kwargs.get("axis", 0), result)
         owner = _common_index([*inputs, *(out or ()), where], ufunc.__name__)
-        result = ufunc(*plain, **kwargs)
+        result = _applied(ufunc, owner, inputs, plain, kwargs)
         if out is not None:
             return out if len(out) > 1 else out[0]
         if isinstance(result, tuple):
@@ -595,24 +606,34 @@ def _by_sequence(left: Any, right: Any, name: str) -> str:
     return "; lodcli.ops.expand_as(y, x, level=-1) repeats the row of each sequence for its rows"
 
 
-def _refuse_pooled(owner: Any, inputs: Sequence[Any], name: str, error: ValueError) -> None:
-    """Raise an error with advice if an array of another length has one row per sequence.
+def _applied(
+    ufunc: np.ufunc,
+    owner: Any,
+    inputs: Sequence[Any],
+    plain: Sequence[Any],
+    kwargs: dict[str, Any],
+) -> Any:
+    """Return what a ufunc computes from rows, with advice for an array of a row per sequence.
 
     Raises:
-        ShapeMismatchError: it has.
+        ShapeMismatchError: an array of another length has one row per sequence.
     """
-    levels = owner.lod.levels
-    for value in inputs:
-        shape = np.shape(value) if isinstance(value, np.ndarray | list | tuple) else ()
-        if levels and shape[:1] == (levels[-1].size - 1,) != owner._data.shape[:1]:
-            pooled = "lodcli.LoDTensor(y)"
-            op = _WITH_POOLED.get(name) if inputs[0] is owner else None
-            call = f"{op}(x, {pooled})" if op else f"expand_as({pooled}, x, level=-1)"
-            does = "takes one row for" if op else "repeats the row of"
-            raise ShapeMismatchError(
-                f"{name}: {owner._data.shape[0]} rows against an array of {shape[0]}; "
-                f"lodcli.ops.{call} {does} each sequence"
-            ) from error
+    try:
+        return ufunc(*plain, **kwargs)
+    except ValueError as error:
+        name, levels = ufunc.__name__, owner.lod.levels
+        for value in plain:
+            shape = np.shape(value) if isinstance(value, np.ndarray | list | tuple) else ()
+            if levels and shape[:1] == (levels[-1].size - 1,) != owner._data.shape[:1]:
+                pooled = "lodcli.LoDTensor(y)"
+                op = _WITH_POOLED.get(name) if inputs[0] is owner else None
+                call = f"{op}(x, {pooled})" if op else f"expand_as({pooled}, x, level=-1)"
+                does = "takes one row for" if op else "repeats the row of"
+                raise ShapeMismatchError(
+                    f"{name}: {owner._data.shape[0]} rows against an array of {shape[0]}; "
+                    f"lodcli.ops.{call} {does} each sequence"
+                ) from error
+        raise
 
 
 def _common_index(values: Sequence[Any], name: str) -> Any:

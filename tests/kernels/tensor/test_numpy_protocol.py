@@ -675,3 +675,23 @@ def test_an_array_of_one_row_for_each_sequence_is_refused_with_the_op_that_takes
     pooled = LoDTensor(np.array([1.0, 2.0]))
     assert sequence_sub(tensor, pooled).data.tolist() == [0, 3, 8, 3, 5]
     assert OPS["expand_as"].load()(pooled, tensor, level=-1).data.tolist() == [1, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize("library", ["numpy.asarray", "pandas.Series", "torch.tensor"])
+def test_an_array_of_one_row_for_each_sequence_is_refused_in_place_and_of_other_libraries(
+    library: str,
+) -> None:
+    module, _, name = library.partition(".")
+    means = getattr(pytest.importorskip(module), name)([1.0, 2.0])
+    tensor: Any = LoDTensor(np.array([1.0, 4.0, 9.0, 5.0, 7.0]), [[3, 2]])
+    said = r"5 rows against an array of 2; lodcli\.ops\.sub\(x, lodcli\.LoDTensor\(y\)\) takes"
+    subtract: tuple[Callable[[], Any], ...] = (
+        lambda: operator.sub(tensor, means),
+        lambda: tensor.__isub__(means),
+        lambda: np.subtract(tensor, means, dtype=np.float32),
+        lambda: np.subtract(tensor, means, out=tensor.copy()),
+    )
+    for call in subtract:
+        with pytest.raises(ShapeMismatchError, match=said):
+            call()
+    assert sequence_sub(tensor, LoDTensor(means)).data.tolist() == [0, 3, 8, 3, 5]

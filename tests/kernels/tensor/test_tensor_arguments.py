@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -201,12 +203,46 @@ def test_times_of_an_unknown_kind_are_refused() -> None:
 def test_a_method_that_is_an_op_is_an_attribute_error_that_names_the_op(name: str) -> None:
     with pytest.raises(AttributeError, match=rf"{name}'; use lodcli\.ops\.{name}\(tensor\), which"):
         getattr(WORDS, name)
-    assert name in _AS_METHODS
 
 
-def test_ops_advised_in_place_of_methods_exist_and_are_no_attributes() -> None:
-    assert set(OPS) >= _AS_METHODS
-    assert not [name for name in _AS_METHODS if hasattr(WORDS, name)]
+@pytest.mark.parametrize(
+    "name", sorted({*_AS_METHODS, *set(dir(np.ndarray)) - set(dir(LoDTensor))})
+)
+def test_calls_advised_in_place_of_attributes_exist(name: str) -> None:
+    with pytest.raises(AttributeError) as caught:
+        getattr(WORDS, name)
+    for package, function, given in re.findall(r"(np|ops)\.(\w+)\((.*?)\)", str(caught.value)):
+        called = OPS[function].load() if package == "ops" else getattr(np, function)
+        if not isinstance(called, np.ufunc):
+            inspect.signature(called).bind(*given.split(", "))
+    assert (name in _AS_METHODS) == ("lodcli.ops." in str(caught.value))
+    for method in re.findall(r"tensor\.data\.(\w+)", str(caught.value)):
+        assert hasattr(np.ndarray, method)
+
+
+@pytest.mark.parametrize(
+    "name", ["byteswap", "fill", "partition", "put", "resize", "setfield", "setflags", "sort"]
+)
+def test_methods_that_change_rows_in_place_are_not_advised(name: str) -> None:
+    with pytest.raises(AttributeError) as caught:
+        getattr(WORDS, name)
+    assert "tensor.data" not in str(caught.value)
+
+
+class Measured(LoDTensor):
+    """A tensor with a property that reads an attribute that its rows do not have."""
+
+    @property
+    def measure(self) -> Any:
+        return self.data.no_such  # type: ignore[attr-defined]
+
+
+def test_the_error_of_a_property_is_that_of_what_it_read() -> None:
+    with pytest.raises(AttributeError, match=r"^'numpy\.ndarray' object has .*'no_such'$"):
+        _ = Measured(np.arange(3.0)).measure
+    with pytest.raises(AttributeError) as caught:
+        _ = LoDTensor.__new__(LoDTensor).data
+    assert "use" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -216,6 +252,15 @@ def test_ops_advised_in_place_of_methods_exist_and_are_no_attributes() -> None:
         ("lengths", "tensor.lod.lengths() returns those of the finest level"),
         ("tolist", "to_list() returns nested lists"),
         ("std", "use tensor.data.std of the rows"),
+        ("sort", "use lodcli.ops.sort(tensor), which computes in each sequence"),
+        (
+            "argmax",
+            "use lodcli.ops.max_index(tensor), which computes in each sequence, "
+            "or tensor.data.argmax of the rows",
+        ),
+        ("truncate", "use lodcli.ops.truncate(tensor, length), which computes in each sequence"),
+        ("clip", "np.clip(tensor, low, high) keeps the levels"),
+        ("real", "np.real(tensor) keeps the levels"),
     ],
 )
 def test_an_attribute_of_arrays_is_an_error_that_says_what_a_tensor_has(
