@@ -16,6 +16,8 @@ from lodcli.kernels.index.checks import Array, Offsets
 
 # Values drawn to estimate how many different ones there are.
 _SAMPLE = 1 << 14
+# Of as many values, those of one stretch side by side, of which runs are counted.
+_STRETCH = _SAMPLE // 16
 # pyarrow gives up dictionaries of more than 1 MiB, and then stores the values as they are. One that
 # is given up late still makes a file 2 to 20 % smaller, and the estimate is some percent wrong.
 _MOST_BYTES = (1 << 20) * 17 // 16
@@ -25,7 +27,7 @@ _MOST_DISTINCT = 0.5
 # dictionary that is given up makes a file smaller than compression without it, but for zstd.
 _MOST_DISTINCT_NEAR = 0.15
 # Compression makes runs of 2 to 6 equal values smaller than a dictionary does, as of sorted values,
-# and in a third of the time: a dictionary must save as much among the first values of the runs.
+# and in a third of the time: a dictionary must save as much among the first values of such runs.
 
 
 def repeating_leaves(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> list[str]:
@@ -70,33 +72,59 @@ def leaves(array: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 def _repeat(arrays: Sequence[Any]) -> bool:
     """Return whether a dictionary of the values is worth trying, from a sample."""
-    kind, count = arrays[0].type, sum(map(len, arrays))
-    if types.is_dictionary(kind) or types.is_boolean(kind) or types.is_null(kind) or not count:
-        return True
+    kind = arrays[0].type
     # Nulls are not stored, so they are no values that repeat.
-    near = [
-        _values(array, np.arange(min(len(array), max(1, _SAMPLE // len(arrays)))))
-        for array in arrays
-    ]
-    sample = [_values(array, places) for array, places in _drawn(arrays, count)]
-    drawn, beside = sum(map(len, sample)), max(1, sum(map(len, near)))
-    if not drawn or 0 < _distinct(near) <= _MOST_DISTINCT_NEAR * beside:
+    valid = sum(len(array) - array.null_count for array in arrays)
+    if types.is_dictionary(kind) or types.is_boolean(kind) or types.is_null(kind) or not valid:
         return True
-    valid = count - sum(array.null_count for array in arrays)
-    found = _distinct(sample)
+    near = _taken(arrays, _side_by_side(valid))
+    if _distinct(near) <= _MOST_DISTINCT_NEAR * len(near):
+        return True
+    sample = _taken(arrays, _drawn(valid))
+    drawn, found = len(sample), _distinct(sample)
     distinct = found if drawn == valid else _all_distinct(found, drawn, valid)
     width = _size(sample) / drawn
-    firsts = valid * sum(map(_runs, near)) / beside
+    stretches = [near[start : start + _STRETCH] for start in range(0, len(near), _STRETCH)]
+    firsts = valid * sum(map(_firsts, stretches)) / len(near)
     return bool(distinct * width <= _MOST_BYTES and distinct <= _MOST_DISTINCT * firsts)
 
 
+def _side_by_side(count: int) -> Offsets:
+    """Return the places of stretches that are spread over all of `count` values."""
+    size = min(count, _STRETCH)
+    stretches = max(1, min(_SAMPLE, count) // _STRETCH)
+    starts = np.arange(stretches) * (count - size) // max(1, stretches - 1)
+    places: Offsets = np.add.outer(starts, np.arange(size)).ravel()
+    return places
+
+
+def _drawn(count: int) -> Offsets:
+    """Return the places of all of `count` values if they are few, else random ones."""
+    if count <= _SAMPLE:
+        return np.arange(count)
+    places = np.sort(np.random.default_rng(0).integers(0, count, _SAMPLE))
+    # Each place once: a value drawn twice is no value that repeats.
+    return places[np.append(True, places[1:] != places[:-1])]
+
+
+def _taken(arrays: Sequence[Any], places: Offsets) -> Array | list[bytes]:
+    """Return values that are not null, by their ascending places among all of these."""
+    bounds = np.cumsum([0, *(len(array) - array.null_count for array in arrays)])
+    cuts = pairwise(np.searchsorted(places, bounds).tolist())
+    parts: list[Any] = [
+        _values(array, places[start:stop] - begin)
+        for array, begin, (start, stop) in zip(arrays, bounds, cuts, strict=False)
+    ]
+    return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else list(chain(*parts))
+
+
 def _values(array: Any, places: Offsets) -> Array | list[bytes]:
-    """Return the values at these places that are not null, as integers or bytes.
+    """Return values that are not null, by their places among these, as integers or bytes.
 
     Not `take` and others of Arrow, which import pyarrow.compute, and that is slow.
     """
     if array.null_count:
-        places = places[valid_items(array)[places]]
+        places = np.flatnonzero(valid_items(array))[places]
     if not is_text(array.type):
         width = array.type.bit_width // 8
         if width in (1, 2, 4, 8):
@@ -111,39 +139,29 @@ def _values(array: Any, places: Offsets) -> Array | list[bytes]:
     return [data[begin:end].tobytes() for begin, end in pairs]
 
 
-def _distinct(parts: Sequence[Array | list[bytes]]) -> int:
-    numbers = [part for part in parts if isinstance(part, np.ndarray)]
+def _distinct(values: Array | list[bytes]) -> int:
     # Not `unique`, which takes several times as long for numbers of which most differ.
-    return _runs(np.sort(np.concatenate(numbers))) if numbers else len(set(chain(*parts)))
+    return _runs(np.sort(values)) if isinstance(values, np.ndarray) else len(set(values))
 
 
-def _runs(part: Array | list[bytes]) -> int:
-    """Return the number of runs of equal values."""
-    if isinstance(part, np.ndarray):
-        return int(np.count_nonzero(part[1:] != part[:-1])) + min(1, part.size)
-    return sum(one != other for one, other in pairwise(part)) + min(1, len(part))
+def _firsts(stretch: Array | list[bytes]) -> int:
+    """Return the number of first values of short runs, and of all values of long ones."""
+    runs = _runs(stretch)
+    return len(stretch) if runs <= _MOST_DISTINCT_NEAR * len(stretch) else runs
 
 
-def _size(parts: Sequence[Array | list[bytes]]) -> int:
+def _runs(values: Array | list[bytes]) -> int:
+    """Return the number of runs of equal values, of which there are some."""
+    if isinstance(values, np.ndarray):
+        return int(np.count_nonzero(values[1:] != values[:-1])) + 1
+    return sum(one != other for one, other in pairwise(values)) + 1
+
+
+def _size(values: Array | list[bytes]) -> int:
     """Return the bytes of values; of each text also those of its length."""
-    return sum(
-        part.nbytes if isinstance(part, np.ndarray) else sum(map(len, part)) + 8 * len(part)
-        for part in parts
-    )
-
-
-def _drawn(arrays: Sequence[Any], count: int) -> Iterator[tuple[Any, Offsets]]:
-    """Yield arrays with places in each: all of them if they are few, else random ones."""
-    if count <= _SAMPLE:
-        yield from ((array, np.arange(len(array))) for array in arrays)
-        return
-    places = np.sort(np.random.default_rng(0).integers(0, count, _SAMPLE))
-    # Each place once: a value drawn twice is no value that repeats.
-    places = places[np.append(True, places[1:] != places[:-1])]
-    bounds = np.cumsum([0, *map(len, arrays)])
-    cuts = np.searchsorted(places, bounds).tolist()
-    for array, begin, (start, stop) in zip(arrays, bounds, pairwise(cuts), strict=False):
-        yield array, places[start:stop] - begin
+    if isinstance(values, np.ndarray):
+        return values.nbytes
+    return sum(map(len, values)) + 8 * len(values)
 
 
 def _all_distinct(found: int, drawn: int, count: int) -> float:

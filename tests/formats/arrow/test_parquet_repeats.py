@@ -161,6 +161,24 @@ def test_files_of_short_runs_are_as_small_without_dictionaries(
     assert ours < 1.01 * theirs
 
 
+@pytest.mark.parametrize("leading", ["nulls", "runs"])
+@pytest.mark.parametrize("kind", ["float64", "text"])
+def test_first_values_unlike_others_do_not_decide_on_a_dictionary(
+    tmp_path: Path, kind: str, leading: str
+) -> None:
+    head, distinct = (20_000, 3500) if leading == "nulls" else (3500 * 6, 30_000)
+    places = RNG.integers(0, distinct, 240_000)
+    places[:head] = np.arange(head) // 6
+    words = RNG.integers(0, 256, (distinct, 8), np.uint8).view(np.float64)[:, 0]
+    if kind == "text":
+        words = np.array([f"user {n * 2654435761 % 2**32:08x}" for n in range(distinct)])
+    mask = (np.arange(places.size) < head) & (leading == "nulls")
+    columns = pa.table({"x": pa.array(words[places], mask=mask)})
+    with Output(tmp_path / "x.parquet", overwrite=False, seekable=False) as output:
+        writer.write_parquet(output, columns.schema, columns.to_batches(), "snappy")
+    assert dictionaries(tmp_path / "x.parquet") == {"x": True}
+
+
 def test_times_that_all_differ_have_no_dictionary(tmp_path: Path) -> None:
     times = LoDTensor(np.arange(COUNT) * 7, marks=Marks(unit=Times("timestamp", "us")))
     io.write(tmp_path / "t.parquet", {"t": times, "b": LoDTensor(np.arange(COUNT) % 2 == 0)})
