@@ -96,11 +96,13 @@ def beyond(blanks: list[int]) -> Callable[[int], str]:
 
 def _remedy(error: Exception, line: bytes) -> str:
     """Return what to do with a line of another kind of file of JSON values."""
+    as_json = option("from", "json")
     if line.startswith(RECORD_SEPARATOR):
+        if line.lstrip(RECORD_SEPARATOR + _BLANKS).startswith(b"{"):
+            return f"; {as_json} reads objects with the separators of RFC 7464"
         return f"; {WITHOUT_SEPARATORS}"
     if not isinstance(error, json.JSONDecodeError) or error.msg != "Extra data":
         return ""
-    as_json = option("from", "json")
     if line.rstrip().endswith(b","):
         return f"; for elements of an array, put them in [ and ], and read them with {as_json}"
     return f"; jsonl has one value per line; {as_json} reads values one after another"

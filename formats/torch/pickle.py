@@ -62,7 +62,10 @@ class Interpreter:
 
     def _op_proto(self, version: int) -> None:
         if version != 2:
-            raise UnsupportedError(f"is a pickle of protocol {version}; torch.save writes 2")
+            raise UnsupportedError(
+                f"is a pickle of protocol {version}; write it with protocol 2, as torch.save does "
+                "without pickle_protocol"
+            )
 
     def _push(self, value: Any) -> None:
         self._stack.append(value)

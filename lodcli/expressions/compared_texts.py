@@ -20,6 +20,7 @@ from lodcli.expressions.functions import (
     TEXT_MAKERS,
     picked,
 )
+from lodcli.expressions.hints import TEXT_OF_BYTES
 from lodcli.expressions.operations import V
 from lodcli.expressions.parsing import (
     LISTS,
@@ -247,7 +248,9 @@ class ComparedTexts(ExactDecimals[V]):
         if not self.expression.is_of_words(part) and not takes_words:
             self.require_known(part)
             text = self.expression.source_of(part)
-            self.fail(part, f"{name} takes texts, and {text} is none")
+            are_bytes = self.expression.marks_of(part)[1].values == "bytes"
+            what = f"bytes; {TEXT_OF_BYTES}" if are_bytes else "none"
+            self.fail(part, f"{name} takes texts, and {text} is {what}")
         for one in others:
             if not isinstance(one, ast.Constant) or type(one.value) is not str:
                 self.fail(one, f"{name}: expected a text in quotes")

@@ -646,6 +646,7 @@ REMEDIES = [
         """lod apply 'replace_matches(v, "..", "..")' .. --into v makes ISO""",
     ),
     ("filter b.lod.h5 'k == \"a\"'", "k is bytes; lod convert --text-levels text makes text of"),
+    ("filter b.lod.h5 'upper(k) == 1'", "upper takes texts, and k is bytes; lod convert --text-l"),
     ("sort b.lod.h5 --by k", "one for each byte; lod convert --text-levels text makes text of"),
     (
         "join b.lod.h5 n.jsonl --on k=t",

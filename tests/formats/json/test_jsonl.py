@@ -288,6 +288,10 @@ def test_a_list_of_objects_needs_a_name(tmp_path: Path) -> None:
             b"\x1e[1]\n\x1e[2]\n",
             r"line 1: .*separator of RFC 7464; remove it, as with tr -d '\\36'",
         ),
+        (
+            b'\x1e{"a":1}\n\x1e{"a":2}\n',
+            r"line 1: .*; format_name='json' reads objects with the separators of RFC 7464$",
+        ),
         (b"\n[1]\n \n[2.5,\v]\n", "line 4: column 6: is not JSON"),
         (b'\n{"a":1}\n  \t\r\n\n{"b":1}', "line 5: field 'a' is missing"),
         (b'["\xff"]', "line 1: byte 2 is not UTF-8"),

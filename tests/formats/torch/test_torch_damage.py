@@ -177,7 +177,12 @@ DAMAGED: list[tuple[str, bytes, Any, str]] = [
         DamagedFileError,
         "not a complete pic",
     ),
-    ("protocol", archive(pickled(tensor(), 4), bytes(16)), UnsupportedError, "of protocol 4"),
+    (
+        "protocol",
+        archive(pickled(tensor(), 4), bytes(16)),
+        UnsupportedError,
+        "of protocol 4; write",
+    ),
     ("system", of(Call(print, "pwned")), UnsupportedError, "refers to __builtin__.print; only"),
     ("bytearray", of(Call(bytearray, 2**40)), UnsupportedError, "refers to __builtin__.bytearray"),
     ("getattr", of(Call(getattr, 1, "a")), UnsupportedError, "refers to __builtin__.getattr"),
