@@ -94,8 +94,7 @@ def _side_by_side(count: int) -> Offsets:
     size = min(count, _STRETCH)
     stretches = max(1, min(_SAMPLE, count) // _STRETCH)
     starts = np.arange(stretches) * (count - size) // max(1, stretches - 1)
-    places: Offsets = np.add.outer(starts, np.arange(size)).ravel()
-    return places
+    return (starts[:, None] + np.arange(size)).ravel()
 
 
 def _drawn(count: int) -> Offsets:
@@ -104,7 +103,8 @@ def _drawn(count: int) -> Offsets:
         return np.arange(count)
     places = np.sort(np.random.default_rng(0).integers(0, count, _SAMPLE))
     # Each place once: a value drawn twice is no value that repeats.
-    return places[np.append(True, places[1:] != places[:-1])]
+    once: Offsets = places[np.append(True, places[1:] != places[:-1])]
+    return once
 
 
 def _taken(arrays: Sequence[Any], places: Offsets) -> Array | list[bytes]:
