@@ -179,9 +179,11 @@ class Pages:
         """
         found = [self.column(group, leaf, bounds) for leaf in leaves]
         most = sum(column.most for column in found)
+        estimate = sum(column.estimate for column in found)
         if not bounds.allows_block(most):
+            texts = (column for column in found if column.is_text)
             # Largest first: its measured size may decide the result.
-            for column in sorted(found, key=lambda column: -column.most):
+            for column in sorted(texts, key=lambda column: -column.most):
                 most -= column.most
                 # The lengths of words are read sooner than the places where these are. But with
                 # some far longer than most, the estimate is wrong if values are often long.
@@ -190,11 +192,14 @@ class Pages:
                 if like and bounds.allows_block(most + longest):
                     most += longest
                     break
-                most += column.measured()
+                measured = column.measured()
+                most += measured
+                # Words of very different lengths: their mean would be far off, and batches tiny.
+                estimate += max(measured, column.values) - column.estimate
                 if bounds.allows_block(most):
                     break
             bounds.check_block(most, f"row group {group} comes to")
-        return sum(column.estimate for column in found)
+        return estimate
 
     def column(self, group: int, leaf: int, bounds: Bounds) -> Column:
         """Return one column of a row group. Raises as `estimate` does, but for single pages."""
@@ -216,6 +221,8 @@ class Column:
     Attributes:
         most: upper bound of its decoded bytes.
         estimate: approximate decoded bytes.
+        values: how many values and words of dictionaries it has.
+        is_text: whether its values are text or bytes of any length.
     """
 
     def __init__(
@@ -228,7 +235,9 @@ class Column:
         self._pages = list(_pages(data, meta))
         for page in self._pages:
             bounds.check_block(page.size, f"a page of column {self._about.path} decompresses to")
-        if self._kind == _BYTE_ARRAY:  # each value takes an offset, each word a pointer and a size
+        self.values = sum(page.values for page in self._pages)
+        self.is_text = self._kind == _BYTE_ARRAY
+        if self.is_text:  # each value takes an offset, each word a pointer and a size
             values = sum(page.values * (2 if page.is_dictionary else 1) for page in self._pages)
             bounds.check_block(8 * values, f"column {self._about.path} has offsets of")
         self.most = sum(map(self._most, self._pages))
@@ -245,14 +254,14 @@ class Column:
     def _most(self, page: Page) -> int:
         if page.is_dictionary:
             return 0
-        if self._kind != _BYTE_ARRAY:
+        if not self.is_text:
             return page.values * (self._width or 0)
         if page.encoding in _DICTIONARY_CODES:
             return page.values * self._dictionary_bytes
         return page.values * page.size if page.encoding == _PREFIXES else page.size
 
     def _estimate(self, page: Page) -> int:
-        if self._kind != _BYTE_ARRAY:
+        if not self.is_text:
             width = _WIDTHS.get(self._kind, self._width or 0)  # 8 and 16 bits are decoded as 32
             return 0 if page.is_dictionary else page.values * width
         if page.encoding in _DICTIONARY_CODES:
@@ -267,9 +276,7 @@ class Column:
         return sum(page.size for page in self._pages if page.is_dictionary)
 
     def of_longest_words(self) -> int:
-        """Return a closer upper bound of its decoded bytes, of which dictionaries are read."""
-        if self._kind != _BYTE_ARRAY:
-            return self.most
+        """Return a closer upper bound of the bytes of text, of which dictionaries are read."""
         longest = total = 0
         for page in self._pages:
             if page.is_dictionary:
@@ -282,9 +289,7 @@ class Column:
         return total
 
     def measured(self) -> int:
-        """Return its decoded bytes; the lengths of text are summed, and correct the estimate."""
-        if self._kind != _BYTE_ARRAY:
-            return self.most
+        """Return the decoded bytes of text, the sum of its lengths."""
         lengths = np.zeros(0, np.int64)
         total = 0
         for page in self._pages:
@@ -296,8 +301,6 @@ class Column:
                 total += page.size + delta_sum(self._values_of(page))
             else:
                 total += page.size
-        # Words of very different lengths: their mean would be far off, and batches tiny.
-        self.estimate = max(total, sum(page.values for page in self._pages))
         return total
 
     def _word_lengths(self, page: Page) -> Array:

@@ -211,6 +211,19 @@ def test_pages_of_a_row_group_are_read_once(tmp_path: Path) -> None:
     assert columns[0] is not columns[1]  # which was checked by other bounds
 
 
+def test_estimates_do_not_depend_on_those_before(tmp_path: Path) -> None:
+    from lodcli.formats.arrow.sizes.parquet_pages import Pages
+
+    path = tmp_path / "t.parquet"
+    words = ["a" * 9000, *["b"] * 1500]
+    pq.write_table(pa.table({"one": words, "other": words}), path)
+    pages = Pages(memoryview(path.read_bytes()), pq.ParquetFile(path).metadata.schema)
+    bounds = Bounds(max_bytes=20 << 20)
+    alone = pages.estimate(0, [0], bounds)
+    assert pages.estimate(0, [0, 1], bounds) < 2 * alone  # for one is measured
+    assert pages.estimate(0, [0], bounds) == alone
+
+
 def test_words_of_like_lengths_are_estimated_without_their_indices(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
