@@ -11,6 +11,8 @@ from lodcli.kernels.errors import UnsupportedError
 _BLOCK_BYTES = 1 << 10
 # RFC 8878, 3.1.1: the magic number, and the longest header.
 _HEADER_BYTES = 18
+# 3.1.2: the magic number of a skippable frame but for its first byte, one of 16.
+_SKIPPABLE = b"*M\x18"
 # Maximum window, and so memory, of decompression: the default limit of the tool zstd.
 MOST_WINDOW_BYTES = 1 << 27
 
@@ -48,12 +50,12 @@ class _Frames:
         self._making = package.ZstdDecompressor(max_window_size=MOST_WINDOW_BYTES).decompressobj
         self._frame: Any = None
         self._left = b""
-        self._unchecked = False
+        self._summed: set[bool] = set()
 
     @property
     def checksums(self) -> str:
-        """Which checksums were checked; "" if a frame had none."""
-        return "" if self._unchecked else "XXH64 of what zstd compressed"
+        """Which checksums were checked; "" if a frame had none, or there is no frame."""
+        return "XXH64 of what zstd compressed" if self._summed == {True} else ""
 
     def next(self, packed: BinaryIO) -> bytes | None:
         """Return the next piece, None at the end."""
@@ -85,8 +87,9 @@ class _Frames:
             header = self._header(self._left)
         except self._error:
             return  # decompressing it reports this
-        # Without a window, a frame is empty or skippable, as pzstd writes one before each frame.
-        self._unchecked |= header.window_size > 0 and not header.has_checksum
+        if self._left[1:4] == _SKIPPABLE:  # as pzstd writes one before each frame
+            return
+        self._summed.add(header.has_checksum)
         if header.window_size > MOST_WINDOW_BYTES:
             raise UnsupportedError(
                 f"zstd: needs {header.window_size >> 20:,} MiB of memory to decompress, at most "

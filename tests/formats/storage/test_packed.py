@@ -84,6 +84,10 @@ def test_frames_without_content_are_skipped(tmp_path: Path) -> None:
     with Unpacked(path.open("rb"), "zstd") as unpacked:
         assert unpacked.read() == TEXT
         assert unpacked.checksums == "XXH64 of what zstd compressed"
+    path.write_bytes(data[:12])
+    with Unpacked(path.open("rb"), "zstd") as unpacked:
+        assert unpacked.read() == b""
+        assert unpacked.checksums == ""
 
 
 def test_a_window_over_the_limit_is_no_damage(tmp_path: Path) -> None:
