@@ -103,14 +103,8 @@ def _key(tensor: LoDTensor) -> Callable[[int], Any]:
 
 def comparable(keys: Sequence[Column]) -> Array:
     """Return integers in the order of the keys, (K,); equal keys have equal ones."""
-    first = keys[0]
-    return ranks(keys) if len(keys) > 1 or isinstance(first, Texts) else first
-
-
-def ranks(keys: Sequence[Column]) -> Offsets:
-    """Return the rank of each key, from 0, (K,) int64; equal keys have equal ranks."""
     numbers = [text_ranks(one) if isinstance(one, Texts) else one for one in keys]
-    if len(keys) == 1 and isinstance(keys[0], Texts):
+    if len(numbers) == 1:
         return numbers[0]
     order = stable_order(*numbers)
     new = np.zeros(order.size, np.bool_)
