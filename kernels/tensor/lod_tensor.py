@@ -25,7 +25,7 @@ from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import as_array, is_on_device, on_host, why_not_held
 from lodcli.kernels.tensor.conversions import Conversions, Lengths
 from lodcli.kernels.tensor.exchange.units import as_stored
-from lodcli.kernels.tensor.exchange.words import as_codes, has_list, has_value, recoded, words_of
+from lodcli.kernels.tensor.exchange.words import as_codes, has_value, recoded, words_of
 from lodcli.kernels.tensor.indexing import picked, values_to_set, whole_items
 from lodcli.kernels.tensor.marks import (
     NO_MARKS,
@@ -494,9 +494,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         """
         if isinstance(value, LoDTensor):
             return any(isinstance(item, LoDTensor) and item.identical(value) for item in self)
-        return has_list(value, self) or has_value(
-            value, self._data, self._lod, self._marks, self._nulls
-        )
+        return has_value(value, self)
 
     def copy(self) -> LoDTensor:
         """Return a tensor with its own C-ordered data and the same index object."""

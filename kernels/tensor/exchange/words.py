@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -65,38 +66,69 @@ def words_of(
     return letters[ranges(starts, offsets)], index, Nulls.of(masks)
 
 
-def has_list(value: Any, items: Iterable[Any]) -> bool:
-    """Return whether a value is a list, or an array of any library, and equals one of the items."""
-    if not _is_nested(value):
-        return False
-    length = len(value)
-    lists = (item.to_list() for item in items if hasattr(item, "to_list") and len(item) == length)
-    return any(_are_equal(value, one) for one in lists)
+def _as_list(value: Any) -> Any:
+    """Return a sequence, or an array of any library, as nested lists; other values as they are."""
+    if value is None or isinstance(value, int | float | str | bytes | type):
+        return value
+    method = getattr(value, "tolist", None) or getattr(value, "to_list", None)
+    if method is not None:
+        values = method()
+        if not isinstance(values, list):  # a single value
+            return value
+    elif isinstance(value, Sequence) or np.ndim(value):
+        values = list(value)
+    else:
+        return value
+    return [_as_list(one) for one in values]
 
 
-def _is_nested(value: Any) -> bool:
-    return isinstance(value, list | tuple) or bool(getattr(value, "ndim", 0) or np.ndim(value))
+def _has_list(given: list[Any], tensor: Any) -> bool:
+    """Return whether an outermost item of a LoDTensor equals a list that `_as_list` returned."""
+    items = (tensor[int(place)] for place in _places_of(given, tensor))
+    return any(item is not None and _are_equal(given, item.to_list()) for item in items)
+
+
+def _places_of(given: list[Any], tensor: Any) -> Array:
+    """Return the numbers of the outermost items that may equal a list."""
+    if tensor.lod.n_levels:
+        return np.flatnonzero(tensor.lod.lengths(0) == len(given))
+    data = tensor.values
+    if data.ndim == 1 or data.shape[1] != len(given):
+        return np.empty(0, np.int64)
+    if type(data) is np.ndarray and tensor.marks.unit is None:
+        with suppress(ValueError):  # a ragged list
+            values = np.array(given)
+            if values.dtype.kind in "biufc":
+                equal = data == values if values.shape == data.shape[1:] else np.zeros(0, np.bool_)
+                return np.flatnonzero(equal.all(axis=tuple(range(1, equal.ndim))))
+    return np.arange(len(data))
 
 
 def _are_equal(given: Any, expected: Any) -> bool:
-    """Return whether nested lists, tuples or arrays have the values of nested lists."""
-    given = given.tolist() if hasattr(given, "tolist") else given
-    if isinstance(given, list | tuple) and isinstance(expected, list):
+    """Return whether two values, or nested lists of them, are equal."""
+    if isinstance(given, list) and isinstance(expected, list):
         return len(given) == len(expected) and all(map(_are_equal, given, expected))
     # Compared with a list, a number of NumPy returns an array.
-    nested = isinstance(given, list | tuple) or isinstance(expected, list)
-    return not nested and bool(given == expected)
+    if isinstance(given, list) or isinstance(expected, list):
+        return False
+    try:
+        return bool(given == expected)
+    except (TypeError, ValueError, ArithmeticError):  # no truth value, as NA of pandas
+        return False
 
 
-def has_value(value: Any, data: Array, lod: LoD, marks: Marks, nulls: Nulls) -> bool:
-    """Return whether a row equals a number, time, decimal or category, or a sequence equals text.
+def has_value(value: Any, tensor: Any) -> bool:
+    """Return whether a LoDTensor has a value.
 
-    None is in a tensor with nulls.
+    A number, time, decimal or category is compared with each row, a text with each sequence, and a
+    list or an array with each outermost item. None is in a tensor with nulls.
     """
+    value = _as_list(value)
+    if isinstance(value, list):
+        return _has_list(value, tensor)
+    data, lod, marks, nulls = tensor.values, tensor.lod, tensor.marks, tensor.nulls
     if value is None:
         return bool(nulls)
-    if _is_nested(value):
-        return False
     if isinstance(value, (*OBJECTS, str)) and isinstance(marks.unit, Times | Decimals):
         try:
             value = in_unit(value, marks.unit)
@@ -109,9 +141,10 @@ def has_value(value: Any, data: Array, lod: LoD, marks: Marks, nulls: Nulls) -> 
     if not isinstance(value, str | bytes):
         try:
             found = data == value
-        except OverflowError:  # an int that no float holds
+            return bool(found.any() if nulls.rows is None else found[nulls.rows].any())
+        # Without a truth value, as NA of pandas, or an int that no float holds.
+        except (TypeError, ValueError, ArithmeticError):
             return False
-        return bool(found.any() if nulls.rows is None else found[nulls.rows].any())
     if not marks.values or marks.is_text != isinstance(value, str):
         return False
     # Half of a surrogate pair is in no text.
