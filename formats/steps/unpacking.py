@@ -8,7 +8,6 @@ its steps.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -17,7 +16,7 @@ from lodcli.formats.core.batching import cuts
 from lodcli.formats.core.errors import naming_source
 from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.core.indexed import IndexedSource
-from lodcli.formats.core.schema import StreamedArray, find
+from lodcli.formats.core.schema import StreamedArray, TensorSpec, find
 from lodcli.formats.steps.buckets import buckets, item_ranges
 from lodcli.formats.steps.chunks import Chunk, Steps
 from lodcli.formats.storage.prefetch import ahead
@@ -48,12 +47,15 @@ def unpacked(
     return _Unpacking(source, name, level, label, in_order=in_order).array()
 
 
-def unpacked_in_memory(tensor: LoDTensor, level: int | str, *, in_order: bool) -> StreamedArray:
+def unpacked_in_memory(
+    spec: TensorSpec, tensor: LoDTensor, level: int | str, *, in_order: bool
+) -> StreamedArray:
     """Return the sequences of a level as time steps; see `TensorArray.unpack`.
 
     Memory holds no second copy of the rows: each block of steps is gathered when it is requested.
 
     Args:
+        spec: of the tensor.
         tensor: without nulls.
         level: the level whose sequences run in parallel.
         in_order: whether the sequences stay in their order; else the longest are first.
@@ -70,10 +72,8 @@ def unpacked_in_memory(tensor: LoDTensor, level: int | str, *, in_order: bool) -
         index, ends = found.lod, found.bounds
     lod = LoD._trusted((sizes, *index.levels), (STEP_LEVEL, *index.names))
 
-    row_bytes = math.prod(tensor.row_shape) * tensor.dtype.itemsize
-
     def blocks() -> Iterator[Array]:
-        parts = cuts([ends], [row_bytes], BATCH_BYTES)
+        parts = cuts([ends], [spec.row_bytes], BATCH_BYTES)
         yield from ahead(taken(data, below, items[start:stop], 0)[0] for start, stop in parts)
 
     return StreamedArray(tensor.dtype, tensor.row_shape, lod, index_map, blocks)

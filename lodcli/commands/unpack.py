@@ -49,7 +49,7 @@ def command(
         fit = spec.rows is not None and fits(declared_bytes(spec), WHOLE_COPIES)
         if fit or spec.nullable:
             tensor = file.read_tensor()[1]
-            steps = unpacked_in_memory(tensor, level, in_order=not sort_by_length)
+            steps = unpacked_in_memory(spec, tensor, level, in_order=not sort_by_length)
             _write(target, spec, steps)
         else:
             with indexed(file.source, [spec.name]) as found:

@@ -9,7 +9,7 @@ import pytest
 
 from lodcli.formats.container.reader import ContainerSource
 from lodcli.formats.core import io
-from lodcli.formats.core.schema import StoredArray
+from lodcli.formats.core.schema import StoredArray, schema_of
 from lodcli.formats.items.indexed_copy import in_place
 from lodcli.formats.steps import buckets, packing, unpacking
 from lodcli.formats.steps.chunks import Steps
@@ -90,7 +90,7 @@ def test_blocks_gathered_from_memory_give_what_one_gather_gives(
     array, index_map = TensorArray.unpack(tensor, level, not in_order)
     for module in (unpacking, packing):
         monkeypatch.setattr(module, "BATCH_BYTES", 300)
-    found = unpacked_in_memory(tensor, level, in_order=in_order)
+    found = unpacked_in_memory(schema_of({"data": tensor})[0], tensor, level, in_order=in_order)
     assert found.array.identical(array)
     assert found.index_map == index_map
     spec, batches = packed_in_memory(StoredArray(array, index_map), "data")
@@ -103,7 +103,7 @@ def test_blocks_gathered_from_memory_are_small(monkeypatch: pytest.MonkeyPatch) 
     for module in (unpacking, packing):
         monkeypatch.setattr(module, "BATCH_BYTES", 160)
     tensor = LoDTensor(np.arange(36.0), [[1, 2, 3, 30]])
-    found = unpacked_in_memory(tensor, 0, in_order=False)
+    found = unpacked_in_memory(schema_of({"data": tensor})[0], tensor, 0, in_order=False)
     # Of 8 bytes a row, and 8 for its place in an index.
     assert [len(block) for block in found.blocks()] == [10, 10, 10, 6]
     _, batches = packed_in_memory(StoredArray(found.array, found.index_map), "data")
