@@ -328,6 +328,7 @@ class Format(ABC):
             its options.
         structs: whether it holds records of tensors; see docs/decisions/0062-records.md.
         null_lists: with `nulls`, whether lists may be null, and not only numbers and text.
+        keeps_null_texts: with `nulls`, whether null texts are read as such without options.
         empty_file: whether a file of no bytes is valid, as a tensor without items.
         any_bytes: whether a file may begin with any bytes; then only a name says that it is
             compressed, also of a pipe.
@@ -375,6 +376,7 @@ class Format(ABC):
     file_attributes: ClassVar[bool] = False
     structs: ClassVar[bool] = False
     null_lists: ClassVar[bool] = True
+    keeps_null_texts: ClassVar[bool] = True
     empty_file: ClassVar[bool] = False
     any_bytes: ClassVar[bool] = False
     zero_rows: ClassVar[bool] = True

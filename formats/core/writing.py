@@ -35,12 +35,14 @@ from lodcli.kernels.options import option
 from lodcli.kernels.platform.files import PathLike
 from lodcli.kernels.tensor.marks import NO_MARKS
 
+_KEEPING = "write lod.h5, which keeps everything, or "
+
 
 class Writing:
     """Writing files of one format.
 
     Attributes:
-        lost: the losses of the schema that was checked last.
+        lost: the losses of the schema that was checked last, and of null texts in batches so far.
     """
 
     def __init__(self, kind: Format, options: WriteOptions, strict: bool) -> None:
@@ -49,6 +51,7 @@ class Writing:
         self._strict = strict
         self._incoming: Incoming[Any] = Incoming([])
         self.lost: tuple[Loss, ...] = ()
+        self._null_texts = dict[str, None]()
 
     @contextmanager
     def naming(self, path: PathLike) -> Iterator[None]:
@@ -77,8 +80,11 @@ class Writing:
             self.lost = (*self.lost, Loss(self._kind.name, why, broken))
         if of_steps:
             self.lost = (*self.lost, Loss(self._kind.name, "marks of time steps", of_steps))
+        self._refuse_lost("" if of_steps else _KEEPING)
+
+    def _refuse_lost(self, other: str = _KEEPING) -> None:
+        """Raise UnsupportedError if something is lost that may not be."""
         if self._strict and self.lost:
-            other = "" if of_steps else "write lod.h5, which keeps everything, or "
             raise UnsupportedError(
                 f"{'; '.join(map(str, self.lost))}; {other}do without {option('strict', True)}"
             )
@@ -109,6 +115,7 @@ class Writing:
         packed = codec is not None or self._options.compression is not None
         with _telling_size(schema, " before compression" if packed else ""):
             self._kind.write(output, rekeyed(schema), self._incoming, self._options)
+        self._refuse_lost()
 
     def copy(self, output: Output, stored: Stored) -> bool:
         """Write all of a file to an output as it is stored; return whether that can be done."""
@@ -147,15 +154,30 @@ class Writing:
     def with_held_nulls(self, schema: Schema, batches: Iterable[Batch]) -> Iterator[Batch] | None:
         """Return the batches with an error at the first null that the format cannot hold.
 
-        None if it can hold all nulls that may occur.
+        None if it can hold all nulls that may occur. Null texts are noted in `lost` if they are
+        read as empty ones.
         """
         kind = self._kind
-        if not any(spec.nullable for spec in schema) or (kind.nulls and kind.null_lists):
+        holds_all = kind.nulls and kind.null_lists and kind.keeps_null_texts
+        if holds_all or not any(spec.nullable for spec in schema):
             return None
         from lodcli.formats.values.without_nulls import refusing_nulls
 
         what = f"for lists {kind.name}" if kind.nulls else kind.name
-        return refusing_nulls(batches, what, lists_only=kind.nulls)
+        refused = refusing_nulls(batches, what, lists_only=kind.nulls)
+        return refused if kind.keeps_null_texts else self._noting_null_texts(refused)
+
+    def _noting_null_texts(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        """Yield batches, and add their null texts to `lost` at the end."""
+        from lodcli.formats.values.without_nulls import has_null_texts
+
+        for batch in batches:
+            self._null_texts |= {name: None for name, item in batch.items() if has_null_texts(item)}
+            yield batch
+        if self._null_texts:
+            reads = f"{option('nulls', 'keep')} and {option('text-columns')} read them"
+            what = f"null texts, unless {reads}"
+            self.lost = (*self.lost, Loss(self._kind.name, what, tuple(self._null_texts)))
 
 
 @contextmanager

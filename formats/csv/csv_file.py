@@ -92,6 +92,7 @@ class Csv(Format):
     kept_marks = frozenset({"text"})
     nulls = True
     null_lists = False
+    keeps_null_texts = False
     options = frozenset({
         "nulls", "levels", "field", "dtype", "dtype_unsafe", "encoding", "separator",
         "decimal_comma", "text_columns", "wide",
@@ -293,9 +294,7 @@ def _check_header(
         refuse_other_separators(header[0], separator, below=following)
     if first is not None and len(first.fields) != len(header):  # before any field is parsed
         remedy = _NAMELESS if len(first.fields) == len(header) + 1 else ""
-        raise InvalidDataError(
-            f"line {first.line}: {wrong_width(first.fields, len(header))}{remedy}"
-        )
+        raise InvalidDataError(f"{wrong_width(first, len(header))}{remedy}")
 
 
 def _spec(
@@ -324,13 +323,14 @@ class _CsvSource(Source):
     records = True
 
     def __init__(self, source: Input, options: ReadOptions, separator: str) -> None:
-        self._records = Records(LineReader(source, encoding=options.encoding), separator)
+        self._decimal_comma, null_words = bool(options.decimal_comma), options.nulls is not None
+        lines = LineReader(source, encoding=options.encoding)
+        self._records = Records(lines, separator, tells_nulls=null_words)
         records = self._records.first()
         header = records.pop(0).fields if records else []
         first = records[0] if records else None
         _check_header(header, first, separator, in_quotes=self._records.begins_with_quotes)
         self._header, names = header, list(map(name_of, header))
-        self._decimal_comma, null_words = bool(options.decimal_comma), options.nulls is not None
         self._reader = NumberReader(
             rounded=bool(options.dtype_unsafe),
             null_words=null_words,

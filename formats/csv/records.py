@@ -29,7 +29,7 @@ _SWAPPED = np.frombuffer(bytes(range(256)).translate(bytes.maketrans(b",.", b".,
 _PEEK_BYTES = 1 << 16
 # Python's error for a quote that does not close.
 _IS_OPEN = "unexpected end of data"
-_NONE = frozenset[int]()
+_NO_PLACES = frozenset[int]()
 # `Texts` needs eight bytes.
 _LEAST = bytes(8)
 
@@ -40,12 +40,18 @@ class Record(NamedTuple):
     Attributes:
         line: where it begins.
         fields: without quotes around them.
-        in_quotes: the places of those that are empty and in quotes.
+        empty_in_quotes: the places of those that are `""`; without `tells_nulls`, only of one that
+            is the whole record.
     """
 
     line: int
     fields: list[str]
-    in_quotes: frozenset[int] = _NONE
+    empty_in_quotes: frozenset[int] = _NO_PLACES
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether it is a line without anything."""
+        return self.fields == [""] and not self.empty_in_quotes
 
 
 class Table:
@@ -69,7 +75,9 @@ class Table:
         ends = np.cumsum([0, *(len(field) + 1 for field in fields)]).astype(np.int64)
         stops = ends[1:] - 1
         data = np.frombuffer(bytearray(b"\n".join([*fields, _LEAST])), np.uint8)
-        places = [n * width + place for n, one in enumerate(records) for place in one.in_quotes]
+        places = [
+            n * width + place for n, one in enumerate(records) for place in one.empty_in_quotes
+        ]
         data[stops[places]] = ord('"')
         lines = np.array([record.line for record in records], np.int64)
         return cls(lines, data, _in_columns(ends[:-1], width), _in_columns(stops, width))
@@ -152,10 +160,12 @@ class Records:
     Args:
         reader: of its lines.
         separator: between fields: one character, such as "," or a tab.
+        tells_nulls: whether `Table.missing` will be asked.
     """
 
-    def __init__(self, reader: LineReader, separator: str) -> None:
+    def __init__(self, reader: LineReader, separator: str, *, tells_nulls: bool) -> None:
         self._reader = reader
+        self._tells_nulls = tells_nulls
         self._separator = separator
         self._blank: int | None = None
         self._head = b""
@@ -329,13 +339,13 @@ class Records:
         found = found[:end]
         for record in found:
             if len(record.fields) != width:
-                raise InvalidDataError(f"line {record.line}: {wrong_width(record.fields, width)}")
+                raise InvalidDataError(wrong_width(record, width))
         return Table.of_records(found, width), b"" if unfinished is None else unfinished.lines
 
     def _refuse_blank(self, width: int) -> None:
         """Raise InvalidDataError if there were blank lines, before a record."""
         if self._blank is not None:
-            raise InvalidDataError(f"line {self._blank}: {wrong_width([''], width)}")
+            raise InvalidDataError(wrong_width(Record(self._blank, [""]), width))
 
     def _parsed(self, block: bytes, first: int) -> tuple[list[Record], _Unfinished | None]:
         """Return the records of a block, the first of which is on this line.
@@ -367,11 +377,11 @@ class Records:
         try:
             for row in rows:
                 next_line = first + rows.line_num
-                in_quotes = _NONE
-                if "" in row:
+                places = _NO_PLACES
+                if "" in row and (self._tells_nulls or len(row) == 1):
                     raw = "\n".join(lines[begins - first : next_line - first])
-                    in_quotes = self._in_quotes(raw, len(row))
-                found.append(Record(begins, row or [""], in_quotes))
+                    places = self._empty_in_quotes(raw, len(row))
+                found.append(Record(begins, row or [""], places))
                 begins = next_line
         except csv.Error as error:
             lines = text.split("\n")
@@ -390,10 +400,10 @@ class Records:
             raise InvalidDataError(said) from None
         return found, None
 
-    def _in_quotes(self, record: str, width: int) -> frozenset[int]:
+    def _empty_in_quotes(self, record: str, width: int) -> frozenset[int]:
         """Return the places of the fields that are `""`, in the lines of a record."""
         if '""' not in record:
-            return _NONE
+            return _NO_PLACES
         fields = record.removesuffix("\r").split(self._separator)
         if len(fields) > width:  # a separator is in quotes
             mark = re.escape(self._separator)
@@ -456,7 +466,7 @@ def _end(found: list[Record], width: int) -> int:
     If there is only one column, a blank line is a record.
     """
     end = len(found)
-    while width > 1 and end and found[end - 1].fields == [""]:
+    while width > 1 and end and found[end - 1].is_blank:
         end -= 1
     return end
 
@@ -496,17 +506,17 @@ def header_line(names: list[str], separator: str) -> str:
     return separator.join(fields) + "\n"
 
 
-def wrong_width(record: list[str], width: int) -> str:
+def wrong_width(record: Record, width: int) -> str:
     """Return the message for a record with a wrong number of fields."""
-    wanted = f"expected {_fields(width)}, as line 1 has"
-    if record == [""]:
+    wanted, fields = f"line {record.line}: expected {_fields(width)}, as line 1 has", record.fields
+    if record.is_blank:
         return f"{wanted}, found a blank line; take it out"
     found = (
-        f"{wanted}, found {_fields(len(record))}; a field that holds a separator stands in quotes"
+        f"{wanted}, found {_fields(len(fields))}; a field that holds a separator stands in quotes"
     )
-    if any(field[:1] == " " and field.lstrip()[:1] == '"' for field in record):
+    if any(field[:1] == " " and field.lstrip()[:1] == '"' for field in fields):
         return f"{found}, without a blank before the quote"
-    comment = "line 1 is" if width == 1 else "this is" if record[0].startswith("#") else ""
+    comment = "line 1 is" if width == 1 else "this is" if fields[0].startswith("#") else ""
     return (
         f"{found}; if {comment} a comment, take it out, as with grep -v '^#'" if comment else found
     )

@@ -58,6 +58,11 @@ def _null_lists(tensor: LoDTensor) -> bool:
     return any(level != values for level, _ in tensor.nulls.present())
 
 
+def has_null_texts(item: Item) -> bool:
+    """Return whether a tensor is text, and some of its texts are null."""
+    return isinstance(item, LoDTensor) and item.marks.is_text and item.nulls.mask(-2) is not None
+
+
 def _counted(batches: Iterable[Batch]) -> Iterator[tuple[Batch, dict[str, int]]]:
     """Yield batches, each with the number of outermost items of its tensors that came before."""
     done = dict[str, int]()

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import lodcli
-from lodcli.formats.core.io import open_file
+from lodcli.formats.core.io import open_file, planned, write_batches
+from lodcli.formats.core.losses import Loss
 from lodcli.formats.core.options import ReadOptions
-from lodcli.formats.core.schema import tensor_of
+from lodcli.formats.core.schema import Batch, schema_of, tensor_of
 from lodcli.formats.csv import writing
+from lodcli.formats.csv.records import Records
 from lodcli.formats.text import records_native
-from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 TEXTS = ["x", "", None, 'a,"",b\t', None, "", '5" y', "two\nlines", '"', None]
@@ -142,3 +146,73 @@ def test_null_lists_of_texts_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="item of level 0 <1> is null; for lists csv has no"):
         lodcli.write(tmp_path / "t.csv", LoDTensor.from_lists([["a", None], None]))
     assert not list(tmp_path.iterdir())
+
+
+LOST = "csv does not keep these null texts, unless nulls='keep' and text_columns= read them: t, u"
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        LoDTensor.from_lists(["a", None]),
+        LoDTensor.from_lists([["a"], [None, "b"]]),
+        LoDTensor.from_lists([1, None, 0]).as_categories(["x", "y"]),
+    ],
+)
+def test_null_texts_are_lost_without_options(tmp_path: Path, tensor: LoDTensor) -> None:
+    path, lost = tmp_path / "t.csv", list[Loss]()
+    batch: Batch = {"t": tensor, "u": tensor}
+    write_batches(path, schema_of(batch), [batch, batch], when_lost=lost.append)
+    assert LOST in map(str, lost)
+    assert LOST in map(str, planned(path, schema_of(batch), [batch]).lost)
+
+
+def test_null_texts_are_refused_if_nothing_may_be_lost(tmp_path: Path) -> None:
+    texts = LoDTensor.from_lists(["a", None])
+    with pytest.raises(UnsupportedError, match=f"t.csv: {re.escape(LOST)}; write lod.h5"):
+        lodcli.write(tmp_path / "t.csv", {"t": texts, "u": texts}, strict=True)
+    assert not list(tmp_path.iterdir())
+
+
+def test_null_texts_that_are_not_there_are_not_lost(tmp_path: Path) -> None:
+    tensors = {"t": LoDTensor.from_lists([None, "a"])[1:], "n": LoDTensor.from_lists([None])}
+    (spec, number) = schema_of(tensors)
+    schema = (replace(spec, nullable=True), number)
+    lost = list[Loss]()
+    write_batches(tmp_path / "t.csv", schema, [tensors], when_lost=lost.append)
+    assert not lost
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+@pytest.mark.parametrize("nulls", [None, "keep"])
+def test_a_record_of_one_empty_text_is_no_blank_line(
+    tmp_path: Path, end: str, nulls: str | None
+) -> None:
+    (tmp_path / "t.csv").write_bytes(b't,u\n,5\n""' + end.encode())
+    with pytest.raises(InvalidDataError, match=r"line 3: expected 2 fields, .*, found 1 field;"):
+        lodcli.read_all(tmp_path / "t.csv", nulls=nulls)
+    (tmp_path / "u.csv").write_bytes(b't,u\n"",5\n' + 2 * end.encode())
+    assert lodcli.read(tmp_path / "u.csv", "u", nulls=nulls).to_list() == [5]
+
+
+def test_quotes_of_empty_texts_are_searched_only_for_nulls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "t.csv").write_text('t,u\n"",5" y\n')
+
+    def search(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(Records, "_empty_in_quotes", search)
+    assert lodcli.read(tmp_path / "t.csv", "u").to_list() == ['5" y']
+    with pytest.raises(AssertionError):
+        lodcli.read(tmp_path / "t.csv", "u", nulls="keep")
+
+
+def test_texts_after_many_nulls_are_read_as_text_if_told(tmp_path: Path) -> None:
+    tensor = LoDTensor.from_lists([None] * 40_000 + ["a"])
+    lodcli.write(tmp_path / "t.csv", {"n": LoDTensor(np.arange(40_001)), "t": tensor})
+    with pytest.raises(InvalidDataError, match=r"expected a number .*; text_columns= reads the"):
+        lodcli.read(tmp_path / "t.csv", "t", nulls="keep")
+    found = lodcli.read(tmp_path / "t.csv", "t", nulls="keep", text_columns=["t"])
+    assert found.identical(tensor)

@@ -27,7 +27,7 @@ Found = tuple[list[tuple[int, list[bytes | None]]], str]
 def records(path: Path, limit_bytes: int) -> Found:
     found = []
     with Input(path) as file:
-        reader = Records(LineReader(file), ",")
+        reader = Records(LineReader(file), ",", tells_nulls=True)
         reader.restart()
         try:
             for table in reader.blocks(limit_bytes, 2):
@@ -103,7 +103,7 @@ def test_a_wrong_quote_is_an_error_at_once(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text('k,v\n"a"b,1\n' + "1,1\n" * 1000)
     with Input(tmp_path / "x.csv") as file:
         lines = LineReader(file)
-        reader = Records(lines, ",")
+        reader = Records(lines, ",", tells_nulls=True)
         reader.restart()
         with pytest.raises(InvalidDataError, match="line 2: is not a record"):
             list(reader.blocks(64, 2))
