@@ -93,11 +93,7 @@ def command(
             result = _Result(joined(*both, names, kind))
             may_lack = (kind in ("right", "outer"), kind in ("left", "outer"))
             optional = [
-                [
-                    spec.name
-                    for spec in specs
-                    if not (spec.name in names or spec.marks.tells_records)
-                ]
+                [spec.name for spec in specs if spec.name not in names]
                 for specs, _ in compress(both, may_lack)
             ]
             with _advising(result, optional), naming_file(target.label):
@@ -143,8 +139,9 @@ def _has_unmatched(batch: Mapping[str, LoDTensor], names: Sequence[str]) -> bool
     """Return whether all of some tensors are null in one of the items."""
     import numpy as np
 
-    masks = [mask for name in names if (mask := batch[name].nulls.mask(0)) is not None]
-    return len(masks) == len(names) > 0 and not np.logical_or.reduce(masks).all()
+    masks = [batch[name].nulls.mask(0) for name in names if not batch[name].marks.tells_records]
+    there = [mask for mask in masks if mask is not None]
+    return len(there) == len(masks) > 0 and not np.logical_or.reduce(there).all()
 
 
 def _pair(key: str, first: Opened, second: Opened) -> tuple[str, str]:

@@ -501,9 +501,9 @@ def test_errors_of_the_result_name_its_file(lod: Lod, folder: Path, how: str) ->
     write_jsonl("r.jsonl", [{"id": 2, "y": 1}, {"id": 3, "y": 2}])
     join = ["join", "l.jsonl", "r.jsonl", "--on", "id", "--how", how]
     advice = "; for items without a match, write lod.h5 and give --nulls to lod convert"
-    done = lod(*join, "-o", "o.pt")
+    done = lod(*join, "-o", "o.pdiparams")
     place = 1 if how in ("left", "outer") else 0
-    said = f"lod join: o.pt: x: row <{place}> is null; torch has no nulls: "
+    said = f"lod join: o.pdiparams: x: row <{place}> is null; paddle has no nulls: "
     said += "--nulls zero, fill=X or drop"
     assert (done.code, done.stderr) == (4, f"{said}{advice if place else ''}\n")
     refused = lod(*join, "-o", "o.lod.h5", "--nulls", "error")
@@ -511,4 +511,4 @@ def test_errors_of_the_result_name_its_file(lod: Lod, folder: Path, how: str) ->
     assert advice not in refused.stderr
     # As the error advises.
     assert lod(*join, "-o", "o.lod.h5").code == 0
-    assert lod("convert", "o.lod.h5", "o.pt", "--nulls", "zero").code == 0
+    assert lod("convert", "o.lod.h5", "o.pdiparams", "--nulls", "zero").code == 0
