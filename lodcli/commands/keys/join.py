@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
-from itertools import compress
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from lodcli.formats.core.errors import Incoming
 from lodcli.shell import options
 from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
 
 if TYPE_CHECKING:
-    from lodcli.kernels.tensor.lod_tensor import LoDTensor
+    from lodcli.formats.core.errors import Incoming
     from lodcli.shell.opened import Opened
 
 
@@ -66,7 +63,7 @@ def command(
     Files may be larger than memory: both are sorted in temporary files, in the folder TMPDIR.
     """
     from lodcli.commands.choose.choosing import items_or_batches
-    from lodcli.formats.core.errors import naming_file
+    from lodcli.formats.core.errors import Incoming, naming_file
     from lodcli.formats.items.joining import joined, joined_schema, sides
     from lodcli.formats.items.keys import check_keys
     from lodcli.shell.opened import opened
@@ -90,58 +87,27 @@ def command(
             with naming_file(f"{one.label} and {two.label}"):
                 both = sides((left.schema, ours), (right.schema, theirs), keys, kind)
                 schema = joined_schema(both[0][0], both[1][0], keys, kind)
-            result = _Result(joined(*both, names, kind))
-            may_lack = (kind in ("right", "outer"), kind in ("left", "outer"))
-            optional = [
-                [spec.name for spec in specs if spec.name not in names]
-                for specs, _ in compress(both, may_lack)
-            ]
-            with _advising(result, optional), naming_file(target.label):
+            result = Incoming(joined(*both, names, kind))
+            with _advising(kind, result), naming_file(target.label):
                 target.write(schema, result)
 
 
-class _Result(Incoming["Mapping[str, LoDTensor]"]):
-    """The batches of the result.
-
-    Attributes:
-        last: that which is being written.
-    """
-
-    def __init__(self, batches: Iterator[Mapping[str, LoDTensor]]) -> None:
-        super().__init__(batches)
-        self.last: Mapping[str, LoDTensor] = {}
-
-    def __next__(self) -> Mapping[str, LoDTensor]:
-        self.last = super().__next__()
-        return self.last
-
-
 @contextmanager
-def _advising(result: _Result, optional: Sequence[Sequence[str]]) -> Iterator[None]:
+def _advising(kind: str, result: Incoming[Any]) -> Iterator[None]:
     """Add to the error about a null of the result what replaces those of items without a match.
 
     Args:
         result: its batches; an error of theirs is about a file that is read.
-        optional: the tensors of each file that are null in items without a match.
     """
     from lodcli.kernels.errors import NullError
 
     try:
         yield
     except NullError as error:
-        if error is not result.error and any(map(partial(_has_unmatched, result.last), optional)):
+        if kind in ("left", "right", "outer") and error is not result.error:
             also = "for items without a match, write lod.h5 and give --nulls to lod convert"
             error.args = (f"{error.args[0]}; {also}",)
         raise
-
-
-def _has_unmatched(batch: Mapping[str, LoDTensor], names: Sequence[str]) -> bool:
-    """Return whether all of some tensors are null in one of the items."""
-    import numpy as np
-
-    masks = [batch[name].nulls.mask(0) for name in names if not batch[name].marks.tells_records]
-    there = [mask for mask in masks if mask is not None]
-    return len(there) == len(masks) > 0 and not np.logical_or.reduce(there).all()
 
 
 def _pair(key: str, first: Opened, second: Opened) -> tuple[str, str]:
