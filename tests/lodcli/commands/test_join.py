@@ -512,3 +512,12 @@ def test_errors_of_the_result_name_its_file(lod: Lod, folder: Path, how: str) ->
     # As the error advises.
     assert lod(*join, "-o", "o.lod.h5").code == 0
     assert lod("convert", "o.lod.h5", "o.pdiparams", "--nulls", "zero").code == 0
+
+
+def test_an_error_of_a_file_that_is_replaced_is_not_of_the_result(lod: Lod, folder: Path) -> None:
+    write_jsonl("l.jsonl", [{"id": 1, "x": 1}, {"id": 2, "x": None}])
+    write_jsonl("r.jsonl", [{"id": 3, "y": 1}])
+    join = ["join", "l.jsonl", "r.jsonl", "--on", "id", "--how", "left", "--nulls", "error"]
+    refused = lod(*join, "-fo", "l.jsonl")
+    assert refused.stderr.startswith("lod join: l.jsonl: x: row <1> is null; --nulls error")
+    assert "without a match" not in refused.stderr
