@@ -42,7 +42,7 @@ class Writing:
     """Writing files of one format.
 
     Attributes:
-        lost: the losses of the schema that was checked last, and of null texts in batches so far.
+        lost: the losses of the schema that was checked last, and of null texts that were written.
     """
 
     def __init__(self, kind: Format, options: WriteOptions, strict: bool) -> None:
@@ -51,7 +51,6 @@ class Writing:
         self._strict = strict
         self._incoming: Incoming[Any] = Incoming([])
         self.lost: tuple[Loss, ...] = ()
-        self._null_texts = dict[str, None]()
 
     @contextmanager
     def naming(self, path: PathLike) -> Iterator[None]:
@@ -171,13 +170,14 @@ class Writing:
         """Yield batches, and add their null texts to `lost` at the end."""
         from lodcli.formats.values.without_nulls import has_null_texts
 
+        names = dict[str, None]()
         for batch in batches:
-            self._null_texts |= {name: None for name, item in batch.items() if has_null_texts(item)}
+            names |= {name: None for name, item in batch.items() if has_null_texts(item)}
             yield batch
-        if self._null_texts:
+        if names:
             reads = f"{option('nulls', 'keep')} and {option('text-columns')} read them"
             what = f"null texts, unless {reads}"
-            self.lost = (*self.lost, Loss(self._kind.name, what, tuple(self._null_texts)))
+            self.lost = (*self.lost, Loss(self._kind.name, what, tuple(names)))
 
 
 @contextmanager
