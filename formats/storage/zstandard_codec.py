@@ -11,8 +11,6 @@ from lodcli.kernels.errors import UnsupportedError
 _BLOCK_BYTES = 1 << 10
 # RFC 8878, 3.1.1: the magic number, and the longest header.
 _HEADER_BYTES = 18
-# 3.1.2: the magic number of a skippable frame but for its first byte, one of 16.
-_SKIPPABLE = b"*M\x18"
 # Maximum window, and so memory, of decompression: the default limit of the tool zstd.
 MOST_WINDOW_BYTES = 1 << 27
 
@@ -46,7 +44,7 @@ class _Frames:
 
     def __init__(self, package: Any) -> None:
         self._error = package.ZstdError
-        self._header = package.get_frame_parameters
+        self._magic, self._header = package.FRAME_HEADER, package.get_frame_parameters
         self._making = package.ZstdDecompressor(max_window_size=MOST_WINDOW_BYTES).decompressobj
         self._frame: Any = None
         self._left = b""
@@ -87,7 +85,7 @@ class _Frames:
             header = self._header(self._left)
         except self._error:
             return  # decompressing it reports this
-        if self._left[1:4] == _SKIPPABLE:  # as pzstd writes one before each frame
+        if not self._left.startswith(self._magic):  # skippable, as pzstd writes one before each
             return
         self._summed.add(header.has_checksum)
         if header.window_size > MOST_WINDOW_BYTES:
