@@ -76,6 +76,24 @@ def test_fields_of_records_and_texts_are_told_apart(tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "r.parquet").to_pylist() == rows
 
 
+def in_runs(kind: str, count: int, times: int) -> pa.Array:
+    """Return values of which each is there this many times, one after another."""
+    numbers = np.arange(count) // times
+    if kind == "text":
+        words = [f"user {n * 2654435761 % 2**32:07x} {n}" for n in range(numbers[-1] + 1)]
+        return pa.array(words).take(pa.array(numbers))
+    return pa.array((RNG.normal(size=numbers[-1] + 1) * 2**40).astype(kind)[numbers])
+
+
+def sizes(folder: Path, columns: pa.Table, compression: str | None) -> tuple[int, int]:
+    """Return the sizes of the files x.parquet of lod and y.parquet of pyarrow."""
+    ours, theirs = folder / "x.parquet", folder / "y.parquet"
+    with Output(ours, overwrite=False, seekable=False) as output:
+        writer.write_parquet(output, columns.schema, columns.to_batches(1 << 14), compression)
+    pq.write_table(columns, theirs, compression=compression or "none")
+    return ours.stat().st_size, theirs.stat().st_size
+
+
 @pytest.mark.parametrize(
     ("dtype", "distinct", "repeat"),
     [
@@ -95,12 +113,8 @@ def test_files_of_repeated_values_are_as_small_as_those_of_pyarrow(
         values = pa.array([f"user {n:07d}" for n in range(distinct)]).take(pa.array(numbers))
     else:
         values = pa.array((RNG.normal(size=distinct) * 2**24).astype(dtype)[numbers])
-    columns = pa.table({"x": values})
-    with Output(tmp_path / "x.parquet", overwrite=False, seekable=False) as output:
-        writer.write_parquet(output, columns.schema, columns.to_batches(1 << 14), None)
-    pq.write_table(columns, tmp_path / "y.parquet", compression="none")
+    ours, theirs = sizes(tmp_path, pa.table({"x": values}), None)
     assert list(dictionaries(tmp_path / "x.parquet").values()) == [repeat]
-    ours, theirs = ((tmp_path / name).stat().st_size for name in ("x.parquet", "y.parquet"))
     assert ours <= 1.05 * theirs
 
 
@@ -124,18 +138,9 @@ def test_values_have_a_dictionary_that_pyarrow_gives_up_late(tmp_path: Path, dis
 def test_files_of_values_that_repeat_side_by_side_are_as_small(
     tmp_path: Path, dtype: str, times: int
 ) -> None:
-    numbers = np.arange(1_600_000) // times
-    if dtype == "text":
-        words = [f"user {n * 2654435761 % 2**32:07x} {n}" for n in range(numbers[-1] + 1)]
-        values = pa.array(words).take(pa.array(numbers))
-    else:
-        values = pa.array(RNG.normal(size=numbers[-1] + 1)[numbers])
-    columns = pa.table({"x": values})
-    with Output(tmp_path / "x.parquet", overwrite=False, seekable=False) as output:
-        writer.write_parquet(output, columns.schema, columns.to_batches(1 << 14), "snappy")
-    pq.write_table(columns, tmp_path / "y.parquet")
+    values = in_runs(dtype, 1_600_000, times)
+    ours, theirs = sizes(tmp_path, pa.table({"x": values}), "snappy")
     assert list(dictionaries(tmp_path / "x.parquet").values()) == [True]
-    ours, theirs = ((tmp_path / name).stat().st_size for name in ("x.parquet", "y.parquet"))
     assert ours <= 1.05 * theirs
 
 
@@ -145,19 +150,10 @@ def test_files_of_values_that_repeat_side_by_side_are_as_small(
 def test_files_of_short_runs_are_as_small_without_dictionaries(
     tmp_path: Path, kind: str, compression: str, times: int
 ) -> None:
-    numbers = np.arange(200_000) // times
-    if kind == "text":
-        words = [f"user {n * 2654435761 % 2**32:07x} {n}" for n in range(numbers[-1] + 1)]
-        values = pa.array(words).take(pa.array(numbers))
-    else:
-        values = pa.array((RNG.normal(size=numbers[-1] + 1) * 2**40).astype(kind)[numbers])
-    columns = pa.table({"x": values})
-    with Output(tmp_path / "x.parquet", overwrite=False, seekable=False) as output:
-        writer.write_parquet(output, columns.schema, columns.to_batches(1 << 14), compression)
-    pq.write_table(columns, tmp_path / "y.parquet", compression=compression)
+    values = in_runs(kind, 200_000, times)
+    ours, theirs = sizes(tmp_path, pa.table({"x": values}), compression)
     assert dictionaries(tmp_path / "x.parquet") == {"x": False}
     assert dictionaries(tmp_path / "y.parquet") == {"x": True}
-    ours, theirs = ((tmp_path / name).stat().st_size for name in ("x.parquet", "y.parquet"))
     assert ours < 1.01 * theirs
 
 
