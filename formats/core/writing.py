@@ -42,7 +42,7 @@ class Writing:
     """Writing files of one format.
 
     Attributes:
-        lost: the losses of the schema that was checked last, and of null texts that were written.
+        lost: the losses of the schema that was checked last, and of null texts in batches so far.
     """
 
     def __init__(self, kind: Format, options: WriteOptions, strict: bool) -> None:
@@ -51,6 +51,8 @@ class Writing:
         self._strict = strict
         self._incoming: Incoming[Any] = Incoming([])
         self.lost: tuple[Loss, ...] = ()
+        # Of all files of a set, of which the losses are told after the last one.
+        self._null_texts = dict[str, None]()
 
     @contextmanager
     def naming(self, path: PathLike) -> Iterator[None]:
@@ -170,14 +172,13 @@ class Writing:
         """Yield batches, and add their null texts to `lost` at the end."""
         from lodcli.formats.values.without_nulls import has_null_texts
 
-        names = dict[str, None]()
         for batch in batches:
-            names |= {name: None for name, item in batch.items() if has_null_texts(item)}
+            self._null_texts |= {name: None for name, item in batch.items() if has_null_texts(item)}
             yield batch
-        if names:
+        if self._null_texts:
             reads = f"{option('nulls', 'keep')} and {option('text-columns')} read them"
             what = f"null texts, unless {reads}"
-            self.lost = (*self.lost, Loss(self._kind.name, what, tuple(names)))
+            self.lost = (*self.lost, Loss(self._kind.name, what, tuple(self._null_texts)))
 
 
 @contextmanager

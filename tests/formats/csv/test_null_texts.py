@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import lodcli
-from lodcli.formats.core.io import open_file, planned, write_batches
+from lodcli.formats.core.io import open_file, planned, write_batches, write_set
 from lodcli.formats.core.losses import Loss
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import Batch, schema_of, tensor_of
@@ -172,6 +172,16 @@ def test_null_texts_are_refused_if_nothing_may_be_lost(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match=f"t.csv: {re.escape(LOST)}; write lod.h5"):
         lodcli.write(tmp_path / "t.csv", {"t": texts, "u": texts}, strict=True)
     assert not list(tmp_path.iterdir())
+
+
+def test_null_texts_of_all_files_of_a_set_are_told(tmp_path: Path) -> None:
+    paths, lost = [tmp_path / f"{n}.csv" for n in range(3)], list[Loss]()
+    texts, none = LoDTensor.from_lists(["a", None]), LoDTensor.from_lists(["a", "b", None])[:2]
+    parts: list[Batch] = [{"t": texts, "u": none}, {"t": none, "u": texts}, {"t": none, "u": none}]
+    schema = schema_of(parts[0])
+    schema = tuple(replace(spec, rows=None, nullable=True) for spec in schema)
+    write_set(paths, [(schema, [part]) for part in parts], when_lost=lost.append)
+    assert list(map(str, lost)) == [LOST]
 
 
 def test_null_texts_that_are_not_there_are_not_lost(tmp_path: Path) -> None:
