@@ -175,7 +175,7 @@ def test_null_texts_are_refused_if_nothing_may_be_lost(tmp_path: Path) -> None:
 
 
 def test_null_texts_of_all_files_of_a_set_are_told(tmp_path: Path) -> None:
-    paths, lost = [tmp_path / f"{n}.csv" for n in range(3)], list[Loss]()
+    paths, lost = [str(tmp_path / f"{n}.csv") for n in range(3)], list[Loss]()
     texts, none = LoDTensor.from_lists(["a", None]), LoDTensor.from_lists(["a", "b", None])[:2]
     parts: list[Batch] = [{"t": texts, "u": none}, {"t": none, "u": texts}, {"t": none, "u": none}]
     schema = schema_of(parts[0])
