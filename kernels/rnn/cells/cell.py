@@ -13,15 +13,15 @@ A state is a tuple: (hidden,), and (hidden, cell) for an LSTM.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from lodcli.kernels.errors import ShapeMismatchError
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.rnn.cells.weights import LayerWeights, Shapes, Sizes, require_rank
+from lodcli.kernels.rnn.cells.weights import LayerWeights, Shapes, Sizes, require_gates
 
 State = tuple[Array, ...]
 
@@ -45,6 +45,7 @@ class CellWeights(LayerWeights):
     SUFFIXED: ClassVar[bool] = True
     INPUT_WEIGHT: ClassVar[str] = "weight_ih"
     STATE_WEIGHT: ClassVar[str] = "weight_hh"
+    RANKS: ClassVar[Mapping[str, int]] = MappingProxyType({"weight_hh": 2, "weight_ih": 2})
 
     weight_ih: Array | None
     weight_hh: Array
@@ -72,14 +73,8 @@ class CellWeights(LayerWeights):
         return self.weight_ih is None
 
     def check_ranks(self, suffix: str) -> None:
-        for name in ("weight_hh", "weight_ih"):
-            require_rank(name + suffix, getattr(self, name), 2)
-        rows = self.weight_hh.shape[0]
-        if rows == 0 or rows % self.GATES:
-            raise ShapeMismatchError(
-                f"weight_hh{suffix}: expected {self.GATES} blocks of rows ({self.KIND}), "
-                f"found {rows} rows"
-            )
+        super().check_ranks(suffix)
+        require_gates(f"weight_hh{suffix}", self.weight_hh, self.GATES, self.KIND)
 
 
 class StepGradients(NamedTuple):

@@ -12,13 +12,15 @@ with g in log space; here 1 - z is computed as sigmoid(-k), which is as exact.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.cells.activations import Activation, activation_named
 from lodcli.kernels.rnn.cells.cell import column_sums
@@ -30,7 +32,7 @@ from lodcli.kernels.rnn.cells.linear_cell import (
     linear,
     times,
 )
-from lodcli.kernels.rnn.cells.weights import Shapes, Sizes, require_rank
+from lodcli.kernels.rnn.cells.weights import Shapes, Sizes, require_gates
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -49,6 +51,7 @@ class MinimalWeights(LinearWeights):
     HAS_BIAS: ClassVar[bool] = False
     INPUT_WEIGHT: ClassVar[str] = "to_gates"
     STATE_WEIGHT: ClassVar[str] = "to_gates"
+    RANKS: ClassVar[Mapping[str, int]] = MappingProxyType({"to_gates": 2, "to_out": 2})
 
     to_gates: Array
     to_gates_bias: Array | None = None
@@ -74,15 +77,9 @@ class MinimalWeights(LinearWeights):
         return (self.hidden_size,) if self.to_out is None else (self.output_size, self.hidden_size)
 
     def check_ranks(self, suffix: str) -> None:
-        names = {field: name + suffix for name, field in self.names().items()}
-        for field in ("to_gates", "to_out"):
-            require_rank(names[field], getattr(self, field), 2)
-        rows = self.to_gates.shape[0]
-        if rows == 0 or rows % self.GATES:
-            raise ShapeMismatchError(
-                f"{names['to_gates']}: expected {self.GATES} blocks of rows ({self.KIND}), "
-                f"found {rows} rows"
-            )
+        super().check_ranks(suffix)
+        name = self.name_of("to_gates") + suffix
+        require_gates(name, self.to_gates, self.GATES, self.KIND)
         if self.candidate_activation not in _CANDIDATES:
             raise InvalidDataError(
                 f"candidate_activation: expected one of {', '.join(_CANDIDATES)}, "

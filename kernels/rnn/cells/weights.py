@@ -25,6 +25,7 @@ from lodcli.kernels.errors import (
     OptionError,
     ShapeMismatchError,
     UnsupportedError,
+    counted,
 )
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.immutable import immutable
@@ -76,6 +77,7 @@ class LayerWeights(CheckedFields, Summarized, ABC):
         ACTIVATION_FIELDS: the fields that hold the name of an activation.
         ELEMENTWISE: the fields with several dimensions that are not matrices.
         INPUT_WEIGHT, STATE_WEIGHT: the fields whose shapes determine D and H, for messages.
+        RANKS: the number of dimensions of the arrays whose shapes `sizes` reads, by field.
     """
 
     KIND: ClassVar[str]
@@ -88,6 +90,7 @@ class LayerWeights(CheckedFields, Summarized, ABC):
     ELEMENTWISE: ClassVar[frozenset[str]] = frozenset()
     INPUT_WEIGHT: ClassVar[str]
     STATE_WEIGHT: ClassVar[str]
+    RANKS: ClassVar[Mapping[str, int]]
 
     @classmethod
     @abstractmethod
@@ -145,7 +148,7 @@ class LayerWeights(CheckedFields, Summarized, ABC):
     def names(cls) -> Mapping[str, str]:
         """Return the field of each array by its name in a state dict, without the suffix."""
         return {
-            cls.NAMES.get(field.name, field.name): field.name
+            cls.name_of(field.name): field.name
             for field in dataclasses.fields(cls)
             if field.name not in cls.option_defaults()
         }
@@ -163,7 +166,7 @@ class LayerWeights(CheckedFields, Summarized, ABC):
     @classmethod
     def name_of(cls, field: str) -> str:
         """Return the name in a state dict of a field."""
-        return next(name for name, one in cls.names().items() if one == field)
+        return cls.NAMES.get(field, field)
 
     @classmethod
     def required(cls) -> tuple[str, ...]:
@@ -268,13 +271,19 @@ class LayerWeights(CheckedFields, Summarized, ABC):
             if (activation := getattr(self, field)) not in ACTIVATIONS:
                 activation_named(activation)
 
-    @abstractmethod
     def check_ranks(self, suffix: str) -> None:
         """Raise an error for arrays whose rank does not allow to read the sizes.
 
         Raises:
             ShapeMismatchError: names the array.
         """
+        for field, rank in self.RANKS.items():
+            array = getattr(self, field)
+            if array is not None and array.ndim != rank:
+                raise ShapeMismatchError(
+                    f"{self.name_of(field)}{suffix}: expected {counted(rank, 'dimension')}, found "
+                    f"shape {array.shape}"
+                )
 
     def astype(self, dtype: DTypeLike) -> Self:
         """Return the weights in `dtype`; values out of its range become inf.
@@ -379,15 +388,17 @@ def _is_array(value: object) -> bool:
     return isinstance(value, np.ndarray) or is_on_device(value)
 
 
-def require_rank(name: str, array: Array | None, rank: int) -> None:
-    """Raise an error for an array of another rank; None is accepted.
+def require_gates(name: str, array: Array, gates: int, kind: str) -> None:
+    """Raise an error for a matrix that has not as many rows for each gate of a kind of cell.
 
     Raises:
-        ShapeMismatchError: names the array and its shape.
+        ShapeMismatchError: names the matrix and its number of rows.
     """
-    if array is not None and array.ndim != rank:
-        s = "s" if rank > 1 else ""
-        raise ShapeMismatchError(f"{name}: expected {rank} dimension{s}, found shape {array.shape}")
+    rows = array.shape[0]
+    if rows == 0 or rows % gates:
+        raise ShapeMismatchError(
+            f"{name}: expected {gates} blocks of rows ({kind}), found {rows} rows"
+        )
 
 
 def require_real(name: str, array: Array, suffix: str = "") -> None:

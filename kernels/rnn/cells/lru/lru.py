@@ -24,7 +24,7 @@ from numpy.typing import DTypeLike
 
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.cells.diagonal import DiagonalCell, DiagonalWeights, Parts, complex_of
-from lodcli.kernels.rnn.cells.weights import Shapes, Sizes, require_rank
+from lodcli.kernels.rnn.cells.weights import Shapes, Sizes
 from lodcli.kernels.runtime.argument_types import types_explained
 
 
@@ -35,6 +35,7 @@ class LRUWeights(DiagonalWeights):
     KIND: ClassVar[str] = "lru"
     INPUT_WEIGHT: ClassVar[str] = "b_re"
     STATE_WEIGHT: ClassVar[str] = "nu_log"
+    RANKS: ClassVar[Mapping[str, int]] = MappingProxyType({"nu_log": 1, "b_re": 2, "c_re": 2})
     NAMES: ClassVar[Mapping[str, str]] = MappingProxyType(
         {"b_re": "B_re", "b_im": "B_im", "c_re": "C_re", "c_im": "C_im", "skip": "D"}
     )
@@ -81,10 +82,6 @@ class LRUWeights(DiagonalWeights):
         scale = {"b_re": 2 * sizes.input, "b_im": 2 * sizes.input, "skip": shape[-1]}
         width = 1 if field == "skip" and len(shape) == 1 else scale.get(field, sizes.hidden)
         return rng.normal(size=shape) / math.sqrt(width)
-
-    def check_ranks(self, suffix: str) -> None:
-        for field, rank in {"nu_log": 1, "b_re": 2, "c_re": 2}.items():
-            require_rank(self.name_of(field) + suffix, getattr(self, field), rank)
 
 
 class LRUCell(DiagonalCell[LRUWeights]):

@@ -23,8 +23,10 @@ Sak et al., 2014.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
@@ -32,7 +34,7 @@ import numpy as np
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.cells.activations import activation_named
 from lodcli.kernels.rnn.cells.cell import Cell, CellWeights, State, StepGradients, column_sums
-from lodcli.kernels.rnn.cells.weights import Shapes, Sizes, require_rank
+from lodcli.kernels.rnn.cells.weights import Shapes, Sizes
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -52,6 +54,7 @@ class LSTMWeights(CellWeights):
     GATES: ClassVar[int] = 4
     OPTIONAL: ClassVar[frozenset[str]] = frozenset({"bias", "projection", "peepholes"})
     ELEMENTWISE: ClassVar[frozenset[str]] = frozenset({"peepholes"})
+    RANKS: ClassVar[Mapping[str, int]] = MappingProxyType({**CellWeights.RANKS, "weight_hr": 2})
     ACTIVATION_FIELDS: ClassVar[tuple[str, ...]] = (
         "gate_activation",
         "cell_activation",
@@ -89,10 +92,6 @@ class LSTMWeights(CellWeights):
         activations = (self.gate_activation, self.cell_activation, self.candidate_activation)
         extras = self.weight_hr is not None or self.peepholes is not None or self.coupled
         return activations == ("sigmoid", "tanh", "tanh") and not extras
-
-    def check_ranks(self, suffix: str) -> None:
-        super().check_ranks(suffix)
-        require_rank(f"weight_hr{suffix}", self.weight_hr, 2)
 
 
 class LSTMCell(Cell[LSTMWeights]):

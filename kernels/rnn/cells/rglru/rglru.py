@@ -36,7 +36,7 @@ from lodcli.kernels.rnn.cells.linear_cell import (
     linear,
     times,
 )
-from lodcli.kernels.rnn.cells.weights import Shapes, Sizes, require_rank
+from lodcli.kernels.rnn.cells.weights import Shapes, Sizes
 from lodcli.kernels.runtime.argument_types import types_explained
 
 _POWER = 8
@@ -53,6 +53,9 @@ class RGLRUWeights(LinearWeights):
     OPTIONAL: ClassVar[frozenset[str]] = frozenset({"bias", "heads"})
     INPUT_WEIGHT: ClassVar[str] = "linear_x"
     STATE_WEIGHT: ClassVar[str] = "a_param"
+    RANKS: ClassVar[Mapping[str, int]] = MappingProxyType(
+        {"a_param": 1, "a_gate_w": 3, "linear_x": 2}
+    )
     NAMES: ClassVar[Mapping[str, str]] = MappingProxyType(
         {
             "linear_x": "linear_x.weight",
@@ -114,9 +117,7 @@ class RGLRUWeights(LinearWeights):
         return rng.normal(size=shape) / math.sqrt(shape[-1])
 
     def check_ranks(self, suffix: str) -> None:
-        ranks = {"a_param": 1, "a_gate_w": 3, "linear_x": 2}
-        for field, rank in ranks.items():
-            require_rank(self.name_of(field) + suffix, getattr(self, field), rank)
+        super().check_ranks(suffix)
         heads, hidden = len(self.a_gate_w), len(self.a_param)
         if not heads or hidden % heads:
             raise ShapeMismatchError(

@@ -26,7 +26,7 @@ import numpy as np
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.cells.diagonal import DiagonalCell, DiagonalWeights, Parts, complex_of
 from lodcli.kernels.rnn.cells.linear_cell import contiguous
-from lodcli.kernels.rnn.cells.weights import Shapes, Sizes, require_rank
+from lodcli.kernels.rnn.cells.weights import Shapes, Sizes
 from lodcli.kernels.runtime.argument_types import types_explained
 
 # Range of the initial steps, uniform in the logarithm.
@@ -44,6 +44,7 @@ class S5Weights(DiagonalWeights):
     KIND: ClassVar[str] = "s5"
     INPUT_WEIGHT: ClassVar[str] = "b"
     STATE_WEIGHT: ClassVar[str] = "lambda_re"
+    RANKS: ClassVar[Mapping[str, int]] = MappingProxyType({"lambda_re": 1, "b": 3, "c": 3})
     NAMES: ClassVar[Mapping[str, str]] = MappingProxyType(
         {"lambda_re": "Lambda_re", "lambda_im": "Lambda_im", "b": "B", "c": "C", "skip": "D"}
     )
@@ -87,10 +88,6 @@ class S5Weights(DiagonalWeights):
         if field == "skip" and len(shape) > 1:
             width = shape[-1]
         return rng.normal(size=shape) / math.sqrt(width)
-
-    def check_ranks(self, suffix: str) -> None:
-        for field, rank in {"lambda_re": 1, "b": 3, "c": 3}.items():
-            require_rank(self.name_of(field) + suffix, getattr(self, field), rank)
 
 
 class S5Cell(DiagonalCell[S5Weights]):

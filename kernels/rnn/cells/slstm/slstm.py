@@ -36,7 +36,7 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.immutable import is_immutable
 from lodcli.kernels.rnn.cells.activations import sigmoid
 from lodcli.kernels.rnn.cells.cell import Cell, CellWeights, State, StepGradients
-from lodcli.kernels.rnn.cells.weights import LayerWeights, Shapes, Sizes, require_rank
+from lodcli.kernels.rnn.cells.weights import LayerWeights, Shapes, Sizes
 from lodcli.kernels.runtime.argument_types import types_explained
 
 _INPUTS = ("weight_i", "weight_f", "weight_z", "weight_o")
@@ -50,6 +50,9 @@ class SLSTMWeights(LayerWeights):
     OPTIONAL: ClassVar[frozenset[str]] = frozenset({"bias", "heads"})
     INPUT_WEIGHT: ClassVar[str] = "weight_i"
     STATE_WEIGHT: ClassVar[str] = "recurrent_kernel"
+    RANKS: ClassVar[Mapping[str, int]] = MappingProxyType(
+        dict.fromkeys(("recurrent_kernel", *_INPUTS), 3)
+    )
     NAMES: ClassVar[Mapping[str, str]] = MappingProxyType(
         {
             "weight_i": "fgate.weight",
@@ -113,8 +116,7 @@ class SLSTMWeights(LayerWeights):
         return super().drawn(field, shape, sizes, rng)
 
     def check_ranks(self, suffix: str) -> None:
-        for field in ("recurrent_kernel", *_INPUTS):
-            require_rank(self.name_of(field) + suffix, getattr(self, field), 3)
+        super().check_ranks(suffix)
         missing = [self.name_of(name) for name in _INPUTS if getattr(self, name) is None]
         if 0 < len(missing) < len(_INPUTS):
             raise InvalidDataError(
