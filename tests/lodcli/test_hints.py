@@ -281,7 +281,7 @@ HINTS = [
     ("slice 0 one.jsonl", 2, "the file goes first: lod slice one.jsonl 0; see lod slice --help"),
     ("sample 50% two.lod.h5::c", 2, "the file goes first: lod sample two.lod.h5::c 50%; see"),
     ("apply one.jsonl softmax -o x.npz", 2, "the op goes first: lod apply softmax one.jsonl; see"),
-    ("apply data*2 one.jsonl --then sum -o x.npz", 2, "--then chains ops; in an expression write"),
+    ("apply data*2 one.jsonl --then sum -o x.npz", 2, "--then needs --into NAME before it, a name"),
     ("inspect one.jsonl" + " x" * 99, 2, ", x, x and 79 more); see lod inspect --help"),
     ("inspect -5", 3, "lod inspect: -5: no such file"),
     ("diff one.jsonl paper.pdf", 1, "lod diff: paper.pdf: format not recognised"),

@@ -21,7 +21,7 @@ from lodcli.shell.limits import guarded
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from lodcli.commands.apply.running import Writing
+    from lodcli.commands.apply.running import Column, Writing
     from lodcli.commands.apply.steps import Step
     from lodcli.kernels.ops.registry import OpEntry
     from lodcli.shell.references import Reference
@@ -51,7 +51,7 @@ class OpGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         # A leading blank hides an expression such as -x / 2 or -wait from click's option parser.
-        hidden = args and re.match(r"-[\w.(]+[^\w=-]|-(?![qh]+$)[^\W\d]\w+$", args[0])
+        hidden = args and _hides(args[0])
         return super().parse_args(ctx, [f" {args[0]}", *args[1:]] if hidden else args)
 
     def resolve_command(
@@ -67,7 +67,16 @@ class OpGroup(click.Group):
             formatter.write_text(", ".join(op_names()))
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        return ["OP|EXPRESSION [OPTIONS] SOURCE...", f"[{THEN} OP [OPTIONS]]...", "[-o OUT]"]
+        return [
+            "OP|EXPRESSION [OPTIONS] SOURCE...",
+            f"[{THEN} OP|EXPRESSION [OPTIONS]]...",
+            "[-o OUT]",
+        ]
+
+
+def _hides(text: str) -> bool:
+    """Return whether a text that click would take for options is an expression."""
+    return re.match(r"-[\w.(]+[^\w=-]|-(?![qh]+$)[^\W\d]\w+$", text) is not None
 
 
 def _entry(name: str) -> OpEntry | None:
@@ -79,13 +88,11 @@ def _entry(name: str) -> OpEntry | None:
 
 
 def _check_expression(args: list[str], ctx: click.Context) -> None:
-    """Raise click.UsageError if the first argument is a file before an op, or others follow it."""
+    """Raise click.UsageError if the first argument is a file before an op."""
     text, *rest = args
     if os.path.exists(split_reference(text)[0]):
         op = next((arg for arg in rest if find_op(arg.replace("-", "_")) is not None), "OP")
         ctx.fail(f"the op goes first: lod apply {op} {quote(text)}")
-    if THEN in rest:
-        ctx.fail(f"{THEN} chains ops; in an expression write softmax(..) or another op around it")
 
 
 def known(name: str, ctx: click.Context, *, chained: bool = False) -> click.Command:
@@ -99,6 +106,10 @@ def known(name: str, ctx: click.Context, *, chained: bool = False) -> click.Comm
         ctx.fail(f"expected an op, found the option {name!r}; the op goes first")
     key = name.replace("-", "_")
     entry = find_op(key)
+    if entry is None and chained and not re.fullmatch(r"[\w-]+", name):
+        ctx.fail(
+            f"{THEN} after an op takes an op, found {name!r}; in an expression, an op is a function"
+        )
     if entry is None:
         from lodcli.commands.apply.expression import OWN
         from lodcli.expressions.functions import FUNCTIONS
@@ -139,12 +150,16 @@ class OpCommand(options.Command):
             following = known(segment[0], ctx.parent, chained=True)
             inner = following.make_context(segment[0], segment[1:], parent=ctx.parent)
             steps += inner.params.pop("steps")
-            # Options of the output may follow any op, usually the last.
-            for name, value in inner.params.items():
-                if inner.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
-                    ctx.params[name] = value
+            _take_options(inner, ctx)
         ctx.params["steps"] = steps
         return []
+
+
+def _take_options(inner: click.Context, ctx: click.Context) -> None:
+    """Take options of the output, which may follow any op or expression, usually the last."""
+    for name, value in inner.params.items():
+        if inner.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            ctx.params[name] = value
 
 
 def _split(args: list[str]) -> list[list[str]]:
@@ -214,22 +229,46 @@ def op_command(entry: OpEntry, *, chained: bool = False) -> click.Command:
     return command
 
 
-def expression_command(text: str) -> click.Command:
+class ExpressionCommand(options.Command):
+    """One expression with its file and options, and the expressions after --then."""
+
+    text: str
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        segments = _split(args)
+        super().parse_args(ctx, segments[0])
+        if ctx.resilient_parsing:
+            return []
+        columns = [(self.text, ctx.params.pop("into"))]
+        for segment in segments[1:]:
+            if not segment or (segment[0].startswith("-") and not _hides(segment[0])):
+                ctx.fail(f"{THEN} needs an expression")
+            if columns[-1][1] is None:
+                ctx.fail(f"{THEN} needs --into NAME before it, a name for {columns[-1][0]!r}")
+            following = expression_command(segment[0], chained=True)
+            inner = following.make_context(self.name, segment[1:], parent=ctx.parent)
+            columns += inner.params.pop("columns")
+            _take_options(inner, ctx)
+        ctx.params["columns"] = columns
+        return []
+
+
+def expression_command(text: str, *, chained: bool = False) -> ExpressionCommand:
     """Return the command that writes the value of an expression."""
 
-    @click.command(
-        "EXPRESSION",
-        cls=options.Command,
-        help="Write the value of an expression; see lod apply -h.",
-    )
-    @options.source
     @computed()
-    def command(source: Reference, writing: Writing) -> None:
-        from lodcli.commands.apply.running import apply_expression
+    def function(columns: list[Column], source: Reference, writing: Writing) -> None:
+        from lodcli.commands.apply.running import apply_expressions
 
-        apply_expression(text, source, writing)
+        apply_expressions(columns, source, writing)
 
-    return command
+    made = click.command(
+        "EXPRESSION",
+        cls=ExpressionCommand,
+        help="Write the value of an expression; see lod apply -h.",
+    )(guarded(function) if chained else options.source(function))
+    made.text = text
+    return made
 
 
 def computed(*, dtype: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -253,7 +292,7 @@ def computed(*, dtype: bool = True) -> Callable[[Callable[..., None]], Callable[
         @functools.wraps(function)
         def wrapped(
             *,
-            into: str | None,
+            into: str | None = None,
             target: Target,
             device: str,
             float_dtype: str | None = None,
@@ -294,6 +333,7 @@ def command(ctx: click.Context, as_list: bool, as_json: bool) -> None:
       lod apply softmax vowels.lod.h5 --then reverse --then last -o last.lod.h5
       lod apply mul vowels.lod.h5 2 --then softmax -o weights.lod.h5
       lod apply 'data - mean(data)' vowels.lod.h5 --into centered -o both.lod.h5
+      lod apply 'length(x)' a.csv --into n --then 'sum(x) / n' --into m -o b.csv
       lod apply softmax shards --jobs 2 -o weights
 
     An op takes one file for each input tensor; a chained op takes its first input from the
@@ -304,7 +344,8 @@ def command(ctx: click.Context, as_list: bool, as_json: bool) -> None:
     each sequence, such as mean(data), is broadcast to the rows of the sequence. What is computed
     from a null is null; sum, mean, median, max, min, any and all skip nulls, and coalesce(data, 0)
     replaces them. `data if data > 0 else 0` chooses. index() is the number of the item. --into NAME
-    writes all tensors of the file, and the result.
+    writes all tensors of the file, and the result. --then EXPRESSION --into NAME computes one more,
+    also of those before it, in the same pass.
 
     With --device cuda all ops compute on an NVIDIA GPU (pip install 'lodcli[cuda12]'); rows are
     copied to the GPU after reading, and back before writing.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain, takewhile
 
 import click
@@ -36,37 +37,45 @@ from lodcli.shell.targets import Target
 Compute = Callable[[Mapping[str, LoDTensor], int], dict[str, LoDTensor]]
 
 
-def write_results(
-    source: Reference,
-    names: Sequence[str],
-    compute: Compute,
-    target: Target,
-    into: str | None,
-    *,
-    keeps: bool,
-    nulls: Callable[[TensorSpec, TensorSpec], bool] = lambda lead, made: False,
-    check: Callable[[Schema], None] = lambda schema: None,
-) -> None:
-    """Write the results of a computation on every batch of a file.
+@dataclass(frozen=True)
+class Result:
+    """A result to compute of every batch of a file.
 
-    Args:
-        source: the file.
-        names: of the tensors to compute with; none: the selected one.
+    Attributes:
         compute: the computation; it may return several results only without `into`.
-        target: the output.
+        names: of the tensors to compute with; none: the selected one.
         into: name of the result, which is written with all tensors of the file; None: it is
             written alone.
         keeps: whether the result has the index of the first of the tensors, or its upper levels.
         nulls: whether the result may have nulls, given that tensor and the result.
         check: raises an error if the schema of the file does not fit the computation.
     """
+
+    compute: Compute
+    names: Sequence[str] = ()
+    into: str | None = None
+    keeps: bool = False
+    nulls: Callable[[TensorSpec, TensorSpec], bool] = lambda lead, made: False
+    check: Callable[[Schema], None] = lambda schema: None
+
+
+def write_results(source: Reference, results: Sequence[Result], target: Target) -> None:
+    """Write the results of computations on every batch of a file.
+
+    Args:
+        source: the file.
+        results: each may use those before it, which have a name; the last one's decides what is
+            written.
+        target: the output.
+    """
     whole = replace(source, name=None)
+    into = results[-1].into
     with opened(source) as file:
-        names = list(names) or [file.tensor().name]
         schema = file.source.schema
-        check(schema)
-        chosen = find_all(schema, names)
-        if len(groups(chosen)) == 1:
+        results[0].check(schema)
+        names = _read_names(results, [spec.name for spec in schema])
+        names = names or [file.tensor().name]
+        if len(groups(find_all(schema, names))) == 1:
             passing = [spec.name for spec in schema] if into else names
 
             def batches(wanted: Sequence[str]) -> Iterator[Batch]:
@@ -75,9 +84,8 @@ def write_results(
                     if kept:
                         yield kept
 
-            alone = None if source.path == "-" else batches(names)
-            writing = _Writing(chosen, compute, into, keeps=keeps, nulls=nulls)
-            writing.write(target, schema, batches(passing), alone)
+            alone = None if source.path == "-" else functools.partial(batches, names)
+            _write(results, names[0], target, schema, batches(passing), alone)
             return
         # Not opened again without need: of a pipe, only what is left could be read.
         again = source.name is not None
@@ -89,10 +97,47 @@ def write_results(
         )
         with items as (shared, _, found):
             require_shared(shared, names)
-            check(shared.schema)
-            chosen = find_all(shared.schema, names)
-            writing = _Writing(chosen, compute, into, keeps=keeps, nulls=nulls)
-            writing.write(target, shared.schema, found)
+            _write(results, names[0], target, shared.schema, found)
+
+
+def _read_names(results: Sequence[Result], known: Sequence[str]) -> list[str]:
+    """Return the names of the tensors of the file to compute with."""
+    made: list[str | None] = []
+    names: list[str] = []
+    for result in results:
+        # A later name that is unknown is found by the check of that result.
+        names += [name for name in result.names if name not in made and (name in known or not made)]
+        made.append(result.into)
+    return list(dict.fromkeys(names))
+
+
+def _write(
+    results: Sequence[Result],
+    lead: str,
+    target: Target,
+    schema: Schema,
+    batches: Iterator[Batch],
+    alone: Callable[[], Iterator[Batch]] | None = None,
+) -> None:
+    """Write the results.
+
+    Args:
+        results: see `write_results`.
+        lead: the tensor of a result that names none.
+        target: the output.
+        schema: of the file.
+        batches: of the tensors to compute with, and of those to write besides the results.
+        alone: returns batches of only the tensors to compute with; None if the source can be read
+            only once.
+    """
+    for result in results:
+        result.check(schema)
+        step = _Computing(find_all(schema, result.names or [lead]), result)
+        alone_before = alone
+        schema, batches = step.begun(schema, batches, alone)
+        if alone_before is not None:
+            alone = functools.partial(step.again, alone_before)
+    target.write(schema, batches)
 
 
 def write_beside(
@@ -128,47 +173,31 @@ def _only(results: Mapping[str, LoDTensor]) -> LoDTensor:
     return next(iter(results.values()))
 
 
-class _Writing:
-    """Computes the results of batches while they are written.
+class _Computing:
+    """Computes a result of batches while they are read.
 
     Args:
         chosen: the tensors to compute with, which come in the same batches.
-        compute, into, keeps, nulls: see `write_results`.
+        result: see there.
     """
 
-    def __init__(
-        self,
-        chosen: Schema,
-        compute: Compute,
-        into: str | None,
-        *,
-        keeps: bool,
-        nulls: Callable[[TensorSpec, TensorSpec], bool],
-    ) -> None:
+    def __init__(self, chosen: Schema, result: Result) -> None:
         self._chosen = chosen
         self._lead = chosen[0]
-        self._compute = compute
-        self._into = into
-        self._keeps = keeps
-        self._nulls = nulls
+        self._compute = result.compute
+        self._into = result.into
+        self._keeps = result.keeps
+        self._nulls = result.nulls
         # The tensor whose index the result has, and how many levels of it.
         self._model, self._depth = chosen[0], 0
 
-    def write(
+    def begun(
         self,
-        target: Target,
         schema: Schema,
         batches: Iterator[Batch],
-        alone: Iterator[Batch] | None = None,
-    ) -> None:
-        """Write the results.
-
-        Args:
-            target: the output.
-            schema: of the file.
-            batches: of the tensors to compute with, and of those to write besides the results.
-            alone: batches of only the chosen tensors; None if the source can be read only once.
-        """
+        alone: Callable[[], Iterator[Batch]] | None,
+    ) -> tuple[Schema, Iterator[Batch]]:
+        """Return the schema with the result, and its batches; see `_write`."""
         # The first result determines dtypes, shapes and levels.
         held: list[Batch] = []
         for batch in batches:
@@ -181,10 +210,13 @@ class _Writing:
             results = known = self._compute(first, 0)
         else:
             empty: Batch = {spec.name: spec.empty() for spec in self._chosen}
-            first = _tensors(next(alone or iter(()), empty), self._chosen)
+            first = _tensors(next(alone() if alone else iter(()), empty), self._chosen)
             results = self._compute(first, 0)
-        announced = self._announced(schema, results, first)
-        target.write(announced, self._written(chain(held, batches), known))
+        return self._announced(schema, results, first), self._computed(chain(held, batches), known)
+
+    def again(self, batches: Callable[[], Iterator[Batch]]) -> Iterator[Batch]:
+        """Return batches with the result, from other ones."""
+        return self._computed(batches(), None)
 
     def _announced(
         self, schema: Schema, results: Mapping[str, LoDTensor], tensors: Mapping[str, LoDTensor]
@@ -203,10 +235,10 @@ class _Writing:
         others = tuple(made if spec.name == self._into else spec for spec in schema)
         return others if self._into == self._lead.name else (*others, made)
 
-    def _written(
+    def _computed(
         self, batches: Iterator[Batch], known: dict[str, LoDTensor] | None
     ) -> Iterator[Batch]:
-        """Yield the batches to write; `known` are the results of the first batch, or None."""
+        """Yield the batches with the result; `known` are those of the first batch, or None."""
         first = 0
         for batch in batches:
             if self._lead.name not in batch:

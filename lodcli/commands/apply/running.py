@@ -15,7 +15,7 @@ import numpy as np
 from lodcli.commands.apply.arguments import as_kind
 from lodcli.commands.apply.calling import call
 from lodcli.commands.apply.expression import TensorExpression
-from lodcli.commands.apply.results import write_beside, write_results
+from lodcli.commands.apply.results import Result, write_beside, write_results
 from lodcli.commands.apply.steps import ARITHMETIC, Step
 from lodcli.expressions.decimals import spec_without_decimals, without_decimals
 from lodcli.expressions.functions import INDEX
@@ -34,6 +34,9 @@ from lodcli.shell.opened import Opened, opened
 from lodcli.shell.options import refuse_two_pipes
 from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
+
+# An expression, and the name of its value, or None.
+Column = tuple[str, str | None]
 
 _SORTED, _REORDERED = "sort_by_length", "reorder_by_rank"
 
@@ -90,8 +93,9 @@ def apply(steps: Sequence[Step], writing: Writing) -> None:
             return _run(ready, [writing.prepared(tensor)], name, device)
 
         keeps = all(step.entry.keeps or step.entry.pools for step in steps)
-        nulls, into = _may_have_nulls(steps), writing.into
-        write_results(first, (), compute, writing.target, into, keeps=keeps, nulls=nulls)
+        nulls = _may_have_nulls(steps)
+        result = Result(compute, into=writing.into, keeps=keeps, nulls=nulls)
+        write_results(first, [result], writing.target)
         return
     if writing.into is None and _written_in_parts(ready, writing):
         return
@@ -312,45 +316,50 @@ def _require_fit(files: Sequence[Opened]) -> None:
         require_fits(what, sum(map(declared_bytes, specs)), WHOLE_COPIES)
 
 
-def apply_expression(text: str, source: Reference, writing: Writing) -> None:
-    """Write the value of an expression."""
+def apply_expressions(columns: Sequence[Column], source: Reference, writing: Writing) -> None:
+    """Write the values of expressions; each may use those before it, which have a name."""
     if writing.target.shard_option:
         from lodcli.shell.jobs.by_shards import by_shards
 
         _require_cpu(writing)
         with showing_where():
-            if TensorExpression(text).counts:
+            if any(TensorExpression(text).counts for text, _ in columns):
                 raise UnsupportedError(
                     f"{writing.target.shard_option} computes each shard separately, and index() "
                     "counts the items of all; leave it out"
                 )
         aside = dataclasses.replace(writing, target=Target())
-        by_shards(_express_shard, source, writing.target, text, aside)
+        by_shards(_express_shard, source, writing.target, columns, aside)
         return
     with showing_where():
-        expression = TensorExpression(text)
-        marks = dict[str, Marks]()
+        results = [_value(text, into, writing) for text, into in columns]
+        write_results(source, results, writing.target)
 
-        def check(schema: Schema) -> None:
-            marks.update((spec.name, spec.marks) for spec in schema)
-            floats = writing.dtype is not None
-            expression.check(tuple(map(spec_without_decimals, schema)) if floats else schema)
 
-        def compute(tensors: Mapping[str, LoDTensor], first: int) -> dict[str, LoDTensor]:
-            own = {
-                name: writing.prepared(_marked(tensor, marks[name]))
-                for name, tensor in tensors.items()
-            }
-            placed = {name: tensor.to_device(writing.device) for name, tensor in own.items()}
-            name = expression.tensors[0] if expression.tensors else INDEX
-            return {name: expression.of(placed, first)}
+def _value(text: str, into: str | None, writing: Writing) -> Result:
+    """Return the value of an expression."""
+    expression = TensorExpression(text)
+    marks = dict[str, Marks]()
 
-        write_results(
-            *(source, expression.tensors, compute, writing.target, writing.into),
-            keeps=expression.keeps,
-            nulls=lambda lead, made: expression.nulls(),
-            check=check,
-        )
+    def check(schema: Schema) -> None:
+        marks.update((spec.name, spec.marks) for spec in schema)
+        floats = writing.dtype is not None
+        expression.check(tuple(map(spec_without_decimals, schema)) if floats else schema)
+
+    def compute(tensors: Mapping[str, LoDTensor], first: int) -> dict[str, LoDTensor]:
+        own = {
+            name: writing.prepared(_marked(tensor, marks[name])) for name, tensor in tensors.items()
+        }
+        placed = {name: tensor.to_device(writing.device) for name, tensor in own.items()}
+        name = expression.tensors[0] if expression.tensors else INDEX
+        return {name: expression.of(placed, first)}
+
+    return Result(
+        *(compute, expression.tensors, into),
+        keeps=expression.keeps,
+        nulls=lambda lead, made: expression.nulls(),
+        check=check,
+    )
 
 
 def _marked(tensor: LoDTensor, marks: Marks) -> LoDTensor:
@@ -358,5 +367,7 @@ def _marked(tensor: LoDTensor, marks: Marks) -> LoDTensor:
     return LoDTensor(tensor.values, tensor.lod, Marks(marks.values, marks.unit), tensor.nulls)
 
 
-def _express_shard(source: Reference, target: Target, text: str, how: Writing) -> None:
-    apply_expression(text, source, dataclasses.replace(how, target=target))
+def _express_shard(
+    source: Reference, target: Target, columns: Sequence[Column], how: Writing
+) -> None:
+    apply_expressions(columns, source, dataclasses.replace(how, target=target))

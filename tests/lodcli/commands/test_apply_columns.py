@@ -1,0 +1,126 @@
+"""`lod apply` with several expressions: as many new tensors in one pass."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lodcli.formats.core import io
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.lodcli.conftest import Lod, read_jsonl, write_jsonl
+
+ROWS = [{"x": [1, 2, 6], "k": "a"}, {"x": [5], "k": "b"}, {"x": [], "k": "c"}]
+
+
+@pytest.fixture
+def rows(folder: Path) -> str:
+    write_jsonl("rows.jsonl", ROWS)
+    return "rows.jsonl"
+
+
+COLUMNS = (
+    ("length(x)", "--into", "n"),
+    ("sum(x) / (n + 1)", "--into", "m"),
+    ("x - m", "--into", "x"),
+)
+
+
+def test_each_expression_may_use_the_columns_before_it(lod: Lod, rows: str) -> None:
+    (first, *into), second, third = COLUMNS
+    done = lod("apply", first, rows, *into, "--then", *second, "--then", *third, "-qo", "o.jsonl")
+    assert (done.code, done.stdout, done.stderr) == (0, "", "")
+    assert read_jsonl("o.jsonl") == [
+        {"x": [-1.25, -0.25, 3.75], "k": "a", "n": 3, "m": 2.25},
+        {"x": [2.5], "k": "b", "n": 1, "m": 2.5},
+        {"x": [], "k": "c", "n": 0, "m": 0.0},
+    ]
+
+
+def test_without_a_name_only_the_last_value_is_written(lod: Lod, rows: str) -> None:
+    done = lod("apply", "length(x)", rows, "--into", "n", "--then", "-n * 2", "-qo", "o.jsonl")
+    assert (done.code, read_jsonl("o.jsonl")) == (0, [-6, -2, 0])
+
+
+@pytest.mark.parametrize("source", ["rows.jsonl", "rows.lod.h5", "rows.lods", "rows.parquet"])
+@pytest.mark.parametrize("limit", [1, 1 << 20])
+def test_one_pass_writes_what_separate_runs_do(
+    lod: Lod, rows: str, source: str, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lodcli.commands.apply import results
+
+    monkeypatch.setattr(results, "COMPUTED_BYTES", limit)
+    if source.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    if source != rows:
+        assert lod("convert", "-q", rows, source).code == 0
+    before = rows
+    for number, (text, *into) in enumerate(COLUMNS):
+        assert lod("apply", text, before, *into, "-o", f"{number}.lod.h5").code == 0
+        before = f"{number}.lod.h5"
+    (first, *into), second, third = COLUMNS
+    args = ("apply", first, source, *into, "--then", *second, "--then", *third)
+    assert lod(*args, "-o", "all.lod.h5").code == 0
+    done = lod("diff", before, "all.lod.h5", "--json")
+    assert json.loads(done.stdout)["equal"]
+
+
+def test_a_pipe_is_read_once(shell: Lod, rows: str) -> None:
+    columns = "--into n --then 'n + 1' --into m --then 'length(x)' --into l"
+    done = shell(f"cat rows.jsonl | lod apply -q 'length(x)' - --from jsonl {columns} --to jsonl")
+    assert json.loads(done.stdout.splitlines()[-1]) == {"x": [], "k": "c", "n": 0, "m": 1, "l": 0}
+
+
+def test_tensors_that_come_later_in_a_stream_have_their_dtypes(lod: Lod, folder: Path) -> None:
+    data = {"first": LoDTensor.from_lists([[1] * 9] * 9), "x": LoDTensor.from_lists([[0.5], [2.5]])}
+    io.write("two.lods", data)
+    line = ("apply", "x * 2", "two.lods", "--into", "y", "--then", "sum(y)", "--into", "z")
+    assert lod(*line, "-o", "out.lod.h5").code == 0
+    found = io.read_all("out.lod.h5")
+    assert [*found] == ["first", "x", "y", "z"]
+    z = found["z"]
+    assert isinstance(z, LoDTensor)
+    assert z.to_list() == [1.0, 5.0]
+
+
+def test_shards_have_all_columns(lod: Lod, rows: str) -> None:
+    assert lod("shard", rows, "shards", "--shards", "2").code == 0
+    (first, *into), second, _ = COLUMNS
+    args = ("apply", first, "shards", *into, "--then", *second, "--jobs", "2", "-qo", "done")
+    assert lod(*args).code == 0
+    assert lod("convert", "-q", "done", "done.jsonl").code == 0
+    assert [one["n"] for one in read_jsonl("done.jsonl")] == [3, 1, 0]
+    done = lod(
+        "apply", "x + 1", "shards", "--into", "y", "--then", "index()", "--jobs", "2", "-o", "no"
+    )
+    assert "index() counts the items of all" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (["--then", "sum(x)"], "--then needs --into NAME before it, a name for 'length(x)'"),
+        (["--into", "n", "--then"], "--then needs an expression"),
+        (["--into", "n", "--then", "--into", "m"], "--then needs an expression"),
+        (["--into", "n", "--then", "m + 1"], "no tensor 'm'; there are: x, k, n"),
+        (["--into", "n", "--then", "sum"], "no tensor 'sum'; there are: x, k, n; the function is"),
+        (["--into", "n", "--then", "x +"], "expression, column"),
+        (["--into", "n", "--then", "k + 1"], "k is text"),
+        (["--into", "n", "--then", "sum(x)", "--into", "n"], "a tensor is called n already"),
+        (["--into", "k"], "a tensor is called k already"),
+    ],
+)
+def test_an_error_is_told_before_anything_is_written(
+    lod: Lod, rows: str, line: list[str], said: str
+) -> None:
+    done = lod("apply", "length(x)", rows, *line, "-o", "out.lod.h5")
+    assert done.code in (1, 2)
+    assert said in done.stderr
+    assert not Path("out.lod.h5").exists()
+
+
+def test_an_expression_after_an_op_is_refused(lod: Lod, rows: str) -> None:
+    done = lod("apply", "sum", f"{rows}::x", "--then", "x + 1", "-o", "out.lod.h5")
+    assert done.code == 2
+    assert "--then after an op takes an op, found 'x + 1'; in an expression" in done.stderr
