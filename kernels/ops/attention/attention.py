@@ -46,11 +46,10 @@ def sequence_attention(
         k: (M, heads, D) or (M, D), as many sequences as `q`. It may have fewer heads than `q`
             (grouped queries): of 8 heads of `q`, the first 4 read the first of 2 heads of `k`.
         v: (M, heads, E) or (M, E), segmented like `k`, with as many heads.
-        causal: a query sees the keys up to its own only.
-        align: which key is a query's own where a sequence has n queries and m keys. "last":
-            the last query's is the last key, query i sees keys 0 to i + m - n, as where the
-            first keys are a cache. "first": query i sees keys 0 to i, as torch's is_causal.
-            For n = m both are the same.
+        causal: a query does not see later keys.
+        align: which keys query i sees if causal, for n queries and m keys in a sequence. "last":
+            keys 0 to i + m - n, so that the last query sees all keys, as with a cache of earlier
+            keys. "first": keys 0 to i, as torch's is_causal. For n = m both are the same.
         scale: factor of the products of queries and keys; by default 1 / sqrt(D).
         level: the level whose sequences these are.
         backend: "auto", "numpy", "numba" or "cupy".
@@ -99,7 +98,7 @@ def sequence_attention_grad(
 
     Args:
         upstream: the shape of the result, its gradient.
-        q, k, v, causal, align, scale, level: as they went in.
+        q, k, v, causal, align, scale, level: as passed to the op.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:

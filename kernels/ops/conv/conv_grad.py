@@ -38,7 +38,7 @@ def sequence_conv_grad(
 
     Args:
         upstream: (rows, M), the gradient of the result.
-        tensor, weight, context_length, context_start, stride, padding, level: as they went in.
+        tensor, weight, context_length, context_start, stride, padding, level: as passed to the op.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
@@ -93,7 +93,7 @@ def sequence_row_conv_grad(
 
     Args:
         upstream: the shape of the rows, the gradient of the result.
-        tensor, weight, level: as they went in.
+        tensor, weight, level: as passed to the op.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:

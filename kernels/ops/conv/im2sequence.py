@@ -75,7 +75,7 @@ def sequence_im2sequence_grad(
 
     Args:
         upstream: (windows, c * kernel height * kernel width), the gradient of the result.
-        images, kernels, strides, paddings: as they went in; of the images only their shape
+        images, kernels, strides, paddings: as passed to the op; of the images only their shape
             is read.
 
     Returns:

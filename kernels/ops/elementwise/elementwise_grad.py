@@ -46,7 +46,7 @@ def sequence_add_grad(
 
     Args:
         upstream: (N, ...), the gradient of the result.
-        tensor, other, level: as they went in, floating point.
+        tensor, other, level: as passed to the op, floating point.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
@@ -118,7 +118,7 @@ def sequence_dot_grad(
 
     Args:
         upstream: (S,), the gradient of the result.
-        a, b, level: as they went in, floating point.
+        a, b, level: as passed to the op, floating point.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Raises:

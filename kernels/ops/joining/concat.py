@@ -63,7 +63,7 @@ def sequence_concat_grad(
 
     Args:
         upstream: the gradient of the result.
-        tensors: as they went in; only their indexes and shapes are read.
+        tensors: as passed to the op; only their indexes and shapes are read.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:

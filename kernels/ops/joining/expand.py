@@ -76,7 +76,7 @@ def sequence_expand_grad(
 
     Args:
         upstream: the gradient of the result.
-        x, y, ref_level: as they went in; their rows are not read. `y`, of which only the index
+        x, y, ref_level: as passed to the op; their rows are not read. `y`, of which only the index
             matters, has no gradient.
         backend: "auto", "numpy", "numba" or "cupy".
 
@@ -174,7 +174,7 @@ def sequence_expand_as_grad(
 
     Args:
         upstream: the gradient of the result.
-        x, y, level: as they went in; their rows are not read. `y`, of which only the index
+        x, y, level: as passed to the op; their rows are not read. `y`, of which only the index
             matters, has no gradient.
         backend: "auto", "numpy", "numba" or "cupy".
 

@@ -96,7 +96,7 @@ def sequence_windows_grad(
 
     Args:
         upstream: the rows of all windows, the gradient of the result.
-        tensor, length, stride, tail, level: as they went in; of the tensor only its index and
+        tensor, length, stride, tail, level: as passed to the op; of the tensor only its index and
             shape are read.
         backend: "auto", "numpy", "numba" or "cupy".
 
@@ -182,7 +182,7 @@ def sequence_interleave_grad(
 
     Args:
         upstream: the gradient of the result.
-        tensors, level: as they went in; only their indexes and shapes are read.
+        tensors, level: as passed to the op; only their indexes and shapes are read.
 
     Returns:
         One tensor for each, under its index, the dtype of `upstream`.
@@ -260,7 +260,7 @@ def sequence_deinterleave_grad(
 
     Args:
         upstream: the gradients of all results.
-        tensor, count, level: as they went in; of the tensor only its index and shape are read.
+        tensor, count, level: as passed to the op; of the tensor only its index and shape are read.
 
     Returns:
         (N, ...) under the index of `tensor`, the dtype of `upstream`.

@@ -96,7 +96,7 @@ def sequence_pad_grad(
 
     Args:
         upstream: (S, T, ...), the gradient of the padded array.
-        tensor, level: as they went in; of the tensor only its index and shape are read.
+        tensor, level: as passed to the op; of the tensor only its index and shape are read.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
@@ -155,7 +155,7 @@ def sequence_unpad_grad(
 
     Args:
         upstream: (sum of lengths, ...), the gradient of the result.
-        padded, lengths: as they went in; of the padded array only its shape is read.
+        padded, lengths: as passed to the op; of the padded array only its shape is read.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:

@@ -84,7 +84,7 @@ def sequence_topk_avg_pooling_grad(
 
     Args:
         upstream: (sum of r_i, channel_num * K), the gradient of the result.
-        tensor, row, column, topks, channel_num, level: as they went in.
+        tensor, row, column, topks, channel_num, level: as passed to the op.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:

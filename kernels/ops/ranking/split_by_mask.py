@@ -75,7 +75,7 @@ def sequence_split_by_mask_grad(
 
     Args:
         upstream: the gradients of the two parts.
-        tensor, mask, level: as they went in; of the tensor only its index and shape are read.
+        tensor, mask, level: as passed to the op; of the tensor only its index and shape are read.
 
     Returns:
         (N, ...) under the index of `tensor`, the dtype of `upstream`.
@@ -135,7 +135,7 @@ def sequence_merge_by_mask_grad(
 
     Args:
         upstream: (N, ...), the gradient of the result.
-        true, false, mask, above: as they went in; of the parts only their indexes and shapes
+        true, false, mask, above: as passed to the op; of the parts only their indexes and shapes
             are read.
 
     Returns:

@@ -74,7 +74,7 @@ def sequence_lod_reset_grad(upstream: Upstream, tensor: LoDTensor) -> LoDTensor:
 
     Args:
         upstream: (N, ...), the gradient of the result.
-        tensor: as it went in; only its index and shape are read.
+        tensor: as passed to the op; only its index and shape are read.
 
     Returns:
         A copy of `upstream` under the index of `tensor`.

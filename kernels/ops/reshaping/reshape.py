@@ -78,7 +78,7 @@ def sequence_reshape_grad(
 
     Args:
         upstream: (N * D / new_dim, new_dim), the gradient of the result.
-        tensor, new_dim, level: as they went in; of the tensor only its index and shape are
+        tensor, new_dim, level: as passed to the op; of the tensor only its index and shape are
             read, of the level only that of a LoDTensor's index is checked.
 
     Returns:

@@ -98,7 +98,7 @@ def sequence_linear_scan_grad(
 
     Args:
         upstream: (N, ...), the gradient of the result.
-        a, b, initial, reverse, level: as they went in.
+        a, b, initial, reverse, level: as passed to the op.
         result: (N, ...), what `sequence_linear_scan` returned. None: it is computed again.
         backend: "auto", "numpy", "numba" or "cupy".
 
@@ -213,7 +213,7 @@ def segment_linear_scan_grad(
 
     Args:
         upstream: (N, ...), the gradient of h.
-        a: (N, ...) or (1, ...), as it went in; its gradient has N rows either way.
+        a: (N, ...) or (1, ...), as passed to the op; its gradient has N rows either way.
         h: (N, ...), the result.
     """
     full = offsets[:-1] < offsets[1:]

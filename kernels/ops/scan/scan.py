@@ -94,7 +94,7 @@ def sequence_cumsum_grad(
 
     Args:
         upstream: (N, ...), the gradient of the result.
-        tensor, level, exclusive, reverse: as they went in; of the tensor only its index and
+        tensor, level, exclusive, reverse: as passed to the op; of the tensor only its index and
             shape are read.
         backend: "auto", "numpy", "numba" or "cupy".
 
@@ -130,7 +130,7 @@ def sequence_cumprod_grad(
 
     Args:
         upstream: (N, ...), the gradient of the result.
-        tensor, level, exclusive, reverse: as they went in, floating point.
+        tensor, level, exclusive, reverse: as passed to the op, floating point.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:

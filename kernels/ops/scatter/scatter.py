@@ -70,7 +70,7 @@ def sequence_scatter_grad(
 
     Args:
         upstream: (S, M), the gradient of the result.
-        x, ids, updates, level: as they went in; of `x` and `updates` only index, shape and
+        x, ids, updates, level: as passed to the op; of `x` and `updates` only index, shape and
             dtype are read. `ids` has no gradient.
         backend: "auto", "numpy", "numba" or "cupy".
 

@@ -44,7 +44,7 @@ def sequence_shift(
     pad_value: float | str | None = None,
     backend: Backend = "auto",
 ) -> LoDTensor:
-    """Return, in place of every row, the row `lag` before it in its sequence.
+    """Return every row replaced by the row `lag` before it in its sequence.
 
     Args:
         tensor: data (N, ...), any dtype, at least one level. Nulls move with their rows.
@@ -100,7 +100,7 @@ def sequence_shift_grad(
 
     Args:
         upstream: (N, ...), the gradient of the result.
-        tensor, lag, level: as they went in; of the tensor only its index and shape are read.
+        tensor, lag, level: as passed to the op; of the tensor only its index and shape are read.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
@@ -185,8 +185,8 @@ def sequence_diff_grad(
 
     Args:
         upstream: the gradient of the result.
-        tensor, lag, level: as they went in; of the tensor only its index and shape are read.
-        pad_value: as it went in; only whether it is None matters.
+        tensor, lag, level: as passed to the op; of the tensor only its index and shape are read.
+        pad_value: as passed to the op; only whether it is None matters.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:

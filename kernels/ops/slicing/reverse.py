@@ -79,7 +79,7 @@ def sequence_reverse_grad(
 
     Args:
         upstream: (N, ...), the gradient of the result.
-        tensor, level, items: as they went in; of the tensor only its index and shape are read.
+        tensor, level, items: as passed to the op; of the tensor only its index and shape are read.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:

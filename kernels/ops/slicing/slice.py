@@ -82,7 +82,7 @@ def sequence_slice_grad(
 
     Args:
         upstream: the gradient of the result.
-        tensor, offset, length, level: as they went in; of the tensor only its index and shape
+        tensor, offset, length, level: as passed to the op; of the tensor only its index and shape
             are read.
         backend: "auto", "numpy", "numba" or "cupy".
 

@@ -66,7 +66,7 @@ def sequence_truncate_grad(
 
     Args:
         upstream: (rows left, ...), the gradient of the result.
-        tensor, length, keep, level: as they went in; of the tensor only its index and shape
+        tensor, length, keep, level: as passed to the op; of the tensor only its index and shape
             are read.
         backend: "auto", "numpy", "numba" or "cupy".
 

@@ -77,7 +77,7 @@ def sequence_softmax_grad(
 
     Args:
         upstream: (N, ...), the gradient of the result.
-        tensor, level: as they went in; with `result` only the tensor's index and shape are read.
+        tensor, level: as passed to the op; with `result` only its index and shape are read.
         result: (N, ...), what `sequence_softmax` returned. None: it is computed again.
         backend: "auto", "numpy", "numba" or "cupy".
 

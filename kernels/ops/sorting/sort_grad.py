@@ -29,7 +29,7 @@ def sequence_sort_grad(
 
     Args:
         upstream: (N, ...), the gradient of the result.
-        tensor, level, descending: as they went in.
+        tensor, level, descending: as passed to the op.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
@@ -66,7 +66,7 @@ def sequence_topk_grad(
 
     Args:
         upstream: the shape of the values, their gradient.
-        tensor, k, level, largest: as they went in.
+        tensor, k, level, largest: as passed to the op.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
