@@ -26,7 +26,7 @@ def command(source: Reference, branch: str, level: int | str | None, target: Tar
       lod slice articles.lod.h5 -1 --to jsonl
 
     BRANCH numbers items from 0, outermost level first: 2 is item 2, 2,0 is item 0 of item 2, and
-    2:3 is a batch of item 2 alone. Negative numbers count from the end, 0:10:2 is every
+    2:3 keeps the level, with item 2 alone. Negative numbers count from the end, 0:10:2 is every
     second of ten. A range may be followed by more ranges of the same level: 0:10,20:30. With
     --level the first number counts the items of that level across the whole tensor.
 

@@ -67,11 +67,9 @@ def command(
       lod weights model.safetensors --json
       lod weights gru.lodt --set origin_mode=true -o gru.safetensors
 
-    The embedding of a model of ids is shown, but not converted.
-
     FILE is a safetensors or .pt file with torch's names, a .keras or HDF5 file of Keras, an ONNX
     model, or the weights of Paddle's lstm and gru ops, as consecutive streams. No code in it is
-    executed.
+    executed. The embedding of a model that takes ids is shown, but not converted.
     """
     if out is None and (kind or force):
         raise click.UsageError("--to and --force are for -o OUT")

@@ -103,7 +103,7 @@ _OPTIONS = (
     _option(
         "--skip-unsupported",
         is_flag=True,
-        help="Leave out columns and fields that no tensor can hold, with a note for each.",
+        help="Leave out columns and fields that tensors cannot hold, with a note for each.",
     ),
     _option(
         "--skip-partitions",
@@ -115,8 +115,8 @@ _OPTIONS = (
         type=_NULLS,
         metavar="HOW",
         help="How to read nulls: keep, empty (lists and text), zero, nan, fill=X, drop or error "
-        "[default: keep]. Given, also keep reads missing fields, empty texts of csv without "
-        "quotes, and NA among numbers, as nulls.",
+        "[default: keep]. If given, also as keep, missing fields, empty texts of csv without "
+        "quotes, and NA among numbers are nulls.",
     ),
     _option(
         "--separator",

@@ -70,7 +70,7 @@ def command(
       lang == "en", label in ("no", "yes")    text, and words of categories
       day >= "2024-05-01", "a" in tags, age is None, age is not None
 
-    What is compared with a null is null, and not kept.
+    A comparison with a null is null, and does not keep the item.
     """
     if expression is None and indices is None:
         raise click.UsageError("give an expression, such as 'length() > 5', or --indices FILE")

@@ -24,8 +24,8 @@ def command(source: Reference, tensors: tuple[str, ...], target: Target) -> None
 
     The lists of each item have equal lengths; all other tensors are repeated for each value. With
     TENSOR (or records), or with SOURCE::TENSOR, only its lists are exploded, and other lists are
-    repeated as a whole. Items whose lists are empty or null are left out. Of nested lists the
-    values are the inner lists, of lists of records the records.
+    repeated as a whole. Items whose lists are empty or null are left out. The values of nested
+    lists are the inner lists, those of lists of records the records.
     """
     from lodcli.commands.choose.choosing import items_or_batches, require_shared
     from lodcli.commands.keys.exploding import exploded, exploded_schema, lists_of, tensors_of

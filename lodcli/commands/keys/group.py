@@ -32,8 +32,8 @@ from lodcli.shell.targets import Target
     "--gap",
     metavar="TENSOR=MOST",
     shell_complete=options.complete_tensors,
-    help="End a group also where TENSOR is more than MOST greater than before, as time=PT30M or "
-    "place=5; sorts each group by TENSOR.",
+    help="Sort each group by TENSOR, and begin another where TENSOR increases by more than MOST: "
+    "time=PT30M, place=5.",
 )
 @click.option(
     "--keep",

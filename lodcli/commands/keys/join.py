@@ -56,9 +56,9 @@ def command(
       lod join clicks.csv users.csv --on user --how anti -o unknown.csv
       lod join clicks.csv people.csv --on user=id -o both.lod.h5
 
-    The result has the tensors of A, and those of B except its keys, sorted by the keys (texts by
-    their bytes; nan is one key; nulls are last, and equal no key). It has all pairs of items with
-    equal keys.
+    The result has all pairs of items with equal keys: the tensors of A, and those of B except its
+    keys. It is sorted by the keys: texts by their bytes, nan as one key. Nulls are last, and match
+    no key.
 
     Files may be larger than memory: both are sorted in temporary files, in the folder TMPDIR.
     """

@@ -146,13 +146,14 @@ def command(source: Reference, **given: Any) -> None:
     cross-entropy, Adam and a cosine learning-rate schedule. MODEL is a safetensors file with
     the names of a torch module that has rnn and out; it holds the epoch with the lowest loss
     on --validation, or else on SOURCE. It is complete at any time: an interrupt leaves the best
-    model so far. The same seed gives the same model. Other sets have the tensor of SOURCE, unless
-    FILE::NAME names another; if SOURCE has no ::NAME, their only tensor may have another name.
+    model so far. The same seed gives the same model. The other sets need a tensor with the same
+    name as in SOURCE, or FILE::NAME names it; if SOURCE has no ::NAME, a set with a single tensor
+    may call it differently.
 
     Floating-point labels, one number or one row for each sequence, are predicted. MODEL keeps the
     mean and standard deviation of the labels that it was first trained on. The loss is the mean
-    squared error of labels standardized by these, so about 1 for a model that always predicts the
-    mean in MODEL. The root mean squared errors of the first values are printed; --json has all.
+    squared error of labels standardized by these: about 1 for a model that always predicts the
+    mean. The root mean squared errors of the first values are printed; --json has all.
 
     --embedding D is for ids: tokens, categories, or the bytes of text. Each id has D values, which
     are trained, too; lod run-rnn --weights MODEL looks them up. V is the number of ids that MODEL

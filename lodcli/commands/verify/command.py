@@ -45,7 +45,7 @@ def command(
     jobs: int,
     as_json: bool,
 ) -> None:
-    """Read every byte of the files and check everything that the format allows to check.
+    """Read every byte of the files, and check them as far as their formats allow.
 
     \b
     Examples:
