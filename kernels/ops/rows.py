@@ -36,6 +36,11 @@ def piece_count(rows: Array) -> int:
     return min(_PIECES, 1 + rows.size // _PIECE_VALUES)
 
 
+def per_row(values: Array, ndim: int) -> Array:
+    """Return one value per row, (N,), as (N, 1, ..) of `ndim` axes, for arithmetic with rows."""
+    return values.reshape(-1, *[1] * (ndim - 1))
+
+
 def real_columns(rows: Array) -> Array:
     """Return C-contiguous rows with each complex number as two columns; others as they are."""
     return rows.view(f"f{rows.itemsize // 2}") if rows.dtype.kind == "c" else rows

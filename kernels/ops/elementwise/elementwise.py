@@ -10,6 +10,7 @@ from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.arguments import segment_numbers, segments
 from lodcli.kernels.ops.dtypes import common_dtype, summed_dtype, working_dtype
+from lodcli.kernels.ops.rows import per_row
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -212,7 +213,7 @@ def segment_binary(op: Arithmetic, data: Array, values: Array, offsets: Offsets 
 def spread_values(data: Array, values: Array, offsets: Offsets | None) -> Array:
     """Return row s of the values repeated for every row of segment s, in the rank of the data."""
     if values.ndim != data.ndim:
-        values = values.reshape(values.shape[0], *(1 for _ in data.shape[1:]))
+        values = per_row(values, data.ndim)
     return values if offsets is None else values[segment_numbers(offsets)]
 
 

@@ -23,6 +23,7 @@ from lodcli.kernels.ops.dtypes import common_dtype, summed_dtype, working_dtype
 from lodcli.kernels.ops.elementwise.elementwise import UFUNCS, Arithmetic
 from lodcli.kernels.ops.joining.expand_cupy import segment_broadcast
 from lodcli.kernels.ops.pooling.pool_cupy import segment_sum, wide_type
+from lodcli.kernels.ops.rows import per_row
 
 HEIGHT = 16
 
@@ -86,7 +87,7 @@ def kernel_index(
 def _composed(op: Arithmetic, data: Array, values: Array, offsets: Offsets | None) -> Array:
     """Return the same in two passes, for complex numbers, which have no kernel."""
     if values.ndim != data.ndim:
-        values = values.reshape(values.shape[0], *(1 for _ in data.shape[1:]))
+        values = per_row(values, data.ndim)
     if offsets is not None:
         values = segment_broadcast(values, offsets)
     return UFUNCS[op](data, values)  # type: ignore[no-any-return]

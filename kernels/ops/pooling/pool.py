@@ -28,7 +28,7 @@ from lodcli.kernels.ops.arguments import (
     segments,
 )
 from lodcli.kernels.ops.dtypes import is_half, mean_dtype, summed_dtype, working_dtype
-from lodcli.kernels.ops.rows import result_array
+from lodcli.kernels.ops.rows import per_row, result_array
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import is_on_device
 from lodcli.kernels.runtime.dispatch import Backend, on
@@ -393,10 +393,7 @@ def segment_max_index(
     out: tuple[Array, Offsets] | None = None,
 ) -> tuple[Array, Offsets]:
     """Return the greatest values of every segment and their rows, -1 where there are none."""
-    extremes = _extremes(data, offsets, np.maximum)
-    to, places = (None, None) if out is None else out
-    values = _filled(extremes, offsets, pad_value, data, data.dtype, to)
-    return values, _rows_of(extremes, data, offsets, places)
+    return _extremes_index(data, offsets, pad_value, out, np.maximum)
 
 
 def segment_min_index(
@@ -407,10 +404,7 @@ def segment_min_index(
     out: tuple[Array, Offsets] | None = None,
 ) -> tuple[Array, Offsets]:
     """Return the least values of every segment and their rows, -1 where there are none."""
-    extremes = _extremes(data, offsets, np.minimum)
-    to, places = (None, None) if out is None else out
-    values = _filled(extremes, offsets, pad_value, data, data.dtype, to)
-    return values, _rows_of(extremes, data, offsets, places)
+    return _extremes_index(data, offsets, pad_value, out, np.minimum)
 
 
 def segment_first(
@@ -435,7 +429,7 @@ def _full(offsets: Offsets) -> tuple[Offsets, Offsets]:
 
 def _counts(offsets: Offsets, ndim: int) -> npt.NDArray[np.float64]:
     starts, stops = _full(offsets)
-    return (stops - starts).astype(np.float64).reshape(-1, *[1] * (ndim - 1))
+    return per_row((stops - starts).astype(np.float64), ndim)
 
 
 def _divided(totals: Array, by: npt.NDArray[np.float64]) -> Array:
@@ -492,12 +486,25 @@ def _extremes(data: Array, offsets: Offsets, extreme: np.ufunc) -> Array:
         later = np.ones(len(values), np.bool_)
         later[starts] = False
         worst = -np.inf if extreme is np.maximum else np.inf
-        values[np.isnan(values) & later.reshape(-1, *[1] * (data.ndim - 1))] = worst
+        values[np.isnan(values) & per_row(later, data.ndim)] = worst
     result: Array = extreme.reduceat(values, starts, axis=0).astype(data.dtype)
     if is_float(data.dtype) and not result.all():  # 0.0 and -0.0 are equal: the first one counts
         rows = _rows_of(result, data, offsets, None)[offsets[:-1] < offsets[1:]]
         return np.take_along_axis(data, rows, axis=0)
     return result
+
+
+def _extremes_index(
+    data: Array,
+    offsets: Offsets,
+    pad_value: npt.ArrayLike,
+    out: tuple[Array, Offsets] | None,
+    extreme: np.ufunc,
+) -> tuple[Array, Offsets]:
+    extremes = _extremes(data, offsets, extreme)
+    to, places = (None, None) if out is None else out
+    values = _filled(extremes, offsets, pad_value, data, data.dtype, to)
+    return values, _rows_of(extremes, data, offsets, places)
 
 
 @np.errstate(all="ignore")
@@ -506,11 +513,11 @@ def _rows_of(extremes: Array, data: Array, offsets: Offsets, out: Offsets | None
     result = result_array(out, (offsets.size - 1, *data.shape[1:]), np.dtype(np.int64), data)
     result[...] = -1
     if starts.size:
-        rows = np.arange(len(data)).reshape(-1, *[1] * (data.ndim - 1))
+        rows = per_row(np.arange(len(data)), data.ndim)
         here = np.where(data == np.repeat(extremes, stops - starts, axis=0), rows, len(data))
         found = np.minimum.reduceat(here, starts, axis=0)
         # No row equals a NaN. An extreme is NaN only if the first row is.
-        first = starts.reshape(-1, *[1] * (data.ndim - 1))
+        first = per_row(starts, data.ndim)
         result[offsets[:-1] < offsets[1:]] = np.where(found == len(data), first, found)
     return result
 

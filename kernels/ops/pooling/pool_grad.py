@@ -15,7 +15,7 @@ from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.ops.arguments import require_order, segments, zero
 from lodcli.kernels.ops.dtypes import in_working_dtype
 from lodcli.kernels.ops.pooling.pool import segment_max_index, segment_min_index
-from lodcli.kernels.ops.rows import row_width
+from lodcli.kernels.ops.rows import per_row, row_width
 from lodcli.kernels.ops.upstream import Upstream, rows_of, upstream_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
@@ -236,5 +236,5 @@ def divided_rows(upstream: Array, offsets: Offsets, *, root: bool) -> Array:
     lengths = np.maximum(offsets_to_lengths(offsets), 1).astype(np.float64)
     by = np.sqrt(lengths) if root else lengths
     dtype = upstream.dtype if upstream.dtype.kind not in "iub" else np.dtype(np.float64)
-    rows = in_working_dtype(upstream) / by.reshape(-1, *[1] * (upstream.ndim - 1))
+    rows = in_working_dtype(upstream) / per_row(by, upstream.ndim)
     return rows.astype(dtype)

@@ -8,6 +8,7 @@ import numpy as np
 
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.dtypes import mean_dtype
+from lodcli.kernels.ops.rows import per_row
 from lodcli.kernels.ops.sorting.sort import segment_order, segment_picked
 from lodcli.kernels.runtime.dispatch import Backend, on
 
@@ -34,7 +35,7 @@ def segment_quantile(data: Array, offsets: Offsets, fraction: float) -> Array:
     order = on(backend, segment_order, size_bytes=data.nbytes)(data, offsets, False)
     places = (lasts - starts) * fraction
     below = np.floor(places).astype(np.int64)
-    part: Any = (places - below).reshape(-1, *[1] * (data.ndim - 1))
+    part: Any = per_row(places - below, data.ndim)
     dtype = mean_dtype(data.dtype)
     wide = np.result_type(dtype, np.float64)
     low, high, last = (

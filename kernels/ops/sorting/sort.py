@@ -31,7 +31,7 @@ from lodcli.kernels.ops.arguments import (
 from lodcli.kernels.ops.ids.ids import segment_compress
 from lodcli.kernels.ops.joining.expand import segment_broadcast
 from lodcli.kernels.ops.pooling.pool_grad import segment_max_grad
-from lodcli.kernels.ops.rows import flat_rows, row_width
+from lodcli.kernels.ops.rows import flat_rows, per_row, row_width
 from lodcli.kernels.ops.slicing.slice import segment_slice
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import on_host
@@ -387,10 +387,6 @@ def _unique(
     return moved(tensor, found[0], lod), LoDTensor._made(found[1], lod)
 
 
-def _by_row(numbers: Offsets, ndim: int) -> Offsets:
-    return numbers.reshape(-1, *[1] * (ndim - 1))
-
-
 # -- NumPy -----------------------------------------------------------------------------
 
 
@@ -407,7 +403,7 @@ def segment_order(
         # Sorted ascending from the last row to the first, so that equal values keep their order.
         turned = segment_order(data[::-1], offsets[-1] - offsets[::-1], False)
         return len(data) - 1 - turned[::-1]
-    of = np.broadcast_to(_by_row(segment_numbers(offsets), data.ndim), data.shape)
+    of = np.broadcast_to(per_row(segment_numbers(offsets), data.ndim), data.shape)
     result: Offsets = np.lexsort((comparable(data), of), axis=0)
     return result
 
@@ -424,7 +420,7 @@ def segment_picked(data: Array, rows: Offsets) -> Array:
 
 def segment_places(order: Offsets, offsets: Offsets) -> Offsets:
     """Return the positions of ordered rows in their segments: (N, ...) to (N, ...)."""
-    return order - _by_row(segment_broadcast(offsets[:-1], offsets), order.ndim)
+    return order - per_row(segment_broadcast(offsets[:-1], offsets), order.ndim)
 
 
 def segment_best(
@@ -439,7 +435,7 @@ def segment_best(
         bounds: (S+1,), offsets of the result: how many values of each segment are returned.
     """
     rows = segment_slice(order, offsets[:-1], bounds)
-    places = rows - _by_row(segment_broadcast(offsets[:-1], bounds), rows.ndim)
+    places = rows - per_row(segment_broadcast(offsets[:-1], bounds), rows.ndim)
     return segment_picked(data, rows), places
 
 
