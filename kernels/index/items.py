@@ -41,9 +41,9 @@ def find_items(lod: LoD, items: Offsets, level: int | str = 0) -> FoundItems:
         items: (K,) int64; not checked: all must be valid.
         level: the level of the items.
     """
-    number = lod.level(level) if lod.levels else 0
     if not lod.levels:
         return FoundItems((), (), items, np.arange(items.size + 1))
+    number = lod.level(level)
     return found_below(lod, number, *picked_offsets(lod.levels[number], items))
 
 

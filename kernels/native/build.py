@@ -125,10 +125,6 @@ def tasks(level: str, modules: Iterable[str]) -> list[Task]:
     ]
 
 
-def _tasks_of(level: str, module: str) -> list[Task]:
-    return tasks(level, [module])
-
-
 def compiled(level: str, wanted: list[Task]) -> list[Done]:
     """Return compiled kernels in order; uses a process for each processor if there are many."""
     # Each process has to load numba, which takes as long as compiling some kernels.
@@ -176,7 +172,7 @@ def build_parts(level: Level, folder: Path, wanted: list[Task]) -> None:
         ]
     groups: dict[tuple[str, tuple[str, ...], str], list[Task]] = {}
     for task in wanted:
-        beside = [each for each in _tasks_of(level.name, task.module) if each.types == task.types]
+        beside = [each for each in tasks(level.name, [task.module]) if each.types == task.types]
         alone = task.name if task.name and task not in beside else ""
         groups[task.module, task.types, alone] = [task] if alone else beside
     flat = [task for group in groups.values() for task in group]

@@ -224,9 +224,12 @@ def rows_layer_norm_grad(
     z, r = _normed(_centred(data), epsilon)
     g = _scaled(flow, weight)
     rows = r * (g - _mean(g) - z * _mean(g * z))
-    found = rows, (flow * z).sum(axis=0), flow.sum(axis=0)
     dtype = working_dtype(data.dtype)
-    return found[0].astype(dtype), found[1].astype(dtype), found[2].astype(dtype)
+    return (
+        rows.astype(dtype),
+        (flow * z).sum(axis=0).astype(dtype),
+        flow.sum(axis=0).astype(dtype),
+    )
 
 
 @np.errstate(all="ignore")

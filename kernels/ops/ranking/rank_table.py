@@ -364,10 +364,7 @@ def _ranks(table: npt.ArrayLike) -> tuple[Offsets, Offsets]:
         InvalidDataError: it is not a rank table.
         InvalidLoDError: its lengths are negative, or their sum exceeds int64.
     """
-    return _ranks_of(_table(table))
-
-
-def _ranks_of(numbers: Offsets) -> tuple[Offsets, Offsets]:
+    numbers = _table(table)
     return on("auto", segment_ranks, size_bytes=2 * numbers.nbytes)(numbers)
 
 
@@ -395,5 +392,5 @@ def segment_ranks(table: Offsets) -> tuple[Offsets, Offsets]:
 def _checked(table: npt.ArrayLike) -> Offsets:
     """Return a rank table as (S, 2) int64. Raises InvalidDataError if it is none."""
     numbers = _table(table)
-    _ranks_of(numbers)
+    _ranks(numbers)
     return numbers
