@@ -28,7 +28,8 @@ def command(source: Reference, branch: str, level: int | str | None, target: Tar
     BRANCH numbers items from 0, outermost level first: 2 is item 2, 2,0 is item 0 of item 2, and
     2:3 keeps the level, with item 2 alone. Negative numbers count from the end, 0:10:2 is every
     second of ten. A range may be followed by more ranges of the same level: 0:10,20:30. With
-    --level the first number counts the items of that level across the whole tensor.
+    --level the first number counts the items of that level across the whole tensor. A range beyond
+    the end is cut off there, with a note; with --strict it is an error.
 
     All tensors that share the items are written; FILE::NAME writes only this tensor,
     or the tensors of these records.

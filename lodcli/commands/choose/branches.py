@@ -49,6 +49,7 @@ class _Cut:
         lead: a tensor that has all these levels.
         first: the number of the level whose items the first index counts.
         specs: all tensors that share the items.
+        strict: whether a range that exceeds the number of items is an error.
     """
 
     path: tuple[int, ...]
@@ -56,6 +57,7 @@ class _Cut:
     lead: TensorSpec
     first: int
     specs: Schema
+    strict: bool = False
 
     @property
     def level(self) -> int:
@@ -83,7 +85,7 @@ def write_branch(file: Opened, keys: Sequence[Key], level: int | str, target: Ta
     path = tuple(key for key in keys[:count] if isinstance(key, int))
     ranges = tuple(keys[count:])
     if file.source.partial:
-        cut = _cut(file.schema, only, path, ranges, level)
+        cut = _cut(file.schema, only, path, ranges, level, target.strict)
         if _is_small(cut):
             with naming_file(reference.label):
                 schema, found = _sliced(file.source, cut, level)
@@ -99,7 +101,7 @@ def write_branch(file: Opened, keys: Sequence[Key], level: int | str, target: Ta
             cut = _counted(cut, source)
         else:
             counted = find_all(source.schema, names)
-            cut = _cut(counted, only, path, ranges, level)
+            cut = _cut(counted, only, path, ranges, level, target.strict)
         with naming_file(reference.label):
             if not ranges:
                 schema, found = _sliced(source, cut, level)
@@ -122,15 +124,15 @@ def _write_in_order(file: Opened, cut: _Cut, target: Target) -> bool:
         return False
     with naming_file(file.reference.label):
         ranges = _ranges_in(range(items.count), cut.ranges)
-    if len(ranges) == 1 and ranges[0].step == 1:
+        alone = len(ranges) == 1 and ranges[0].step == 1
+        chosen = _numbers(range(0)) if alone else np.concatenate([_numbers(one) for one in ranges])
+        if (chosen[1:] <= chosen[:-1]).any():
+            return False
         _note_what_is_missing(cut, ranges)
+    if alone:
         write_range(target, file.reference, items, *_ends(ranges[0]))
-        return True
-    chosen = np.concatenate([_numbers(one) for one in ranges])
-    if (chosen[1:] <= chosen[:-1]).any():
-        return False
-    _note_what_is_missing(cut, ranges)
-    target.write(items.counted(chosen), named(file.reference, items.picked(chosen)))
+    else:
+        target.write(items.counted(chosen), named(file.reference, items.picked(chosen)))
     return True
 
 
@@ -171,6 +173,7 @@ def _cut(
     path: tuple[int, ...],
     ranges: tuple[Key, ...],
     level: int | str,
+    strict: bool,
 ) -> _Cut:
     """Return the cut for the parts of a branch; prints a note about tensors left out."""
     shared = sharing(schema, name, level)
@@ -223,7 +226,7 @@ def _cut(
     others = tuple(spec.name for spec in specs if spec.name not in told)
     if others:
         note_left_out(others, lead.name, shared.level_label)
-    return _Cut(path, ranges, lead, shared.level, found)
+    return _Cut(path, ranges, lead, shared.level, found, strict)
 
 
 def _depth(spec: TensorSpec) -> int:
@@ -383,8 +386,11 @@ def _asked(one: slice) -> int | None:
 
 
 def _note_what_is_missing(cut: _Cut, found: Sequence[range]) -> None:
-    """Print a note for each range that exceeds the number of items."""
+    """Print a note for each range that exceeds the number of items; an error if `strict`."""
     for one, items in zip(cut.ranges, found, strict=False):
         asked = _asked(one) if isinstance(one, slice) else None
         if asked is not None and len(items) < asked:
-            note(f"the range asks for {asked} items, but only {len(items)} exist")
+            what = f"the range asks for {counted(asked, 'item')}, but only {len(items)} exist"
+            if cut.strict:
+                raise SelectionError(f"{what}; leave out --strict to write these")
+            note(what)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +116,7 @@ def test_an_error_lists_at_most_twenty_tensors(
     [
         ("1:9", "asks for 8 items, but only 2 exist"),
         ("-9:", "asks for 9 items, but only 3 exist"),
-        ("5:6", "asks for 1 items, but only 0 exist"),
+        ("5:6", "asks for 1 item, but only 0 exist"),
         ("-9:-1", "asks for 8 items, but only 2 exist"),
         ("2,0:7", "asks for 7 items, but only 2 exist"),
         ("0:3", ""),
@@ -133,6 +134,25 @@ def test_a_range_beyond_the_end_is_cut_and_noted(
     assert said in done.stderr
     assert bool(done.stderr) == bool(said)
     assert lod("slice", "words.lod.h5", branch, "-q", "-fo", "out.lod.h5").stderr == ""
+
+
+@pytest.mark.parametrize(
+    "branch", ["1:9", "5:6", "-9:-1", "0:1,2:5", "0:1,1:2,2:9", "2,0:7", "2,1,1:4"]
+)
+@pytest.mark.parametrize("name", ["words.lod.h5", "words.lods", "words.parquet", "words.jsonl"])
+def test_a_range_beyond_the_end_is_an_error_with_strict(
+    lod: Lod, folder: Path, name: str, branch: str
+) -> None:
+    lod("convert", "words.lod.h5", name)
+    done = lod("slice", name, branch, "--strict", "-q", "-o", "out.lod.h5")
+    assert done.code == 2
+    assert re.fullmatch(
+        rf"lod slice: {re.escape(name)}: the range asks for \d items?, but only \d exist; "
+        r"leave out --strict to write these\n",
+        done.stderr,
+    )
+    assert not Path("out.lod.h5").exists()
+    assert lod("slice", name, ":2", "--strict", "-q", "-o", "out.lod.h5").code == 0
 
 
 @pytest.mark.parametrize(
