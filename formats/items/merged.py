@@ -17,7 +17,8 @@ from lodcli.formats.core.schema import (
     Schema,
     TensorSpec,
 )
-from lodcli.formats.items.indexed_copy import Labelled
+from lodcli.formats.items.indexed_copy import Labelled, S
+from lodcli.formats.structs.presence import with_common_records
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
@@ -34,12 +35,15 @@ class MergedSource(IndexedSource):
     that both have; or if it has no levels, and a row for each outermost item of such a tensor. Text
     is one value: the level of its bytes is none of them.
 
+    Fields of the same records may come from several files, see `with_common_records`.
+
     Raises:
         InvalidDataError: two tensors have the same name, or a shared level has two names.
         ShapeMismatchError: a tensor does not fit; names the position.
     """
 
     def __init__(self, parts: Sequence[Labelled[IndexedSource]]) -> None:
+        parts = _with_common_records(parts)
         self._part_of: dict[str, Labelled[IndexedSource]] = {}
         for part in parts:
             for spec in part.schema:
@@ -120,6 +124,7 @@ def merged_records(
     None if only `MergedSource` can merge them: if lists of two files have to be compared, or the
     files differ in their numbers of records or in names, or do not say them.
     """
+    parts = _with_common_records(parts)
     names = [spec.name for part in parts for spec in part.schema]
     counts = {spec.items for part in parts for spec in part.schema}
     with_lists = sum(any(spec.depth for spec in part.schema) for part in parts)
@@ -134,6 +139,11 @@ def merged_records(
         for spec in part.schema
     )
     return schema, interleaved(map(_batches, parts))
+
+
+def _with_common_records(parts: Sequence[Labelled[S]]) -> list[Labelled[S]]:
+    schemas = with_common_records([part.schema for part in parts])
+    return [replace(part, schema=schema) for part, schema in zip(parts, schemas, strict=True)]
 
 
 def _batches(part: Labelled[Source]) -> Iterator[Batch]:

@@ -79,6 +79,42 @@ def with_optional_records(
     )
 
 
+def with_common_records(schemas: Sequence[Schema]) -> list[Schema]:
+    """Return the schemas of files whose fields are merged into the same records.
+
+    Where the files differ in how they tell null records and one of them has no null record, the
+    records of all are required, and nothing stores which of them are null.
+    """
+    files = [_all_records(schema) for schema in schemas]
+    kinds: dict[str, set[tuple[bool, bool]]] = {}
+    for found in files:
+        for name, records in found.items():
+            kinds.setdefault(name, set()).add((records.required, records.told is not None))
+    mixed = {name for name, found in kinds.items() if len(found) > 1}
+    required = {name for name in mixed if any(_never_null(name, found) for found in files)}
+    return [
+        tuple(
+            _changed(spec, required, required=True)
+            for spec in schema
+            if not (spec.marks.tells_records and records_above(spec)[-1] in required)
+        )
+        for schema in schemas
+    ]
+
+
+def _never_null(name: str, records: Mapping[str, _Records]) -> bool:
+    """Return whether a file has records of this name, none of which is null."""
+    leaves = records[name].leaves if name in records else ()
+    return any(
+        all(
+            records[above].required or (records[above].told is None and not leaf.nullable)
+            for above in records_above(leaf)
+            if f"{name}.".startswith(f"{above}.")
+        )
+        for leaf in leaves
+    )
+
+
 class _Records(NamedTuple):
     """The records of one name in a file.
 
@@ -143,7 +179,7 @@ def _with_told(schema: Schema, names: Container[str]) -> Schema:
         schema: of a file.
         names: of records; the file need not have all.
     """
-    found = [_optional(spec, names) for spec in schema]
+    found = [_changed(spec, names, required=False) for spec in schema]
     inside = {name: specs for name, specs in _inside(tuple(found)).items() if name in names}
     after: dict[int, list[TensorSpec]] = {}
     for name in sorted(inside, key=lambda name: -name.count(".")):  # inner records first
@@ -165,11 +201,11 @@ def _with_told(schema: Schema, names: Container[str]) -> Schema:
     return tuple(one for place, spec in enumerate(found) for one in (spec, *after.get(place, ())))
 
 
-def _optional(spec: TensorSpec, names: Container[str]) -> TensorSpec:
-    """Return a tensor whose records of these names may be null."""
+def _changed(spec: TensorSpec, names: Container[str], *, required: bool) -> TensorSpec:
+    """Return a tensor whose records of these names are required, or may be null."""
     path = spec.marks.fields
     fields = tuple(
-        replace(one, required=False) if one.required and name in names else one
+        replace(one, required=required) if one.required != required and name in names else one
         for one, name in zip(path, records_above(spec), strict=False)  # not the last, of the tensor
     )
     if fields == path[: len(fields)]:

@@ -1,0 +1,111 @@
+"""`lod merge` of fields of the same records from several files."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lodcli
+from lodcli.formats.core import io
+from lodcli.formats.structs.tree import broken_columns
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import Field, Marks
+from lodcli.kernels.tensor.nulls import Nulls
+from tests.lodcli.conftest import Lod, read_jsonl
+
+VALID = np.array([True, False])
+
+
+def inside(values: Any, *path: Field, valid: Any = None) -> LoDTensor:
+    """Return a tensor in records."""
+    found = LoDTensor.from_lists(values)
+    nulls = Nulls.of([*([None] * found.lod.n_levels), valid])
+    return LoDTensor(found.values, found.lod, Marks(fields=path), nulls)
+
+
+REQUIRED, OPTIONAL = Field("a", 0, required=True), Field("a", 0)
+INNER = Field("b", 0)
+FILES = {
+    "required": {"a.x": inside([1, 2], REQUIRED, Field("x", 0))},
+    "whole": {"a.y": inside([3, 4], OPTIONAL, Field("y", 0))},
+    "null": {"a.z": inside([5, 6], OPTIONAL, Field("z", 0), valid=VALID)},
+    "told": {
+        "a.t": inside([7, 8], OPTIONAL, Field("t", 0), valid=VALID),
+        "a.p": inside([True, False], OPTIONAL, Field("p", 0, present=True)),
+    },
+    "inner": {"a.b.u": inside([9, 10], OPTIONAL, INNER, Field("u", 0), valid=VALID)},
+    "required inner": {
+        "a.b.v": inside([11, 12], REQUIRED, Field("b", 0, required=True), Field("v", 0))
+    },
+}
+FIELDS: dict[str, list[Any]] = {
+    "required": [{"x": 1}, {"x": 2}],
+    "whole": [{"y": 3}, {"y": 4}],
+    "null": [{"z": 5}, {"z": None}],
+    "told": [{"t": 7}, {"t": None}],
+    "inner": [{"b": {"u": 9}}, {"b": None}],
+    "required inner": [{"b": {"v": 11}}, {"b": {"v": 12}}],
+}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        *permutations(["required", "whole"]),
+        *permutations(["required", "null"]),
+        *permutations(["required", "told"]),
+        *permutations(["whole", "told"]),
+        *permutations(["required", "inner"]),
+        *permutations(["null", "required inner"]),
+        ("null", "told", "whole", "required"),
+    ],
+)
+@pytest.mark.parametrize("ending", ["lod.h5", "lods"])
+def test_records_that_one_file_always_has_are_required(
+    lod: Lod, folder: object, names: tuple[str, ...], ending: str
+) -> None:
+    paths = []
+    for name in names:
+        paths.append(f"{name.replace(' ', '_')}.{ending}")
+        io.write(paths[-1], dict(FILES[name]))
+    done = lod("merge", *paths, "-o", "out.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    with lodcli.open("out.lod.h5") as source:
+        assert not broken_columns(source.schema)
+        assert all(spec.marks.fields[0].required for spec in source.schema)
+    assert lod("convert", "-q", "out.lod.h5", "out.jsonl").code == 0
+    found = [one["a"] for one in read_jsonl("out.jsonl")]
+    fields = zip(*(FIELDS[name] for name in names), strict=True)
+    assert found == [{k: v for part in parts for k, v in part.items()} for parts in fields]
+
+
+def test_inner_records_are_null_where_no_file_has_them(lod: Lod, folder: object) -> None:
+    io.write("inner.lod.h5", dict(FILES["inner"]))
+    io.write("required.lod.h5", dict(FILES["required inner"]))
+    assert lod("merge", "inner.lod.h5", "required.lod.h5", "-o", "out.lod.h5").code == 0
+    assert lod("convert", "-q", "out.lod.h5", "out.jsonl").code == 0
+    assert read_jsonl("out.jsonl") == [
+        {"a": {"b": {"u": 9, "v": 11}}},
+        {"a": {"b": {"u": None, "v": 12}}},
+    ]
+
+
+def test_lists_of_records_are_merged(lod: Lod, folder: object) -> None:
+    rows: list[Any] = [[1, 2], []]
+    for name, required in (("x", True), ("y", False)):
+        path = Field("a", 0, required=required), Field(name, 1)
+        io.write(f"{name}.lod.h5", {f"a.{name}": inside(rows, *path)})
+    done = lod("merge", "x.lod.h5", "y.lod.h5", "-o", "out.jsonl")
+    assert (done.code, done.stderr) == (0, "")
+    assert read_jsonl("out.jsonl") == [{"a": [{"x": 1, "y": 1}, {"x": 2, "y": 2}]}, {"a": []}]
+
+
+def test_records_that_each_file_may_lack_stay_optional(lod: Lod, folder: object) -> None:
+    io.write("null.lod.h5", dict(FILES["null"]))
+    io.write("more.lod.h5", {"a.w": inside([7, 8], OPTIONAL, Field("w", 0), valid=VALID)})
+    done = lod("merge", "null.lod.h5", "more.lod.h5", "-o", "out.jsonl")
+    assert (done.code, done.stderr) == (0, "")
+    assert read_jsonl("out.jsonl") == [{"a": {"z": 5, "w": 7}}, {"a": None}]
