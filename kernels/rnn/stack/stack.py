@@ -24,6 +24,7 @@ from lodcli.kernels.errors import (
     UnsupportedError,
 )
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.options import option_name
 from lodcli.kernels.rnn.cells.registry import weights_class
 from lodcli.kernels.rnn.cells.weights import LayerWeights, Sizes
 from lodcli.kernels.rnn.engine.engine import (
@@ -264,7 +265,10 @@ def stack_forward(
         UnsupportedError: reverse with two directions, which run both ways already.
     """
     if reverse and weights.directions == 2:
-        raise UnsupportedError("reverse: these weights are bidirectional and run both ways already")
+        raise UnsupportedError(
+            f"{option_name('reverse')}: these weights are bidirectional and run both ways already; "
+            "leave it out"
+        )
     hidden = _by_direction("initial_hidden", initial_hidden, weights)
     cell = _by_direction("initial_cell", initial_cell, weights)
     zeros = initial_hidden is None and initial_cell is None

@@ -244,6 +244,14 @@ def test_options_that_leave_something_open_are_usage_errors(
     assert said in done.stderr
 
 
+def test_reverse_of_bidirectional_weights_names_the_option(lod: Lod, folder: Path) -> None:
+    options = "--cell gru --hidden 3 --seed 1 --bidirectional --reverse -o out.npz"
+    done = lod("run-rnn", "words.lod.h5", *options.split())
+    assert done.code == 4
+    assert ": --reverse: these weights are bidirectional" in done.stderr
+    assert done.stderr.endswith("; leave it out\n")
+
+
 @pytest.mark.skipif(amx_problem() is not None, reason=f"needs AMX: {amx_problem()}")
 def test_precision_bfloat16_rounds_on_the_cpu(lod: Lod, folder: Path) -> None:
     found = {}
