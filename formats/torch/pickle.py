@@ -192,6 +192,7 @@ class Interpreter:
             raise DamagedFileError("sets attributes of a value that has none")
 
 
+SAVE_MODULE = "save module.state_dict()"
 # What to save in place of some objects, by the beginning of their names.
 _INSTEAD = {
     "numpy": "save arrays with torch.from_numpy(array)",
@@ -199,7 +200,7 @@ _INSTEAD = {
     "values(), crow_indices() as offsets and col_indices()",
     "torch._utils _rebuild_qtensor": "save tensor.dequantize()",
     "torch._utils _rebuild_meta_tensor_no_storage": "a tensor on the device meta has no values",
-    "torch.nn.modules": "save module.state_dict()",
+    "torch.nn.modules": SAVE_MODULE,
     "torch_geometric": "save data.to_dict()",
     "tensordict": "save td.to_dict()",
 }

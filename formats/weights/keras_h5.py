@@ -81,7 +81,15 @@ class _Variables(Format):
         from lodcli.formats.hdf5.tree import dataset_paths
 
         strict = StrictFile(source.make_seekable().fileno())
-        places = _recurrent(dataset_paths(strict))
+        found = dataset_paths(strict)
+        places = _recurrent(found)
+        if not places:
+            what = "it is a lod.h5 file of tensors"
+            if "/header" not in found:
+                what = "an HDF5 file of Keras has recurrent layers"
+            raise InvalidDataError(
+                f"holds no weights of an RNN: {what}; `lod inspect` shows what is in it"
+            )
         columns = {path: strict.column(path, bfloat16=True) for path in places}
         # Layers of the same names with convolutions instead of products.
         others = {places[path][0] for path, column in columns.items() if len(column.shape) > 2}
@@ -173,11 +181,6 @@ def stored_layers(source: Input) -> tuple[list[Stored], dict[str, str]]:
     found: dict[str, dict[str, dict[str, Array]]] = {}
     for (layer, direction, variable), tensor in zip(places.values(), items.values(), strict=True):
         found.setdefault(layer, {}).setdefault(direction, {})[variable] = np.asarray(tensor.data)
-    if not found:
-        raise InvalidDataError(
-            "holds no weights of an RNN: an HDF5 file of Keras has recurrent layers; `lod inspect` "
-            "shows what is in other files"
-        )
     layers = [Stored(path, found[path]) for path in sorted(found, key=_numbered)]
     return layers, attributes
 

@@ -9,6 +9,7 @@ from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.torch.archive import load
 from lodcli.formats.torch.calls import Refused
+from lodcli.formats.torch.pickle import SAVE_MODULE
 from lodcli.formats.torch.torch_file import save, torch
 from lodcli.formats.torch.values import Room, named
 from lodcli.formats.weights.common import with_two_biases
@@ -30,7 +31,7 @@ def read(source: Input) -> StateDict:
     """Return the tensors of a state dict, or of the nested dicts of a checkpoint."""
     loaded = load(source.make_seekable())
     if isinstance(loaded.value, Refused):
-        raise UnsupportedError(f"{loaded.value.reason}; {_SAVE_STATES}")
+        raise _unsupported(loaded.value.reason)
     if not isinstance(loaded.value, dict):
         kind = "tensor" if isinstance(loaded.value, np.ndarray) else type(loaded.value).__name__
         raise NotThisFormatError(f"holds a {kind}, expected a state dict; {_SAVE_STATES}")
@@ -47,8 +48,13 @@ def read(source: Input) -> StateDict:
                 raise NotThisFormatError(f"two tensors are called {ascii(name)[1:-1][:100]}")
             found[name] = exact(part)
     if refused and not rnn_prefixes(found):
-        raise UnsupportedError(f"no RNN weights, and {refused[0]}; {_SAVE_STATES}")
+        raise _unsupported(f"no RNN weights, and {refused[0]}")
     return found
+
+
+def _unsupported(reason: str) -> UnsupportedError:
+    # Two remedies for a whole module would be the same.
+    return UnsupportedError(f"{reason.removesuffix(f'; {SAVE_MODULE}')}; {_SAVE_STATES}")
 
 
 def write(weights: RNNWeights, output: Output) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import shlex
 from typing import Any, ClassVar
 
 import click
@@ -62,6 +63,7 @@ class Command(click.Command):
                 hint = "; a pattern in quotes, such as '*.csv', reads several files as one"
             elif not hint and self.takes_expression and not _OPERATORS.isdisjoint(positional[1:]):
                 hint = "; put the expression in quotes"
+            hint = hint or self.meant_as_output(rest[-1])
             ctx.fail(f"got unexpected extra argument{several} ({listing(rest)}){hint}")
         return rest
 
@@ -71,6 +73,15 @@ class Command(click.Command):
             for before, arg in itertools.pairwise(["", *args]):
                 if re.fullmatch(r"-?[0-9]{1,18}", arg) and before not in ("-n", "--items"):
                     return f"; the number of items goes after -n: -n {arg.removeprefix('-')}"
+        return ""
+
+    def meant_as_output(self, arg: str) -> str:
+        """Return a hint on an argument that may be the file to write, where only -o names it."""
+        if {"-o", "out_argument"} & {name for one in self.params for name in one.opts} == {"-o"}:
+            from lodcli.formats.core.registry import of_name
+
+            if "::" not in arg and not os.path.exists(arg) and of_name(arg) is not None:
+                return f"; the file to write goes after -o: -o {shlex.quote(arg)}"
         return ""
 
     def _positional(self, ctx: click.Context, args: list[str]) -> list[str]:

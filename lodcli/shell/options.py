@@ -117,6 +117,17 @@ class _Source(NamedPath):
         return super().shell_complete(ctx, param, incomplete) if found is None else found
 
 
+class Form(click.Choice[str]):
+    """A form of the index, or a layout of torch; for the name of a format, the error has a hint."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value in FORMATS:
+            to = ctx is not None and any("--to" in one.opts for one in ctx.command.params)
+            flags = "--from or --to" if to else "--from"
+            self.fail(f"{value!r} is a format: write {flags} {value}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 class _FormatName(click.Choice[str]):
     """The name of a format: a built-in one, else one of a plug-in."""
 

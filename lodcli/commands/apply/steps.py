@@ -15,6 +15,7 @@ from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.ops.elementwise.elementwise import UFUNCS
 from lodcli.kernels.ops.plugins import find_op
 from lodcli.kernels.ops.registry import OpEntry
+from lodcli.shell.command import Command
 from lodcli.shell.references import Reference, parse_reference
 
 ARITHMETIC: Mapping[str, np.ufunc] = {str(name): ufunc for name, ufunc in UFUNCS.items()}
@@ -128,4 +129,6 @@ def _check_count(
     if found > len(wanted):
         names = " ".join(one.name.upper() for one in wanted)
         before = ", the first of them the result before it" if chained else ""
-        ctx.fail(f"{ctx.info_name} takes {len(wanted)} ({names}){before}; found {found}")
+        assert isinstance(ctx.command, Command)
+        hint = ctx.command.meant_as_output(texts[-1])
+        ctx.fail(f"{ctx.info_name} takes {len(wanted)} ({names}){before}; found {found}{hint}")

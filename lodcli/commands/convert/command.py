@@ -21,15 +21,6 @@ if TYPE_CHECKING:
     from lodcli.formats.core.schema import Batch, Schema
 
 
-class _Form(click.Choice[str]):
-    """A layout of torch; for the name of a format, the error has a hint."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if value in options.FORMATS:
-            self.fail(f"{value!r} is a format: write --from or --to {value}", param, ctx)
-        return super().convert(value, param, ctx)
-
-
 class _Convert(options.Command):
     """The command; with --formats it takes no SOURCE."""
 
@@ -154,7 +145,7 @@ class _Convert(options.Command):
 )
 @click.option(
     "--form",
-    type=_Form(("nested", "packed", "padded", "list", "flat")),
+    type=options.Form(("nested", "packed", "padded", "list", "flat")),
     help="Layout of sequences in a .pt file [default: flat].",
 )
 @click.option("--wide", is_flag=True, help="Read and write rows of H numbers as H columns of csv.")

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 @click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII characters only.")
 @click.option(
     "--form",
-    type=click.Choice(["lengths", "offsets", "absolute", "starts", "row-lengths"]),
+    type=options.Form(["lengths", "offsets", "absolute", "starts", "row-lengths"]),
     help="Print the index only: item counts; offsets; offsets counted in rows, with or without "
     "their totals (starts); or rows of every sequence. A / separates levels.",
 )

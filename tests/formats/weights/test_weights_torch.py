@@ -43,9 +43,14 @@ def test_a_weight_of_an_unsupported_class_is_refused(tmp_path: Path) -> None:
         read_weights(saved(tmp_path, {"model": state}))
 
 
+MODULE = r"torch\.nn\.modules\.rnn\.LSTM; only tensors, lists, tuples and dicts are read"
 NONE: list[tuple[Any, type[LodError], str]] = [
-    (torch.nn.LSTM(2, 3), UnsupportedError, r"refers to torch\.nn\.modules\.rnn\.LSTM;"),
-    ({"model": torch.nn.LSTM(2, 3)}, UnsupportedError, "no RNN weights, and model: refers to"),
+    (torch.nn.LSTM(2, 3), UnsupportedError, rf"refers to {MODULE}"),
+    (
+        {"model": torch.nn.LSTM(2, 3)},
+        UnsupportedError,
+        rf"no RNN weights, and model: refers to {MODULE}",
+    ),
     (torch.zeros(2), NotThisFormatError, "holds a tensor, expected a state dict"),
 ]
 
@@ -54,6 +59,6 @@ NONE: list[tuple[Any, type[LodError], str]] = [
 def test_files_without_a_state_dict_are_reported(
     tmp_path: Path, value: Any, error: type[LodError], message: str
 ) -> None:
-    remedy = r".*; save weights with torch\.save\(module\.state_dict\(\), 'weights\.pt'\)"
+    remedy = r"; save weights with torch\.save\(module\.state_dict\(\), 'weights\.pt'\)"
     with pytest.raises(error, match=message + remedy):
         read_weights(saved(tmp_path, value))

@@ -186,7 +186,7 @@ def test_options_that_a_file_does_not_store_can_be_set(lod: Lod, folder: Path) -
     ("args", "code", "said"),
     [
         (["no.safetensors"], 3, "no.safetensors: no such file"),
-        (["words.lod.h5"], 1, "words.lod.h5: holds no weights of an RNN"),
+        (["words.lod.h5"], 1, "words.lod.h5: holds no weights of an RNN: it is a lod.h5 file of t"),
         (["w.safetensors", "--to", "keras"], 2, "are for -o OUT"),
         (["w.safetensors", "-o", "w.bin"], 2, "w.bin: unknown file extension for weights"),
         (["w.safetensors", "-o", "w.safetensors"], 3, "exists already"),
