@@ -35,8 +35,7 @@ from lodcli.kernels.rnn.engine.cupy.table import Launch, Table
 from lodcli.kernels.rnn.engine.cupy.ways import (
     again_by_steps,
     precision_of_rows,
-    way_backward,
-    way_forward,
+    way_of,
 )
 from lodcli.kernels.rnn.engine.layer import LayerGradients, LayerRun
 from lodcli.kernels.rnn.engine.plan import StepPlan
@@ -64,7 +63,7 @@ def layer_forward(
         kept = Kept(begin, through[0], through[-1], None, None)
         last = tuple(part.copy() for part in begin)
         return LayerRun(through if cells else through[:1], last, kept if keep else None)
-    way = way_forward(steps, plan, data)
+    way = way_of(steps, plan, data, backward=False)
     if is_half(data.dtype) and not way.narrow:
         again = partial(layer_forward, reverse=reverse, keep=keep, cells=cells, threads=threads)
         with float32_products(precision_of_rows(data.dtype)):
@@ -103,7 +102,7 @@ def layer_forward(
     if _has_steps(way):
         _forward_by_steps(space, steps, way)
     if way.fit:
-        persistent.run_forward(space, way)
+        persistent.run_steps(space, way)
     kept = Kept(first, space.outputs, space.cells, gates, space.inner)
     made = (space.outputs,) if space.cells is None or not cells else (space.outputs, space.cells)
     last = tuple(order.in_batch_order(part) for part in states)
@@ -154,7 +153,7 @@ def layer_backward(
         return LayerGradients(empty, weights.zeros_like(), ends)
     weights = _contiguous(weights)
     steps: Steps[Any] = CELLS[weights.KIND].steps_cupy()(weights, value_type(data))
-    way = way_backward(steps, plan, data)
+    way = way_of(steps, plan, data, backward=True)
     # A forward pass in float32 produced float32 arrays.
     if is_half(data.dtype) and not (way.narrow and kept.outputs.dtype == data.dtype):
         again = partial(layer_backward, reverse=reverse, with_input=with_input, threads=threads)
@@ -165,7 +164,7 @@ def layer_backward(
     by_steps = _has_steps(way)
     space = _way_back(data, weights, steps, order, kept, by_row, by_sequence, by_steps)
     if way.fit:
-        persistent.run_backward(space, way)
+        persistent.run_steps(space, way)
     if by_steps:
         _backward_by_steps(space, steps, way)
     first, alive = space.carried, int(plan.step_sizes[0])

@@ -268,4 +268,4 @@ def _layer(
         begin=first,
     )
     way = Way(0, fit, STEPS, 0.0)
-    return lambda: persistent.run_forward(space, way)
+    return lambda: persistent.run_steps(space, way)

@@ -333,7 +333,7 @@ def multiplied(kind: str, rows: int) -> int:
     return blocks(rows, least) * least
 
 
-def product_type(kind: str, cluster: int = 0) -> str:
+def product_type(kind: str, cluster: int) -> str:
     """Return the C++ type of what multiplies in one launch; `cluster` as in Fit."""
     made = _PRODUCTS.get(kind, "Exact<double" if kind == "float64" else "Exact<float")
     return made + (", Pair>" if cluster else ">")

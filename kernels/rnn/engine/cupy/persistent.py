@@ -15,17 +15,9 @@ from lodcli.kernels.rnn.engine.cupy.spaces import Backward, Forward
 COUNT_BYTES = 128  # one cache line per group for its barrier
 
 
-def run_forward(space: Forward, way: Way) -> None:
-    """Run the forward steps that are one launch."""
-    _run("forward", space, way)
-
-
-def run_backward(space: Backward, way: Way) -> None:
-    """Run the backward steps that are one launch; the last product is in `flow`."""
-    _run("backward", space, way)
-
-
-def _run(direction: str, space: Forward | Backward, way: Way) -> None:
+def run_steps(space: Forward | Backward, way: Way) -> None:
+    """Run the steps that are one launch; backward, the last product is in `flow`."""
+    direction = "forward" if isinstance(space, Forward) else "backward"
     fit, place, weights = way.fit, space.place, space.weights
     assert fit is not None
     sequences = int(space.order.plan.step_sizes[way.large])

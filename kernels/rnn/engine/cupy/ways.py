@@ -72,17 +72,8 @@ def again_by_steps(run: Callable[P, R]) -> Callable[P, R]:
     return tried
 
 
-def way_forward(steps: Steps[Any], plan: StepPlan, data: Array) -> Way:
-    """Return how a layer is run forward."""
-    return _way(steps, plan, data, backward=False)
-
-
-def way_backward(steps: Steps[Any], plan: StepPlan, data: Array) -> Way:
-    """Return how a layer is run backward."""
-    return _way(steps, plan, data, backward=True)
-
-
-def _way(steps: Steps[Any], plan: StepPlan, data: Array, *, backward: bool) -> Way:
+def way_of(steps: Steps[Any], plan: StepPlan, data: Array, *, backward: bool) -> Way:
+    """Return how a layer is run, forward or backward."""
     device = limits()
     if not _together.get() or cupy.cuda.runtime.getDevice() in _refusing:
         device = device._replace(together=False)
