@@ -155,7 +155,7 @@ def _positions(upper: Offsets, lower: Offsets, level: int) -> Offsets:
     return left
 
 
-def in_form(lod: LoD, form: Form, order: Order = "coarse-to-fine") -> list[list[int]]:
+def in_form(lod: LoD, form: Form, order: Order) -> list[list[int]]:
     """Return every level in one of the forms.
 
     >>> in_form(LoD.from_lengths([[2, 1], [3, 1, 2]]), "starts", "fine-to-coarse")

@@ -148,7 +148,7 @@ def gather_first(data: Array, stride: int, offsets: Offsets, out: Array | None) 
 
 
 def interleave_ranges(
-    parts: Sequence[Array], offsets: Sequence[Offsets], *, out: Array | None = None
+    parts: Sequence[Array], offsets: Sequence[Offsets], *, out: Array | None
 ) -> Array:
     """Return range 0 of every part, then range 1 of every part, and so on.
 

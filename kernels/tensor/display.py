@@ -62,9 +62,7 @@ def as_html(data: Array, lod: LoD, marks: Marks = NO_MARKS, nulls: Nulls = NO_NU
     return table_html(head, ("item", "rows", "values"), lines)
 
 
-def item_text(
-    data: Array, lod: LoD, item: int, marks: Marks = NO_MARKS, nulls: Nulls = NO_NULLS
-) -> str:
+def item_text(data: Array, lod: LoD, item: int, marks: Marks, nulls: Nulls) -> str:
     """Return an outermost item in one line, the middle of long sequences left out."""
     return _items(data, lod, 0, item, item + 1, marks, nulls)[0]
 

@@ -70,7 +70,7 @@ def arrow_field(
 
 
 def arrow_array(
-    data: Array, lod: LoD, kind: pa.DataType, nulls: Nulls = NO_NULLS, marks: Marks = NO_MARKS
+    data: Array, lod: LoD, kind: pa.DataType, nulls: Nulls, marks: Marks = NO_MARKS
 ) -> pa.Array:
     """Return rows and their index as an array of the type that `arrow_field` returned.
 
