@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -10,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.runtime.argument_types import resolved
+from lodcli.kernels.runtime.argument_types import SEQUENCES, resolved
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
 
@@ -26,7 +25,6 @@ _SIMPLE: dict[Any, Kind] = {
     bool: "bool", int: "int", float: "float", str: "str",
 }  # fmt: skip
 _MANY: dict[Any, Kind] = {LoDTensor: "tensors", int: "ints", float: "floats"}
-_SEQUENCES = (get_origin(Sequence[int]), get_origin(Iterable[int]), list, tuple)
 
 
 def kind_of(hint: Any) -> Kind:
@@ -39,7 +37,7 @@ def kind_of(hint: Any) -> Kind:
         return "dtype"
     if parts == _members(npt.ArrayLike) or get_origin(hint) is np.ndarray:
         return "array"
-    if get_origin(hint) in _SEQUENCES:
+    if get_origin(hint) in SEQUENCES:
         return _kind_of_many(get_args(hint)[0])
     if parts == {int, str}:
         return "level"
@@ -54,7 +52,7 @@ def kind_of(hint: Any) -> Kind:
 
 
 def _kind_of_many(each: Any) -> Kind:
-    if get_origin(each) in _SEQUENCES and get_args(each)[0] is int:
+    if get_origin(each) in SEQUENCES and get_args(each)[0] is int:
         return "nested"
     if _members(each) == {int, str}:
         return "values"

@@ -41,7 +41,8 @@ _NUMBERS: dict[type, tuple[type, ...]] = {
     int: (int, np.integer),
     float: (int, float, np.integer, np.floating),
 }
-_SEQUENCES = (get_origin(Sequence[int]), get_origin(Iterable[int]), list, tuple)
+# Origins of annotations of several items.
+SEQUENCES = (get_origin(Sequence[int]), get_origin(Iterable[int]), list, tuple)
 # Advice for the message, by the name of the expected class.
 _REMEDIES = {
     "LoDTensor": "lodcli.LoDTensor(rows, lengths) makes one",
@@ -248,7 +249,7 @@ def _fits(value: Any, hint: Any) -> bool:
         return callable(value)
     if origin is np.ndarray:
         return isinstance(value, np.ndarray) or hasattr(value, "__cuda_array_interface__")
-    if origin in _SEQUENCES:
+    if origin in SEQUENCES:
         (item, *rest) = get_args(hint)
         if isinstance(value, list | tuple):
             each_differs = origin is tuple and rest != [...]
@@ -311,7 +312,7 @@ def _members(hint: Any) -> Iterator[Any]:
 
 
 def _is_sequence(hint: Any) -> bool:
-    return get_origin(resolved(hint)) in _SEQUENCES
+    return get_origin(resolved(hint)) in SEQUENCES
 
 
 def resolved(hint: Any) -> Any:

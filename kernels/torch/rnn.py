@@ -29,7 +29,6 @@ from lodcli.kernels.torch.sequences import Sequences, sequences
 Model = TypeVar("Model", bound=torch.nn.Module)
 States = tuple[torch.Tensor, ...]
 _OWN_DTYPES = (torch.float32, torch.float64)
-_FIELDS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
 
 class _Ragged(torch.nn.RNNBase):
@@ -206,7 +205,7 @@ def _maker(mode: str) -> MakeCell:
 def _cell(
     kind: type[LayerWeights], options: dict[str, Any], arrays: Sequence[Array]
 ) -> LayerWeights:
-    fields: dict[str, Any] = dict(zip(_FIELDS, arrays, strict=False))
+    fields: dict[str, Any] = dict(zip(kind.names(), arrays, strict=False))
     return kind(**fields, **options)
 
 

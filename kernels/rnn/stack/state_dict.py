@@ -36,7 +36,7 @@ from lodcli.kernels.tensor.exchange.rows import rows_of
 
 _DIRECTIONS = ("", "_reverse")
 # The names of torch's cells of a single layer.
-_OF_CELLS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+_OF_CELLS = tuple(CellWeights.names())
 # Paddle's layers list their arrays a second time, by the cells in them: 0.cell_fw.weight_ih.
 _PADDLE_CELL = re.compile(r"(?P<layers>(?:.*\.)?)\d+\.cell(?:_fw|_bw)?\.(?:weight|bias)_[ih]h")
 
