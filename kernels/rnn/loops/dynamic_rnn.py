@@ -119,17 +119,16 @@ class DynamicRNN:
     ) -> tuple[TensorArray, Memory]:
         """Return the outputs, and the last memory of the sequences in sorted order."""
         outputs = TensorArray()
-        sizes = index_map.step_sizes
-        ended: list[Memory] = [_after(memory, int(sizes[0]) if len(sizes) else 0)]
-        memory = _before(memory, int(sizes[0]) if len(sizes) else 0)
+        sizes = [*index_map.step_sizes.tolist(), 0]
+        ended = [_after(memory, sizes[0])]
+        memory = _before(memory, sizes[0])
         for number, value in enumerate(inputs):
             given = value if value.lod.n_levels else value.data
-            output, memory = self._called(number, given, memory, int(sizes[number]))
+            output, memory = self._called(number, given, memory, sizes[number])
             # The step may write its next results into the same memory, as `memory += inputs` does.
             outputs.write(number, output, data_shared=False)
-            alive = int(sizes[number + 1]) if number + 1 < len(sizes) else 0
-            ended.append(_after(memory, alive))
-            memory = _before(memory, alive)
+            ended.append(_after(memory, sizes[number + 1]))
+            memory = _before(memory, sizes[number + 1])
         if not len(outputs):
             outputs, memory = self._without_steps(inputs, memory)
             ended.append(memory)
