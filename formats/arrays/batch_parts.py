@@ -121,9 +121,11 @@ class BatchSplitter:
             ("outer levels", len(spec.outer), outer.n_levels),
         ):
             if expected != found:
-                raise ShapeMismatchError(f"was announced with {what} {expected}, found {found}")
+                raise ShapeMismatchError(
+                    f"expected {what} {expected} as in the schema, found {found}"
+                )
         if spec.array and spec.name in self.seen:
-            raise InvalidDataError("is a TensorArray and came in two parts")
+            raise InvalidDataError("is a TensorArray, which must be in one batch; found it in two")
         self._collect_levels(parts, spec.name, spec.outer, outer)
         if isinstance(item, StoredArray):
             check_array(tensor.lod.levels[0], item.index_map)
@@ -133,7 +135,7 @@ class BatchSplitter:
             self.counts[Kind.ORDER, spec.name] = part.count
         self._collect_levels(parts, spec.name, spec.levels, tensor.lod)
         if tensor.nulls and not (self._nulls and spec.nullable):
-            raise InvalidDataError("was announced without nulls, found nulls")
+            raise InvalidDataError("expected no nulls as in the schema, found nulls")
         if isinstance(tensor, StreamedArray):
             rows = Part(Kind.ROWS, spec.name, spec.name, -1, np.empty(0), streamed=tensor)
         else:

@@ -190,7 +190,7 @@ class _Reading:
         if is_bytes(kind):
             marks = replace(TEXT if is_unicode(plain_type(kind)) else BYTES, fields=own)
             return Level(f"{name}/{depth}", Leaf(name, _BYTES, marks=marks, nullable=nullable))
-        raise UnsupportedError(f"column {shown(name)}: no tensor holds the Arrow type {kind}")
+        raise UnsupportedError(f"column {shown(name)}: tensors cannot hold the Arrow type {kind}")
 
     def _record(self, kind: Any, part: _Part) -> Node | None:
         fields, seen = [], set[str]()

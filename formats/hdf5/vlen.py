@@ -141,7 +141,7 @@ class _VlenSource(Source):
             )
         except UnicodeError:
             raise InvalidDataError(
-                f"{self._path}: item {item}: is no text of code points"
+                f"{self._path}: item {item}: is not text: a value is not a Unicode code point"
             ) from None
 
     def close(self) -> None:

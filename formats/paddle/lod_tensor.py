@@ -177,7 +177,7 @@ def _names(count: int, names: tuple[str, ...] | None) -> tuple[str, ...]:
         return (DEFAULT_NAME,) if count == 1 else tuple(str(n) for n in range(count))
     if len(names) != count or len(set(names)) != count:
         raise SelectionError(
-            f"{option_name('names')}: expected {count} different names, one a tensor, "
+            f"{option_name('names')}: expected {count} different names, one per tensor, "
             f"found {len(set(names))}"
         )
     for name in names:

@@ -135,7 +135,8 @@ class _MdsSource(Source):
             for name, found in hashes.items():
                 if found.hexdigest() != shard.hashes[name].lower():
                     raise DamagedFileError(
-                        f"its {name} is {found.hexdigest()}, {NAME} says {shard.hashes[name][:128]}"
+                        f"expected the {name} {shard.hashes[name][:128]} as in {NAME}, "
+                        f"found {found.hexdigest()}"
                     )
 
     def _decoded(self, data: bytes) -> Sample:
@@ -173,13 +174,13 @@ def _bounds(file: BinaryIO, shard: Shard) -> Array:
     """Return the offsets of the samples in a shard, checked."""
     size = file.seek(0, 2)
     if size != shard.size_bytes:
-        raise DamagedFileError(f"has {size} bytes, {NAME} says {shard.size_bytes}")
+        raise DamagedFileError(f"expected {shard.size_bytes} bytes as in {NAME}, found {size}")
     table: Array = np.empty(shard.samples + 2, "<u4")
     file.seek(0)
     if file.readinto(table.view(np.uint8).data) != table.nbytes:  # type: ignore[attr-defined]
         raise DamagedFileError(f"ends within the offsets of its {shard.samples} samples")
     if table[0] != shard.samples:
-        raise DamagedFileError(f"has {table[0]} samples, {NAME} says {shard.samples}")
+        raise DamagedFileError(f"expected {shard.samples} samples as in {NAME}, found {table[0]}")
     bounds = table[1:].astype(np.int64)
     if bounds[0] < table.nbytes or bounds[-1] != size or (np.diff(bounds) < 0).any():
         raise DamagedFileError(f"the offsets of its samples do not match its {size} bytes")

@@ -121,13 +121,13 @@ def encode(header: StreamHeader) -> bytes:
     payload = _canonical(_content(header))
     if len(payload) > JSON_LIMIT_BYTES:
         raise UnsupportedError(
-            f"no lod stream can hold this: a header of {len(payload)} bytes, at most "
+            f"a lod stream cannot hold this: a header of {len(payload)} bytes, at most "
             f"{JSON_LIMIT_BYTES}; write lod.h5"
         )
     try:
         decode(payload, header.version)  # what no reader accepts must not be written
     except DamagedFileError as error:
-        raise UnsupportedError(f"no lod stream can hold this: {error}") from None
+        raise UnsupportedError(f"a lod stream cannot hold this: {error}") from None
     return payload
 
 

@@ -23,7 +23,7 @@ def refuse_unheld(schema: Schema) -> None:
         return
     if mode.dtype != np.int8 or mode.row_shape:
         raise UnsupportedError(
-            f"megatron holds {MODE} as one int8 a sequence; found {mode.dtype.name} "
+            f"megatron holds {MODE} as one int8 per sequence; found {mode.dtype.name} "
             f"of row shape {mode.row_shape}"
         )
     keys = [level.key for level in data.levels]

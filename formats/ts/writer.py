@@ -39,7 +39,7 @@ def refuse_unheld(schema: Schema) -> None:
         )
     label, names = specs.get(LABEL), specs.get(LABEL_NAMES)
     if label and (label.levels or label.row_shape):
-        raise UnsupportedError(f"ts holds one {LABEL} a series: no levels, single values")
+        raise UnsupportedError(f"ts holds one {LABEL} per series: no levels, single values")
     if names and (label is None or label.dtype.kind not in "iu"):
         raise UnsupportedError(f"ts holds {LABEL_NAMES} only beside a {LABEL} of whole numbers")
     if names and (len(names.levels) != 1 or names.row_shape or names.dtype != np.uint8):
@@ -167,7 +167,7 @@ class TsWriter:
         labels = np.concatenate([np.empty(0, self._specs[LABEL].dtype), *self._labels])
         if labels.size != self._series:
             raise ShapeMismatchError(
-                f"ts holds one {LABEL} a series: {self._series} series, {labels.size} labels"
+                f"ts holds one {LABEL} per series: {self._series} series, {labels.size} labels"
             )
         if labels.dtype.kind not in "iu":
             with np.errstate(invalid="ignore"):

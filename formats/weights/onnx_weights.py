@@ -241,7 +241,7 @@ def _beside(tensor: Any, source: Input) -> bytes:
             start = int(told.get("offset", 0))
             length = int(told.get("length", size - start))
         except ValueError:
-            raise DamagedFileError(f"its offset or length in {name} is no number") from None
+            raise DamagedFileError(f"its offset or length in {name} is not a number") from None
         if start < 0 or length < 0 or start + length > size:
             raise DamagedFileError(
                 f"needs {length} bytes of {name} from byte {start} on, which has {size}"

@@ -23,7 +23,7 @@ def gpu_count() -> int:
         # Without a driver the error's class differs from one release to the next.
         raise UnsupportedError(f"no NVIDIA GPU was found: {error}") from error
     if not count:
-        raise UnsupportedError("no NVIDIA GPU was found; there are 0")
+        raise UnsupportedError("no NVIDIA GPU was found")
     return count
 
 

@@ -431,7 +431,7 @@ class Evaluation(ComparedTexts[V]):
             text = node.value if isinstance(node, ast.Constant) else None
             if isinstance(text, str) and text in self.expression.marks:
                 self.fail(node, f"a name is written without quotes, or as tensor({text!r})")
-            hint = name_hint(str(text), ()) or f"{name} is no text"
+            hint = name_hint(str(text), ()) or f"{name} is not text"
             if marks.is_text:
                 hint = "text is compared with text only"
             elif marks.values == "bytes":
@@ -616,7 +616,7 @@ class Evaluation(ComparedTexts[V]):
         of_date, of_clock = name in (DATE, *DATE_PARTS), name in (CLOCK, *CLOCK_PARTS)
         kinds = MOMENTS if of_date else {"timestamp", "time"} if of_clock else None
         if not isinstance(unit, Times) or (kinds and unit.kind not in kinds):
-            what = f"{text} is {unit}" if unit else f"{text} is no time"
+            what = f"{text} is {unit}" if unit else f"{text} is not a time"
             how = f"; write {text} // 10 * 10 for multiples of a number" if steps else ""
             if unit is None and self.expression.is_text(part):
                 source = self.expression.source_of(part)

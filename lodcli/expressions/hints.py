@@ -19,7 +19,7 @@ _SYNTAX: tuple[tuple[str, str], ...] = (
     (r"\bis\s+(not\s+)?null\b", "write x is None, x is not None"),
     (r"\bbetween\b", "write 20 <= x <= 30"),
     (r"\bi?like\b|=~|~\s*['\"]", "write contains(x, 'ab') or matches(x, '^a.*b$')"),
-    (r"[`$@]", "a name that is no identifier is tensor('NAME')"),
+    (r"[`$@]", "write a name that is not an identifier as tensor('NAME')"),
     (r"[\u2018-\u201e\u00ab\u00bb]", "write \" or ' around a text"),
     (r"≥|≤|≠|=>|=<|<>", "write >=, <= and !="),
     (r"&&|\|\||!(?!=)|\b(AND|OR|NOT)\b", "write and, or, not"),

@@ -122,7 +122,7 @@ def _index(path: Path) -> dict[str, Any]:
         raise LibraryError(f"{path}: expected version {FORMAT[-1]} of such files, found {data[-1]}")
     body = memoryview(data)[: -32 - len(FORMAT)]
     if _sha256(body) != data[-32 - len(FORMAT) : -len(FORMAT)]:
-        raise LibraryError(f"{path}: damaged: its checksum does not fit")
+        raise LibraryError(f"{path}: damaged: its checksum does not match")
     size = int.from_bytes(body[-8:], "little")
     index: dict[str, Any] = json.loads(bytes(body[-8 - size : -8]))
     return index

@@ -478,7 +478,7 @@ def _checked_states(
                 )
             if is_on_device(array) != is_on_device(data):
                 raise UnsupportedError(
-                    f"{what} {name}: expected it where the data lie, found it in "
+                    f"{what} {name}: expected it in the memory of the data, found it in "
                     f"{'main memory' if is_on_device(data) else 'the memory of a GPU'}"
                 )
             array = as_dtype(array, data.dtype)

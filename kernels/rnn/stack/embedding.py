@@ -164,7 +164,7 @@ def ids_of(tensor: LoDTensor, by_code: Array | None) -> Array:
     if known is not None and ids.min(initial=0) < 0:
         code = int(codes[np.argmin(ids)])
         raise InvalidDataError(
-            f"category {code} is {known.words[code][:40]!r}, which is no word of the embedding; "
+            f"category {code} is {known.words[code][:40]!r}, which the embedding does not have; "
             "leave it out, or train with it"
         )
     return ids

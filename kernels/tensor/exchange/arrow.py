@@ -357,7 +357,7 @@ def _opened(array: Any) -> tuple[Offsets, Any]:
 
         lengths = pc.list_value_length(array).to_numpy()
         return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]), array.flatten()
-    raise UnsupportedError(f"values: no tensor holds the Arrow type {kind}")
+    raise UnsupportedError(f"values: tensors cannot hold the Arrow type {kind}")
 
 
 def _rebased(bounds: Array) -> Offsets:

@@ -65,12 +65,15 @@ def uncounted(schema: Schema) -> Schema:
         ([], "a: expected 3 rows, found 0"),
         ([{"a": A[:1], "b": B[:1]}], "a: expected 3 rows, found 1"),
         ([{"c": A}], "tensor 'c' is not in the schema"),
-        ([{"a": A, "b": A}], "b: was announced with dtype int64, found float64"),
+        ([{"a": A, "b": A}], "b: expected dtype int64 as in the schema, found float64"),
         (
             [{"a": A, "b": LoDTensor(np.zeros((3, 1), int), INDEX)}],
-            r"b: was announced with row shape \(\), found \(1,\)",
+            r"b: expected row shape \(\) as in the schema, found \(1,\)",
         ),
-        ([{"a": A, "b": LoDTensor(np.arange(3))}], "b: was announced with levels 1, found 0"),
+        (
+            [{"a": A, "b": LoDTensor(np.arange(3))}],
+            "b: expected levels 1 as in the schema",
+        ),
     ],
 )
 @every_writer
@@ -120,7 +123,7 @@ def test_a_tensor_array_comes_once_and_fits_its_index_map(file: str, tmp_path: P
     stored = StoredArray(*TensorArray.unpack(LoDTensor(np.arange(6), [[3, 1, 2]]), 0))
     fewer = StoredArray(TensorArray.from_steps(stored.array.steps[:2]), stored.index_map)
     for array, count, message in (
-        (stored, 2, "came in two parts"),
+        (stored, 2, "must be in one batch; found it in two"),
         (stored, 0, "in the schema, but in no batch"),
         (fewer, 1, "describes 3 steps, the array has 2"),
     ):

@@ -264,7 +264,7 @@ def test_statistics_of_parquet_say_that_a_column_has_no_nulls(tmp_path: Path) ->
 def test_nulls_that_were_not_announced_are_refused(tmp_path: Path) -> None:
     schema, parts = late(0)
     spec = TensorSpec("data", schema[0].dtype, (), schema[0].levels)
-    with pytest.raises(InvalidDataError, match="was announced without nulls, found nulls"):
+    with pytest.raises(InvalidDataError, match="expected no nulls as in the schema, found nulls"):
         io.write_batches(tmp_path / "t.lod.h5", (spec,), parts)
 
 

@@ -223,7 +223,7 @@ def test_code_points_beyond_unicode_are_named(tmp_path: Path) -> None:
         made = file.create_dataset("x", (2,), h5py.vlen_dtype(np.dtype("u4")))
         made[0], made[1] = [104], [1 << 30]
         made.attrs["PSEUDOATOM"] = np.bytes_("vlunicode")
-    with pytest.raises(InvalidDataError, match="/x: item 1: is no text of code points"):
+    with pytest.raises(InvalidDataError, match="/x: item 1: is not text: a value"):
         read_as("hdf5-vlen", tmp_path / "x.h5", data="/x")
 
 

@@ -90,7 +90,7 @@ def test_names_are_given_when_reading(tmp_path: Path) -> None:
     path = STREAMS / "three.combined"
     assert list(content(path)) == ["0", "1", "2"]
     assert list(content(path, names=names)) == list(names)
-    with pytest.raises(SelectionError, match="expected 3 different names, one a tensor, found 2"):
+    with pytest.raises(SelectionError, match="expected 3 different names, one per tensor, found 2"):
         content(path, names=("a", "b"))
     with pytest.raises(SelectionError, match="expected 3 different names"):
         content(path, names=("a", "b", "b"))

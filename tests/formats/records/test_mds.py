@@ -266,9 +266,9 @@ FIRST = struct.unpack_from("<I", (THEIRS / "mds" / "shard.00000.mds").read_bytes
         (shard(1, samples=-1), "expected a name, a size and a number"),
         (shard(1, samples=True), "expected a name, a size and a number"),
         (shard(0, samples=2**40), "cannot hold 1099511627776 samples"),
-        (shard(0, samples=3), "has 2 samples, index.json says 3"),
+        (shard(0, samples=3), "expected 3 samples as in index.json, found 2"),
         (shard(1, column_names=["x"]), "shard 1: column_names differ from those of shard 0"),
-        (said(lambda i: i["shards"][0]["raw_data"].update(bytes=2312)), "has 2311 bytes, index"),
+        (said(lambda i: i["shards"][0]["raw_data"].update(bytes=2312)), "2312 bytes as in index"),
         (
             said(lambda i: i["shards"][0]["raw_data"].update(basename="../x/index.json")),
             "which is not a plain name of a file",
@@ -290,7 +290,7 @@ FIRST = struct.unpack_from("<I", (THEIRS / "mds" / "shard.00000.mds").read_bytes
             encoded(3, "int8"),
             "column label: int8 with the size 8, not 1",
         ),
-        (stored(0, U32(1)), "has 1 samples, index.json says 2"),
+        (stored(0, U32(1)), "expected 2 samples as in index.json, found 1"),
         (stored(4, U32(8)), "offsets of its samples do not match"),
         (stored(8, U32(2**32 - 1)), "offsets of its samples do not match"),
         (stored(12, U32(100)), "offsets of its samples do not match"),
@@ -356,7 +356,9 @@ def test_a_changed_byte_is_found_by_the_hash_that_is_written(tmp_path: Path) -> 
         with pytest.raises(LodError):
             content(path)
     shard.write_bytes(whole[:-1] + b"\x01")  # of the last number
-    with pytest.raises(DamagedFileError, match=rf"shard.00000.mds: its sha256 is .* says {digest}"):
+    with pytest.raises(
+        DamagedFileError, match=rf"shard.00000.mds: expected the sha256 {digest} as"
+    ):
         content(path)
 
 
@@ -379,7 +381,7 @@ def test_hashes_of_others_are_checked_where_python_can(name: str, tmp_path: Path
     with lodcli.open(path) as source:
         assert source.checksums == "blake2b of every shard"
     _with_hashes(path, lambda raw: raw["hashes"].update(blake2b="0"))
-    with pytest.raises(DamagedFileError, match=r"shard.*: its blake2b is .*, index.json says 0"):
+    with pytest.raises(DamagedFileError, match=r"shard.*: expected the blake2b 0 as in index.json"):
         content(path)
     with lodcli.open(path):
         pass  # nothing of the shards was read whole

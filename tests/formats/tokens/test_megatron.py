@@ -269,7 +269,10 @@ def test_more_than_2_to_the_31_tokens_are_counted(tmp_path: Path) -> None:
         ({"data": np.zeros(3, bool)}, "megatron holds no bool"),
         ({"data": np.zeros((3, 1), np.int32)}, "rows of at most 0 dimensions"),
         ({"data": np.zeros(3, np.int32), "tags": np.zeros(3)}, "and a mode for each"),
-        ({"data": np.zeros(3, np.int32), "mode": np.zeros(3, np.int16)}, "as one int8 a sequence"),
+        (
+            {"data": np.zeros(3, np.int32), "mode": np.zeros(3, np.int16)},
+            "one int8 per sequence",
+        ),
         (
             {"data": np.zeros(3, np.int32), "mode": np.zeros(3, np.int8)},
             "only beside data of two levels",

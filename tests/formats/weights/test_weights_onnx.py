@@ -301,7 +301,7 @@ BROKEN: list[tuple[bytes, type[LodError], str]] = [
                 {"offset": "9", "length": "9999"},
                 "needs 9999 bytes of w.onnx from byte 9 on, which",
             ),
-            ([], {"length": "x"}, "its offset or length in w.onnx is no number"),
+            ([], {"length": "x"}, "its offset or length in w.onnx is not a number"),
             ([], {"length": "8"}, ""),
         ]
     ],

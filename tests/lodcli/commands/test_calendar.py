@@ -82,7 +82,7 @@ def test_dates_and_times_of_day(lod: Lod) -> None:
 
 ERRORS = {
     "floor(t)": "column 1: floor of timestamp[us] takes a step, as in floor(t, 'PT1H')",
-    "floor(n, 10)": "column 7: floor takes times, n is no time; write n // 10 * 10 for multiples",
+    "floor(n, 10)": "column 7: floor takes times, n is not a time; write n // 10 * 10 for",
     "floor(t, 60)": "column 10: expected a duration in quotes, such as 'PT1H', 'P1D' or 'P1M'",
     "floor(t, 'hour')": "column 10: expected a duration such as 'PT90S' or",
     "floor(t, 'PT0S')": "column 10: expected a duration such as 'P1D', 'P1W' or 'P1M', found 'PT0S",
@@ -92,8 +92,8 @@ ERRORS = {
     "floor(t, 'PT1H', 2)": "column 1: floor takes 1 argument, as in floor(data)",
     "date(clock)": "column 6: date takes a timestamp or date, clock is time[us]",
     "time(day)": "column 6: time takes a timestamp, day is date[D]",
-    "date(n) == '2024-01-01'": "column 6: date takes a timestamp or date, n is no time",
-    "hour(name) == 1": "is no time; lod cast 'name=timestamp[s]' makes times of texts",
+    "date(n) == '2024-01-01'": "column 6: date takes a timestamp or date, n is not a time",
+    "hour(name) == 1": "is not a time; lod cast 'name=timestamp[s]' makes times of texts",
     "hour(strip(name)) == 1": "lod apply 'strip(name)' .. --into NAME writes it, then lod cast",
     "date(t, 1)": "column 1: date takes 1 argument, as in date(time)",
     "truncate(t, 1) > 0": "no function 'truncate'; write floor(time, 'PT1H')",

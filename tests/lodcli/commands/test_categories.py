@@ -156,8 +156,8 @@ def test_filter_compares_categories_with_words(expression: str, users: list[str]
         ("user == 'x'", "column 9: user: no category 'x'; there are: 'b', 'a', 'c'"),
         ("user < 'b'", "column 8: the categories of user have no order; use ==, != or in"),
         ("'b' == max(user)", "column 8: the categories of user have no order; use first, last"),
-        ("n == 'b'", "column 6: expected a number, found 'b'; n is no text"),
-        ("length() == 'b'", "column 13: expected a number, found 'b'; this is no text"),
+        ("n == 'b'", "column 6: expected a number, found 'b'; n is not text"),
+        ("length() == 'b'", "column 13: expected a number, found 'b'; this is not text"),
         (
             "user - 'b' > 1",
             "column 1: subtract is not defined for category[3] and a text; lod convert",

@@ -187,7 +187,7 @@ ERRORS = {
     "t if n > 1 else wait": "column 1: t is timestamp[us] and wait is duration[us]: the kinds diff",
     "t if n > 1 else 'soon'": "column 17: t is timestamp[us]: expected a timestamp such as",
     "name if n > 1 else 5": "column 20: expected a text in quotes, or a tensor of texts",
-    "n if n > 1 else 'a'": "column 17: expected a number, found 'a'; n is no text",
+    "n if n > 1 else 'a'": "column 17: expected a number, found 'a'; n is not text",
     "n if color else 3": "column 6: if is not defined for category[2]; lod convert",
     "n if name == 'a' else t": "column 1: t is timestamp[us]; expected times, or one number, besi",
     "None if n > 1 else None": "column 1: both sides are None",

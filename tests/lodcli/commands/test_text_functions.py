@@ -292,7 +292,7 @@ ERRORS = {
     "split(s) == 'a'": "column 1: write split(text, ',')",
     "split(s, 'a') == 'a'": "has several values for an item",
     "'a' in s": "s is one value for each item; compare it with ==; contains(s, 'a') searches in it",
-    "s + n == 'a1'": "column 10: expected a number, found 'a1'; this is no text",
+    "s + n == 'a1'": "column 10: expected a number, found 'a1'; this is not text",
     "s + 'a'": "column 1: texts are only compared, as in (s + 'a') == \"word\"",
     "s * 2 == 'aa'": "column 10: expected a number, found 'aa'",
     "lower(s)": 'column 1: texts are only compared, as in lower(s) == "word"',

@@ -227,7 +227,7 @@ def test_categories_are_the_same_ids_in_another_order(lod: Lod, folder: Path) ->
         )
     for name in ("two", "more"):
         np.testing.assert_array_equal(tensor("one.npz").data, tensor(f"{name}.npz").data)
-    said = "new.lod.h5: ids: category 8 is 'other', which is no word of the embedding"
+    said = "new.lod.h5: ids: category 8 is 'other', which the embedding does not have"
     for command in (
         ("train", "new.lod.h5", "--weights", "m", "--epochs", "0"),
         ("run-rnn", "new.lod.h5::ids", "--weights", "m", "-o", "new.npz"),

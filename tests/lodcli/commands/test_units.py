@@ -112,7 +112,7 @@ WRONG_TIMES = {
     "wait > 'PT0.0000001S'": "'PT0.0000001S' is not a whole number of the unit us",
     "first(word) == t": "word is category[2] and t is timestamp[us]: the kinds differ",
     "t / 'PT1S' > 0": "column 1: divide is not defined for timestamp[us] and a text; write (t - ",
-    "n > '2024'": "expected a number, found '2024'; n is no text",
+    "n > '2024'": "expected a number, found '2024'; n is not text",
 }
 
 

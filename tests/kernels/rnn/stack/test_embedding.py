@@ -144,7 +144,7 @@ def test_an_unknown_category_is_an_error_only_in_a_row() -> None:
     marks = Marks(unit=Categories(("c", "d")))
     codes = id_of_code(("a", "b", "c"), marks)
     assert ids_of(LoDTensor(np.array([0, 0]), marks=marks), codes).tolist() == [2, 2]
-    with pytest.raises(InvalidDataError, match="category 1 is 'd', which is no word of"):
+    with pytest.raises(InvalidDataError, match="category 1 is 'd', which the embedding does not"):
         ids_of(LoDTensor(np.array([0, 1]), marks=marks), codes)
 
 
