@@ -112,7 +112,7 @@ def sequence_layer_norm_grad(
 
     Args:
         upstream: (N, ...), the gradient of the result.
-        tensor, weight, bias, epsilon: as they went in; of the bias only its shape is read.
+        tensor, weight, bias, epsilon: as passed to the op; of the bias only its shape is read.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:

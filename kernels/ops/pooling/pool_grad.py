@@ -30,7 +30,7 @@ def sequence_sum_grad(
 
     Args:
         upstream: (S, ...), the gradient of the result.
-        tensor, level: as they went in; of the tensor only its index and shape are read.
+        tensor, level: as passed to the op; of the tensor only its index and shape are read.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
@@ -92,7 +92,7 @@ def sequence_max_grad(
 
     Args:
         upstream: (S, ...), the gradient of the values.
-        tensor, level: as they went in; with `index` only the tensor's index and shape are read.
+        tensor, level: as passed to the op; with `index` only the tensor's index and shape are read.
         index: (S, ...) int64, the rows that `sequence_max_index` returned. None: they are
             found again.
         backend: to find them: "auto", "numpy", "numba" or "cupy".

@@ -92,7 +92,7 @@ def sequence_to_steps_grad(
 
     Args:
         upstream: one value a step, their gradients.
-        tensor, table, level: as they went in; of the tensor only its index and shape are read.
+        tensor, table, level: as passed to the op; of the tensor only its index and shape are read.
 
     Returns:
         (N, ...) under the index of `tensor`, the dtype of `upstream`.
@@ -139,7 +139,7 @@ def sequence_from_steps_grad(
 
     Args:
         upstream: the gradient of the result.
-        array, table, outer: as they went in; of the array only its indexes and shapes are read.
+        array, table, outer: as passed to the op; of the array only its indexes and shapes are read.
 
     Returns:
         One value a step, of the shape and index of that of `array`, the dtype of `upstream`.
@@ -183,7 +183,7 @@ def sequence_shrink_memory_grad(
 
     Args:
         upstream: (n, ...), the gradient of the result.
-        x, table, step: as they went in; of `x` only its index and shape are read.
+        x, table, step: as passed to the op; of `x` only its index and shape are read.
 
     Returns:
         (N, ...) under the index of `x`, the dtype of `upstream`.
@@ -239,7 +239,7 @@ def sequence_reorder_by_rank_grad(
 
     Args:
         upstream: (N, ...), the gradient of the result.
-        tensor, table: as they went in; of the tensor only its index and shape are read.
+        tensor, table: as passed to the op; of the tensor only its index and shape are read.
 
     Returns:
         (N, ...) under the index of `tensor`, the dtype of `upstream`.

@@ -444,7 +444,7 @@ def segment_unsorted(best: Array, order: Offsets, offsets: Offsets, bounds: Offs
 
     Args:
         best: (M, ...), the gradient of the returned values.
-        order, offsets, bounds: as they went in.
+        order, offsets, bounds: as passed to the op.
     """
     return segment_max_grad(best, segment_slice(order, offsets[:-1], bounds), len(order))
 
