@@ -238,6 +238,7 @@ def windows(
     *,
     stride: int = 1,
     tail: str = "drop",
+    head: str = "drop",
     level: int = -1,
 ) -> _Given: ...
 

@@ -112,13 +112,17 @@ def topk_average(x: Array, rows: int, columns: int, channels: int, topks: list[i
     return out
 
 
-def windows(items: list[Any], length: int, stride: int, keep_tail: bool) -> list[list[Any]]:
+def windows(
+    items: list[Any], length: int, stride: int, keep_tail: bool, keep_head: bool
+) -> list[list[Any]]:
     """Return the windows of one sequence."""
     found = []
     start = 0
-    while start < len(items):
-        window = items[start : start + length]
-        if len(window) == length or keep_tail:
+    while keep_head and start + length > stride:
+        start -= stride
+    while start < len(items) > 0:
+        window = items[max(0, start) : start + length]
+        if start + length <= len(items) or keep_tail:
             found.append(window)
         if start + length >= len(items):
             break

@@ -39,6 +39,7 @@ def sequence_windows(
     *,
     stride: int = 1,
     tail: Tail = "drop",
+    head: Tail = "drop",
     level: int | str = -1,
     name: str | None = None,
     backend: Backend = "auto",
@@ -51,6 +52,8 @@ def sequence_windows(
         stride: how many items lie between the starts of two windows; 1 or more.
         tail: "drop" leaves out the items after the last whole window; "keep" adds one shorter
             window for them.
+        head: "keep" adds shorter windows before the first whole one, which end 1, 2 .. strides
+            before its end: with a stride of 1 there is one window for each item, which ends there.
         level: the level whose sequences are cut; its items are rows, or whole sequences.
         name: what the new level is called.
         backend: "auto", "numpy", "numba" or "cupy"; for windows of rows.
@@ -60,16 +63,18 @@ def sequence_windows(
 
     Raises:
         SelectionError: no such level.
-        InvalidDataError: numbers below 1, or another `tail`.
+        InvalidDataError: numbers below 1, or another `tail` or `head`.
 
     >>> words = LoDTensor(np.arange(5), [[4, 1]])
     >>> sequence_windows(words, 3, stride=2, tail="keep").recursive_sequence_lengths()
     [[2, 1], [3, 2, 1]]
+    >>> sequence_windows(words, 3, head="keep").recursive_sequence_lengths()
+    [[4, 1], [1, 2, 3, 3, 1]]
     """
-    _require_window(length, stride, tail)
+    _require_window(length, stride, tail, head)
     lod = tensor.lod
     number = lod.level(level)
-    counts, starts, bounds = _windows(lod.levels[number], length, stride, tail)
+    counts, starts, bounds = _windows(lod.levels[number], length, stride, tail, head)
     if number == lod.n_levels - 1:
         run = on(backend, segment_slice, size_bytes=tensor.nbytes)
         rows, below = run(tensor.data, starts, bounds), NO_LEVELS
@@ -89,6 +94,7 @@ def sequence_windows_grad(
     *,
     stride: int = 1,
     tail: Tail = "drop",
+    head: Tail = "drop",
     level: int | str = -1,
     backend: Backend = "auto",
 ) -> LoDTensor:
@@ -96,8 +102,8 @@ def sequence_windows_grad(
 
     Args:
         upstream: the rows of all windows, the gradient of the result.
-        tensor, length, stride, tail, level: as passed to the op; of the tensor only its index and
-            shape are read.
+        tensor, length, stride, tail, head, level: as passed to the op; of the tensor only its index
+            and shape are read.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
@@ -115,7 +121,7 @@ def sequence_windows_grad(
     """
     lod = tensor.lod
     number = lod.level(level)
-    how: dict[str, Any] = {"length": length, "stride": stride, "tail": tail}
+    how: dict[str, Any] = {"length": length, "stride": stride, "tail": tail, "head": head}
     _require_window(**how)
     counts, starts, bounds = _windows(lod.levels[number], **how)
     below, firsts, ends = NO_LEVELS, starts, bounds
@@ -131,18 +137,24 @@ def sequence_windows_grad(
 
 
 def _windows(
-    offsets: Offsets, length: int, stride: int, tail: Tail
+    offsets: Offsets, length: int, stride: int, tail: Tail, head: Tail
 ) -> tuple[Offsets, Offsets, Offsets]:
     """Dispatch `segment_windows`; the index is always in main memory."""
     run = on("auto", segment_windows, size_bytes=offsets.nbytes)
-    return run(offsets, min(length, MOST_ITEMS), min(stride, MOST_ITEMS), tail == "keep")
+    first = (length - 1) % stride + 1 if head == "keep" else length
+    # The length exceeds the first end by a number of strides, also if these are cut.
+    more, first, stride = (min(size, MOST_ITEMS) for size in (length - first, first, stride))
+    counts, starts, bounds = run(offsets, first + more, first, stride, tail == "keep")
+    # The same object: a window for each item shares the index.
+    return (offsets if first == stride == 1 else counts), starts, bounds
 
 
-def _require_window(length: int, stride: int, tail: Tail) -> None:
+def _require_window(length: int, stride: int, tail: Tail, head: Tail) -> None:
     require_at_least(length, 1, "length")
     require_at_least(stride, 1, "stride")
-    if tail not in ("drop", "keep"):
-        raise OptionError(f"tail must be 'drop' or 'keep', found {tail!r}")
+    for option, value in (("tail", tail), ("head", head)):
+        if value not in ("drop", "keep"):
+            raise OptionError(f"{option} must be 'drop' or 'keep', found {value!r}")
 
 
 @types_explained
@@ -315,34 +327,37 @@ def _in_turn(indexes: Sequence[LoD], number: int) -> tuple[tuple[Offsets, ...], 
 
 
 def segment_windows(
-    offsets: Offsets, length: int, stride: int, keep: bool
+    offsets: Offsets, length: int, first: int, stride: int, keep: bool
 ) -> tuple[Offsets, Offsets, Offsets]:
     """Return the windows of every segment.
 
     Args:
         offsets: (S+1,).
-        length, stride: of the windows.
+        length: of the windows.
+        first: the end of the first window, at most `length`.
+        stride: the distance between the ends of two windows.
         keep: whether items after the last whole window form a shorter one.
 
     Returns:
         Offsets of the windows of each segment, (S+1,); the first item of each of the W
         windows, (W,); offsets of the items of each window, (W+1,).
 
-    >>> [part.tolist() for part in segment_windows(np.array([0, 5]), 2, 2, keep=True)]
+    >>> [part.tolist() for part in segment_windows(np.array([0, 5]), 2, 2, 2, keep=True)]
     [[0, 3], [0, 2, 4], [0, 2, 4, 5]]
     """
     lengths = offsets_to_lengths(offsets)
-    whole = np.maximum(0, (lengths - length) // stride + 1)
+    whole = np.maximum(0, (lengths - first) // stride + 1)
     if keep:
         # One more if items remain after the last whole window, and a window starts among them.
-        reached = np.where(whole > 0, (whole - 1) * stride + length, 0)
-        whole = whole + ((reached < lengths) & (whole * stride < lengths))
+        reached = np.where(whole > 0, (whole - 1) * stride + first, 0)
+        whole = whole + ((reached < lengths) & (whole * stride + first - length < lengths))
     counts = lengths_to_offsets(whole, level=0)
-    # Window w of segment s starts at offsets[s] + stride * (w - counts[s]).
-    starts = (offsets[:-1] - stride * counts[:-1]).repeat(whole)
-    starts += stride * np.arange(starts.size)
-    bounds = lengths_to_offsets(np.minimum(length, offsets[1:].repeat(whole) - starts), level=1)
-    return counts, starts, bounds
+    # Window w of segment s ends at first + stride * (w - counts[s]).
+    ends = (first - stride * counts[:-1]).repeat(whole) + stride * np.arange(counts[-1])
+    starts = np.maximum(0, ends - length)
+    held = np.minimum(ends, lengths.repeat(whole)) - starts
+    starts += offsets[:-1].repeat(whole)
+    return counts, starts, lengths_to_offsets(held, level=1)
 
 
 def segment_dealt(

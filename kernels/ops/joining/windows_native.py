@@ -20,15 +20,15 @@ _counts, _windows, _deal, _add = (
 
 
 def segment_windows(
-    offsets: Offsets, length: int, stride: int, keep: bool
+    offsets: Offsets, length: int, first: int, stride: int, keep: bool
 ) -> tuple[Offsets, Offsets, Offsets]:
     """See windows.py."""
     index, segments = np.ascontiguousarray(offsets), offsets.size - 1
     counts = unwritten(segments + 1)
-    _counts[""].call(0, 1, index, length, stride, keep, counts, segments)
+    _counts[""].call(0, 1, index, length, first, stride, keep, counts, segments)
     total = counts.item(-1)
     starts, bounds = np.empty(total, np.int64), unwritten(total + 1)
-    _windows[""].call(0, 1, index, length, stride, counts, starts, bounds, segments)
+    _windows[""].call(0, 1, index, length, first, stride, counts, starts, bounds, segments)
     return counts, starts, bounds
 
 

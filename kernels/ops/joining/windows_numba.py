@@ -9,36 +9,38 @@ from lodcli.kernels.native.declare import FLOATS, Pointer, T, kernel
 
 @kernel()
 def counts(
-    offsets: Pointer[np.int64], length: int, stride: int, keep: bool, counted: Pointer[np.int64],
-    segments: int,
+    offsets: Pointer[np.int64], length: int, first: int, stride: int, keep: bool,
+    counted: Pointer[np.int64], segments: int,
 ) -> int:  # fmt: skip
     """Write the prefix sum of the number of windows of each segment.
 
     Args:
+        first: the end of the first window, at most `length`.
         keep: whether items after the last whole window form one more, if one can start there.
     """
     counted[0] = 0
     for s in range(segments):
         items = offsets[s + 1] - offsets[s]
-        whole = (items - length) // stride + 1 if items >= length else 0
-        reached = (whole - 1) * stride + length if whole else 0
-        # Not whole * stride, which may overflow int64.
-        more = keep and reached < items and (items - 1) // stride >= whole
+        whole = (items - first) // stride + 1 if items >= first else 0
+        reached = (whole - 1) * stride + first if whole else 0
+        more = keep and reached < items and whole * stride + first - length < items
         counted[s + 1] = counted[s] + whole + (1 if more else 0)
     return 0
 
 
 @kernel()
 def windows(
-    offsets: Pointer[np.int64], length: int, stride: int, counted: Pointer[np.int64],
-    starts: Pointer[np.int64], bounds: Pointer[np.int64], segments: int,
+    offsets: Pointer[np.int64], length: int, first: int, stride: int,
+    counted: Pointer[np.int64], starts: Pointer[np.int64], bounds: Pointer[np.int64], segments: int,
 ) -> int:  # fmt: skip
     """Write the first item of each window, and the offsets of the items of all windows."""
     bounds[0] = 0
     for s in range(segments):
         for w in range(counted[s], counted[s + 1]):
-            starts[w] = offsets[s] + (w - counted[s]) * stride
-            bounds[w + 1] = bounds[w] + min(length, offsets[s + 1] - starts[w])
+            end = first + (w - counted[s]) * stride
+            start = max(0, end - length)
+            starts[w] = offsets[s] + start
+            bounds[w + 1] = bounds[w] + min(end, offsets[s + 1] - offsets[s]) - start
     return 0
 
 

@@ -20,6 +20,7 @@ from lodcli.kernels.ops.joining.windows import (
     sequence_windows,
     sequence_windows_grad,
 )
+from lodcli.kernels.ops.pooling.pool import sequence_mean
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests import oracles_ids
@@ -41,6 +42,28 @@ def test_a_tail_is_dropped_or_kept() -> None:
     assert kept.data.tolist() == [0, 1, 2, 3, 4, 5, 6, 7]
 
 
+def test_shorter_windows_at_the_head_are_kept() -> None:
+    words = LoDTensor(np.arange(8), [[5, 0, 1, 2]])
+    one_each = sequence_windows(words, 3, head="keep")
+    assert one_each.recursive_sequence_lengths() == [[5, 0, 1, 2], [1, 2, 3, 3, 3, 1, 1, 2]]
+    assert one_each.data.tolist() == [0, 0, 1, 0, 1, 2, 1, 2, 3, 2, 3, 4, 5, 6, 6, 7]
+    assert one_each.lod.levels[0] is words.lod.levels[0]
+    every_second = sequence_windows(words, 3, stride=2, head="keep")  # they end at 1, 3, 5
+    assert every_second.recursive_sequence_lengths() == [[3, 0, 1, 1], [1, 3, 3, 1, 1]]
+    both = sequence_windows(words, 4, stride=2, head="keep", tail="keep")  # at 2, 4, 6
+    assert both.recursive_sequence_lengths() == [[3, 0, 1, 1], [2, 4, 3, 1, 2]]
+
+
+def test_means_of_windows_with_a_head_are_those_of_pandas() -> None:
+    pandas = pytest.importorskip("pandas")
+    lengths, data = [7, 0, 2, 1], np.random.default_rng(3).normal(size=10)
+    found = sequence_mean(sequence_windows(LoDTensor(data, [lengths]), 3, head="keep"))
+    groups = pandas.Series(data).groupby(np.repeat(np.arange(4), lengths))
+    expected = groups.rolling(3, min_periods=1).mean().to_numpy()
+    np.testing.assert_allclose(found.data, expected, rtol=1e-12)  # another order of additions
+    assert found.recursive_sequence_lengths() == [lengths]
+
+
 def test_a_stride_past_the_window_skips_rows_and_starts_none_behind_the_end() -> None:
     kept = sequence_windows(LoDTensor(np.arange(9), [[4, 5]]), 2, stride=4, tail="keep")
     assert kept.recursive_sequence_lengths() == [[1, 2], [2, 2, 1]]
@@ -56,6 +79,12 @@ def test_windows_and_strides_beyond_int64_are_longer_than_every_sequence(tail: T
     )
     long = sequence_windows(words, 10**30, tail=tail)
     assert long.recursive_sequence_lengths()[1] == ([3, 1] if tail == "keep" else [])
+    each = sequence_windows(words, 10**30, head="keep", tail=tail)
+    assert each.recursive_sequence_lengths() == [[3, 0, 1], [1, 2, 3, 1]]
+    end = sequence_windows(words, 10**30 + 2, stride=10**30, head="keep", tail=tail)
+    assert end.recursive_sequence_lengths() == (
+        [[2, 0, 1], [2, 3, 1]] if tail == "keep" else [[1, 0, 0], [2]]
+    )
 
 
 @compiled
@@ -64,21 +93,23 @@ def test_windows_and_strides_beyond_int64_are_longer_than_every_sequence(tail: T
     length=st.integers(1, 4),
     stride=st.integers(1, 4),
     tail=st.sampled_from(["drop", "keep"]),
+    head=st.sampled_from(["drop", "keep"]),
     data=st.data(),
 )
 def test_windows_are_those_of_the_loops(
-    tensor: LoDTensor, length: int, stride: int, tail: Tail, data: st.DataObject
+    tensor: LoDTensor, length: int, stride: int, tail: Tail, head: Tail, data: st.DataObject
 ) -> None:
     levels = tensor.lod.n_levels
     level = data.draw(st.integers(0, levels - 1))
 
     def cut(tree: Any, depth: int) -> Any:
         if depth == level:
-            return [oracles_ids.windows(items, length, stride, tail == "keep") for items in tree]
+            ends = tail == "keep", head == "keep"
+            return [oracles_ids.windows(items, length, stride, *ends) for items in tree]
         return [cut(inner, depth + 1) for inner in tree]
 
     tree = cut(tree_of(tensor.recursive_sequence_lengths(), tensor.rows), 0)
-    out = sequence_windows(tensor, length, stride=stride, tail=tail, level=level)
+    out = sequence_windows(tensor, length, stride=stride, tail=tail, head=head, level=level)
     assert out.recursive_sequence_lengths() == lengths_of(tree, levels + 1)
     assert out.data.tobytes() == gathered(tensor.data, rows_of(tree)).tobytes()
 
@@ -91,11 +122,14 @@ def test_gradients_of_whole_numbers_wrap_at_64_bits() -> None:
 
 
 @pytest.mark.parametrize("tail", ["drop", "keep"])
+@pytest.mark.parametrize("head", ["drop", "keep"])
 @pytest.mark.parametrize(("length", "stride"), [(3, 1), (2, 3), (4, 2)])
-def test_gradient_is_that_of_finite_differences(length: int, stride: int, tail: Tail) -> None:
+def test_gradient_is_that_of_finite_differences(
+    length: int, stride: int, tail: Tail, head: Tail
+) -> None:
     generator = np.random.default_rng(1)
     offsets, data = np.array([0, 5, 5, 6, 10]), generator.normal(size=(10, 2))
-    options: Any = {"length": length, "stride": stride, "tail": tail}
+    options: Any = {"length": length, "stride": stride, "tail": tail, "head": head}
     tensor = LoDTensor(data, LoD([offsets]))
     upstream = generator.normal(size=sequence_windows(tensor, **options).data.shape)
     gradient = sequence_windows_grad(upstream, tensor, **options).data
@@ -148,6 +182,8 @@ def test_what_does_not_fit_is_refused() -> None:
         sequence_windows(one, 2, stride=0)
     with pytest.raises(InvalidDataError, match="tail must be 'drop' or 'keep', found 'cut'"):
         sequence_windows(one, 2, tail="cut")  # type: ignore[arg-type]
+    with pytest.raises(InvalidDataError, match="head must be 'drop' or 'keep', found 1"):
+        sequence_windows(one, 2, head=1)  # type: ignore[arg-type]
     with pytest.raises(SelectionError, match="no level 1"):
         sequence_windows(one, 2, level=1)
     with pytest.raises(ShapeMismatchError, match="no tensor given"):
