@@ -10,7 +10,7 @@ from functools import cache
 from lodcli.formats.core.errors import NotThisFormatError
 from lodcli.formats.core.format import Format
 from lodcli.formats.core.options import ReadOptions
-from lodcli.formats.core.table import FOLDERS, PAIRS, SUFFIXES, TABLE, UNFINISHED
+from lodcli.formats.core.table import FOLDERS, MARKS, PAIRS, SUFFIXES, TABLE, UNFINISHED
 from lodcli.formats.storage.compression import without_suffix
 from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import OptionError, UnsupportedError
@@ -76,14 +76,14 @@ def of_input(source: Input, options: ReadOptions) -> str:
         kind = get(by_name)
         if type(kind).sniff is Format.sniff or kind.sniff(head):
             return by_name
-    for name, entry in TABLE.items():
-        if entry.detected and get(name).sniff(head):
+    for position, mark, name in MARKS:
+        begins = mark in head if position is None else head.startswith(mark, position)
+        if begins and get(name).sniff(head):
             if by_name is not None and not plugged and TABLE[by_name].begins_like == name:
                 return by_name
             return "hdf5" if name == "lod.h5" and options.data is not None else name
     # HDF5 may begin with a user block, as files of MATLAB do.
-    begins_hdf5 = get("lod.h5").sniff
-    if by_name in (None, "lod.h5", "hdf5") and any(begins_hdf5(head[n:]) for n in _BLOCKS):
+    if by_name in (None, "lod.h5", "hdf5") and any(get("lod.h5").sniff(head[n:]) for n in _BLOCKS):
         return "hdf5"
     if options.data is not None and by_name in ("lod.h5", "hdf5"):
         return "hdf5"  # after a longer block

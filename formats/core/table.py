@@ -16,7 +16,9 @@ class Entry(NamedTuple):
         module: the module of its class.
         class_name: the class, a `Format`.
         endings: of its files, lower case, with the dot.
-        detected: whether a file is detected by its content alone: `Format.sniff` is called.
+        marks: positions and bytes, of which every file has at least one there, or anywhere in its
+            head if the position is None; only then `Format.sniff` is called, which detects a file
+            by its content alone. () if no file is detected so.
         announced: whether every file begins with a magic number, so that a file with one of
             `endings` and without it is damaged.
         begins_like: a format with the same magic number; the extension decides which it is.
@@ -28,27 +30,29 @@ class Entry(NamedTuple):
     module: str
     class_name: str
     endings: tuple[str, ...] = ()
-    detected: bool = False
+    marks: tuple[tuple[int | None, bytes], ...] = ()
     announced: bool = False
     begins_like: str | None = None
     folder_marks: tuple[str, ...] = ()
     pair_ending: str = ""
 
 
+# Of a member, or of the end of an archive without members.
+_ZIP = ((0, b"PK\x03\x04"), (0, b"PK\x05\x06"))
 # In the order in which unknown content is tried.
 TABLE = {
     "lod.h5": Entry(
         "lodcli.formats.container.format",
         "Container",
         (".lod.h5",),
-        detected=True,
+        marks=((0, b"\x89HDF"),),
         announced=True,
     ),
     "lod.stream": Entry(
         "lodcli.formats.stream.format",
         "LodStream",
         (".lods",),
-        detected=True,
+        marks=((0, b"\x89LODS"),),
         announced=True,
     ),
     "lod.dataset": Entry(
@@ -59,52 +63,57 @@ TABLE = {
         "lodcli.formats.tokens.megatron",
         "Megatron",
         (".idx",),
-        detected=True,
+        marks=((0, b"MMIDIDX"), (0, b"TNTIDX"), (0, b"HUFFIDX")),
         pair_ending=".bin",
     ),
-    "awkward": Entry("lodcli.formats.awkward.awkward_npz", "Awkward", detected=True),
+    "awkward": Entry("lodcli.formats.awkward.awkward_npz", "Awkward", marks=_ZIP),
     "awkward-hdf5": Entry("lodcli.formats.awkward.awkward_hdf5", "AwkwardHdf5"),
-    "npz": Entry("lodcli.formats.npz.npz", "Npz", (".npz",), detected=True, announced=True),
-    "npy": Entry("lodcli.formats.npz.npy", "Npy", (".npy",), detected=True, announced=True),
-    "torch": Entry("lodcli.formats.torch.torch_file", "Torch", (".pt", ".pth"), detected=True),
+    "npz": Entry("lodcli.formats.npz.npz", "Npz", (".npz",), marks=_ZIP, announced=True),
+    "npy": Entry(
+        "lodcli.formats.npz.npy", "Npy", (".npy",), marks=((0, b"\x93NUMPY"),), announced=True
+    ),
+    "torch": Entry("lodcli.formats.torch.torch_file", "Torch", (".pt", ".pth"), marks=_ZIP),
     "safetensors": Entry(
         "lodcli.formats.safetensors.safetensors_file",
         "Safetensors",
         (".safetensors",),
-        detected=True,
+        marks=((4, b"\0\0\0\0{"),),
         announced=True,
     ),
     "paddle": Entry(
-        "lodcli.formats.paddle.lod_tensor", "Paddle", (".lodt", ".pdiparams"), detected=True
+        "lodcli.formats.paddle.lod_tensor",
+        "Paddle",
+        (".lodt", ".pdiparams"),
+        marks=((0, b"\0\0\0\0"),),
     ),
     "arrow": Entry(
         "lodcli.formats.arrow.formats",
         "ArrowFile",
         (".arrow", ".feather", ".ipc"),
-        detected=True,
+        marks=((0, b"ARROW1"), (0, b"FEA1")),
         announced=True,
     ),
     "arrow-stream": Entry(
         "lodcli.formats.arrow.formats",
         "ArrowStream",
         (".arrows",),
-        detected=True,
+        marks=((0, b"\xff\xff\xff\xff"),),
         announced=True,
     ),
     "parquet": Entry(
         "lodcli.formats.arrow.formats",
         "Parquet",
         (".parquet", ".pq"),
-        detected=True,
+        marks=((0, b"PAR"),),
         announced=True,
     ),
     # Not announced: it may begin with "ORC" and then text.
-    "orc": Entry("lodcli.formats.arrow.formats", "Orc", (".orc",), detected=True),
+    "orc": Entry("lodcli.formats.arrow.formats", "Orc", (".orc",), marks=((0, b"ORC"),)),
     "tfrecord": Entry(
         "lodcli.formats.tfrecord.tfrecord",
         "TfRecord",
         (".tfrecord", ".tfrecords"),
-        detected=True,
+        marks=((5, b"\0\0\0"), (0, b"\x1f\x8b")),
         announced=True,
     ),
     "zarr": Entry(
@@ -114,7 +123,7 @@ TABLE = {
         folder_marks=("zarr.json", ".zgroup", ".zarray"),
     ),
     "zarr-zip": Entry(
-        "lodcli.formats.zarr.zarr_format", "ZarrZip", (".zarr.zip",), detected=True, announced=True
+        "lodcli.formats.zarr.zarr_format", "ZarrZip", (".zarr.zip",), marks=_ZIP, announced=True
     ),
     "mds": Entry("lodcli.formats.records.mds", "Mds", folder_marks=("index.json",)),
     "datasets": Entry(
@@ -127,11 +136,11 @@ TABLE = {
     "h5ad": Entry("lodcli.formats.hdf5.h5ad", "H5ad", (".h5ad",), begins_like="lod.h5"),
     "hdf5-vlen": Entry("lodcli.formats.hdf5.vlen", "Hdf5Vlen"),
     "webdataset": Entry(
-        "lodcli.formats.records.webdataset", "WebDataset", (".tar",), detected=True
+        "lodcli.formats.records.webdataset", "WebDataset", (".tar",), marks=((257, b"ustar"),)
     ),
-    "llmc": Entry("lodcli.formats.tokens.tokens", "LlmC", detected=True),
+    "llmc": Entry("lodcli.formats.tokens.tokens", "LlmC", marks=((2, b"\x34\x01"),)),
     "tokens": Entry("lodcli.formats.tokens.tokens", "Tokens", (".bin",)),
-    "ts": Entry("lodcli.formats.ts.ts", "SktimeTs", (".ts",), detected=True),
+    "ts": Entry("lodcli.formats.ts.ts", "SktimeTs", (".ts",), marks=((None, b"@"),)),
     "jsonl": Entry("lodcli.formats.json.jsonl", "JsonLines", (".jsonl", ".ndjson", ".geojsonl")),
     "json": Entry("lodcli.formats.json.documents", "JsonDocument", (".json", ".geojson")),
     "csv": Entry("lodcli.formats.csv.csv_file", "Csv", (".csv",)),
@@ -146,6 +155,8 @@ SUFFIXES = dict(
         key=lambda found: -found[0].count("."),
     )
 )
+# In the order of the table: position, mark and format.
+MARKS = [(*mark, name) for name, entry in TABLE.items() for mark in entry.marks]
 # A file in the folder of an unfinished dataset, which does not have its manifest yet.
 UNFINISHED = "job.json"
 # The format of a folder, by the name of a file in it.

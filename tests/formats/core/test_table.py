@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import subprocess
 import sys
 from collections import Counter
@@ -11,7 +12,10 @@ import pytest
 
 from lodcli.formats.core import registry
 from lodcli.formats.core.format import Format
+from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.table import FOLDERS, PAIRS, SUFFIXES, TABLE
+from lodcli.formats.storage.inputs import Input
+from lodcli.formats.tfrecord.frames import framed
 
 # A format of one tensor of text lines, each a sequence of bytes as numbers.
 TOY = '''
@@ -47,7 +51,7 @@ class Toy(Format):
 def pairs(offsets):
     return zip(offsets[:-1], offsets[1:])
 '''
-ENTRY = '"toy": Entry("toy", "Toy", (".toy",), detected=True),'
+ENTRY = '"toy": Entry("toy", "Toy", (".toy",), marks=((0, b"toy"),)),'
 # `lod` with that entry in its table.
 LOD = f"""
 import importlib.util, sys, types
@@ -63,11 +67,37 @@ exec(compile(source, spec.origin, "exec"), table.__dict__)
 def test_an_entry_agrees_with_its_class(name: str) -> None:
     kind, entry = registry.get(name), TABLE[name]
     assert kind.name == name
-    assert entry.detected == (type(kind).sniff is not Format.sniff)
+    assert bool(entry.marks) == (type(kind).sniff is not Format.sniff)
     assert bool(entry.folder_marks) == (kind.layout == "folder")
     assert bool(entry.pair_ending) == (kind.layout == "files")
-    assert entry.begins_like is None or TABLE[entry.begins_like].detected
+    assert entry.begins_like is None or TABLE[entry.begins_like].marks
     assert all(ending == ending.lower() and ending[0] == "." for ending in entry.endings)
+
+
+@pytest.mark.parametrize(
+    ("name", "head"),
+    [
+        ("megatron", b"TNTIDX\0\0"),
+        ("megatron", b"HUFFIDX\0"),
+        ("npz", b"PK\x05\x06" + bytes(18)),  # without a member
+        ("arrow", b"FEA1"),
+        ("parquet", b"PARE"),
+        (
+            "paddle",
+            bytes(4) + (1).to_bytes(8, "little") + (8000).to_bytes(8, "little") + bytes(4076),
+        ),
+        ("tfrecord", framed(b"record")[0]),
+        ("tfrecord", gzip.compress(framed(b"record")[0], mtime=0)),
+        ("llmc", (20240520).to_bytes(4, "little")),
+        ("llmc", (20240801).to_bytes(4, "little")),
+        ("llmc", (20240522).to_bytes(4, "little")),
+        ("ts", b"# words\n\n @data\n"),
+    ],
+)
+def test_every_beginning_of_a_format_has_a_mark(name: str, head: bytes, tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(head)
+    with Input(tmp_path / "x") as opened:
+        assert registry.of_input(opened, ReadOptions()) == name
 
 
 def test_no_two_formats_are_recognised_by_the_same() -> None:
