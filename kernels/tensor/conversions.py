@@ -25,6 +25,7 @@ from lodcli.kernels.ops.registry import OPS
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.arrays import is_on_device
 from lodcli.kernels.tensor.exchange import lists
+from lodcli.kernels.tensor.exchange.lists import Names
 from lodcli.kernels.tensor.exchange.rows import rows_of
 from lodcli.kernels.tensor.exchange.units import as_stored
 from lodcli.kernels.tensor.marks import NO_MARKS, Marks, Unit
@@ -33,7 +34,6 @@ from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
 if TYPE_CHECKING:
     from lodcli.kernels.tensor.exchange.torch import Jagged, Packed, Padded, Varlen
 
-Names = Sequence[str | None] | None
 # One level, or several.
 Levels = npt.ArrayLike | Sequence[npt.ArrayLike]
 # Item counts of each level.

@@ -480,7 +480,7 @@ def _after_mixing(
         return result
     owner = tensors[0]
     if method == "reduce":
-        return _after_reducing(owner, axis, result)
+        return owner.with_data(result) if _keeps_rows(axis, owner.data.ndim) else result
     if method == "accumulate" and _keeps_rows(axis, owner.data.ndim):
         return owner.with_data(result)
     if ufunc is np.matmul and method == "__call__":
@@ -494,10 +494,6 @@ def _after_mixing(
             return owner.with_data(result)
         return result
     raise _refusal(ufunc.__name__ + ("" if method == "__call__" else f".{method}"))
-
-
-def _after_reducing(owner: Any, axis: Any, result: Any) -> Any:
-    return owner.with_data(result) if _keeps_rows(axis, owner.data.ndim) else result
 
 
 def _keeps_rows(axis: Any, ndim: int) -> bool:

@@ -23,9 +23,7 @@ from lodcli.kernels.runtime.arrays import on_host
 from lodcli.kernels.runtime.dispatch import on
 from lodcli.kernels.tensor.gather import gather_items, take_known
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.nulls import NO_NULLS
-
-Mask = npt.NDArray[np.bool_]
+from lodcli.kernels.tensor.nulls import NO_NULLS, Mask
 
 
 @types_explained

@@ -8,7 +8,7 @@ from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.immutable import unwritten
 from lodcli.kernels.native import load
 from lodcli.kernels.ops.ranking import split_by_mask as reference
-from lodcli.kernels.ops.ranking.split_by_mask import Mask
+from lodcli.kernels.tensor.nulls import Mask
 
 _MODULE = "kernels.ops.ranking.split_by_mask_numba"
 _INT64, _UINT8 = np.dtype(np.int64), np.dtype(np.uint8)
