@@ -120,7 +120,7 @@ class AsDecimals(Change):
         digits, fits, _ = (one.reshape(-1)[flat] for one in found)
         if text == "nan":
             choice = quote(f"{self._written} if {self._written} == {self._written} else None")
-            return f"nan is no {self._decimals}; lod apply {choice} makes nulls"
+            return f"nan is not a {self._decimals}; lod apply {choice} makes nulls"
         if not fits or abs(int(digits)) > self._most:
             bits = " and 64 bits" if self._decimals.precision > _MOST_DIGITS else ""
             return f"{text} does not fit {self._decimals}{bits}"

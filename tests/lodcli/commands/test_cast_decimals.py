@@ -139,7 +139,7 @@ def test_numbers_decimals_and_texts(
         (
             [np.nan],
             "decimal(6, 2)",
-            "x: row 0: nan is no decimal(6, 2); lod apply 'x if x == x else N",
+            "x: row 0: nan is not a decimal(6, 2); lod apply 'x if x == x else N",
         ),
         ([np.inf], "decimal(6, 2)", "x: row 0: inf does not fit decimal(6, 2)"),
         (
@@ -274,7 +274,7 @@ def test_all_digits_of_decimals_can_be_rounded_away(lod: Lod) -> None:
 def test_the_remedy_for_nan_works_and_names_the_tensor(lod: Lod, name: str) -> None:
     io.write("in.lod.h5", {name: LoDTensor(np.array([1.5, np.nan])), "n": LoDTensor(np.arange(2))})
     error = lod("cast", "in.lod.h5", f"{name}=decimal(4, 1)", "-o", "out.lod.h5").stderr
-    assert f"{name}: row 1: nan is no decimal(4, 1); lod apply " in error
+    assert f"{name}: row 1: nan is not a decimal(4, 1); lod apply " in error
     (expression,) = split(error.split("lod apply ")[1].removesuffix(" makes nulls\n"))
     assert lod("apply", expression, "in.lod.h5", "--into", name, "-o", "nulls.lod.h5").code == 0
     assert lod("cast", "nulls.lod.h5", f"{name}=decimal(4, 1)", "-o", "out.lod.h5").code == 0
