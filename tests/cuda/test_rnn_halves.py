@@ -39,12 +39,12 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
     """Return the list of the types of each launch of all steps, and of its arrays."""
     seen: list[tuple[str, Any]] = []
 
-    def noted(kernel: str, space: Any, way: Any) -> None:
+    def noted(space: Any, way: Any) -> None:
         seen.append((way.fit.types.rpartition(", ")[2], space))
-        run(kernel, space, way)
+        run(space, way)
 
-    run = persistent._run
-    monkeypatch.setattr(persistent, "_run", noted)
+    run = persistent.run_steps
+    monkeypatch.setattr(persistent, "run_steps", noted)
     return seen
 
 
