@@ -165,33 +165,43 @@ def _check_order(offsets: Offsets, *, level: int, start: int = 0) -> None:
         )
 
 
-def check_chain(levels: Sequence[Offsets]) -> None:
-    """Raise InvalidLoDError unless every level counts exactly the items of the next one."""
+def check_chain(levels: Sequence[Offsets], *, of_lengths: bool = False) -> None:
+    """Raise InvalidLoDError unless every level counts exactly the items of the next one.
+
+    Args:
+        levels: offsets.
+        of_lengths: whether the user gave lengths, not offsets.
+    """
     for level, (upper, lower) in enumerate(itertools.pairwise(levels)):
         items = lower.size - 1
         if upper[-1] != items:
-            raise InvalidLoDError(
-                f"the last offset must be the number of items of level {level + 1} "
-                f"(expected {items}, found {int(upper[-1])})",
-                level=level,
-                position=upper.size - 1,
-                expected=items,
-                found=int(upper[-1]),
-            )
+            raise _miscounted(upper, items, f"items of level {level + 1}", level, of_lengths)
 
 
-def check_rows(levels: Sequence[Offsets], rows: int) -> None:
-    """Raise InvalidLoDError unless the finest level counts exactly `rows` rows."""
+def check_rows(levels: Sequence[Offsets], rows: int, *, of_lengths: bool = False) -> None:
+    """Raise InvalidLoDError unless the finest level counts exactly `rows` rows; see check_chain."""
     if levels and levels[-1].item(-1) != rows:
-        finest = levels[-1]
-        raise InvalidLoDError(
-            "the last offset of the finest level must be the number of rows "
-            f"(expected {rows}, found {int(finest[-1])})",
-            level=len(levels) - 1,
-            position=finest.size - 1,
-            expected=rows,
-            found=int(finest[-1]),
-        )
+        raise _miscounted(levels[-1], rows, "rows", len(levels) - 1, of_lengths)
+
+
+def _miscounted(
+    offsets: Offsets, expected: int, items: str, level: int, of_lengths: bool
+) -> InvalidLoDError:
+    found = int(offsets[-1])
+    what, position, remedy = "the last offset must be", offsets.size - 1, ""
+    if of_lengths:
+        what, position = "the lengths must add up to", None
+        lengths = offsets_to_lengths(offsets)
+        is_rising = lengths.size > 1 and (lengths[1:] >= lengths[:-1]).all()
+        if is_rising and lengths[0] == 0 and lengths[-1] == expected:
+            remedy = "; these seem to be offsets, which LoD(..) takes"
+    return InvalidLoDError(
+        f"{what} the number of {items} (expected {expected}, found {found}){remedy}",
+        level=level,
+        position=position,
+        expected=expected,
+        found=found,
+    )
 
 
 def lengths_to_offsets(lengths: Offsets, *, level: int) -> Offsets:

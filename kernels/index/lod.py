@@ -149,7 +149,7 @@ class LoD(_Fields):
             )
             for level, values in enumerate(_sequence(lengths, "lengths"))
         )
-        check_chain(levels)
+        check_chain(levels, of_lengths=True)
         return cls._trusted(levels, names)
 
     # -- shape ---------------------------------------------------------------------

@@ -91,6 +91,8 @@ def remedy(code: int | None, name: str) -> str:
     if is_url(name):
         return ""
     if code == errno.EISDIR:
+        if os.path.isdir(name) and not os.listdir(name):
+            return ", and empty"
         inner = glob.iglob(os.path.join(glob.escape(name), "*", "*"))
         pattern = f", or a pattern for those in its folders: '{name.rstrip('/')}/*/*'"
         return "; name a file in it" + (pattern if any(map(os.path.isfile, inner)) else "")

@@ -62,7 +62,7 @@ def make_loop(path: Path) -> None:
 
 SOURCES = {
     "missing": (make_nothing, 3, "no such file; check the path"),
-    "a directory": (make_directory, 3, "is a folder, not a file; name a file in it"),
+    "a directory": (make_directory, 3, "is a folder, not a file, and empty"),
     "empty": (make_empty, 1, "is empty"),
     "text": (make_text, 1, "does not begin like it"),
     "truncated": (make_truncated, 1, "bad.lod.h5"),

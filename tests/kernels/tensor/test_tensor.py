@@ -98,9 +98,25 @@ def test_a_single_value_has_no_rows() -> None:
 def test_lengths_given_to_the_constructor_are_checked_against_the_rows() -> None:
     with pytest.raises(InvalidLoDError, match="expected 5, found 6") as caught:
         LoDTensor(np.zeros(5), [[3, 1, 2]])
-    assert (caught.value.level, caught.value.position) == (0, 3)
-    with pytest.raises(InvalidLoDError, match="level 1, position 2"):
+    assert (caught.value.level, caught.value.position) == (0, None)
+    with pytest.raises(
+        InvalidLoDError, match="level 1: the lengths must add up to the number of rows"
+    ):
         LoDTensor(np.zeros(5), [[2], [3, 3]])
+    with pytest.raises(InvalidLoDError, match="level 0: the lengths must .* items of level 1"):
+        LoDTensor(np.zeros(5), [[1, 2], [3, 2]])
+
+
+@pytest.mark.parametrize("levels", [[[0, 3, 5]], [[0, 1, 2], [3, 2]]])
+def test_offsets_given_as_lengths_are_recognized(levels: list[list[int]]) -> None:
+    with pytest.raises(InvalidLoDError, match=r"these seem to be offsets, which LoD\(..\) takes"):
+        LoDTensor(np.zeros(5), levels)
+
+
+@pytest.mark.parametrize("lengths", [[], [5, 1], [0, 5, 1], [0, 0, 6]])
+def test_other_lengths_are_not_taken_for_offsets(lengths: list[int]) -> None:
+    with pytest.raises(InvalidLoDError, match=r"number of rows \(expected 5, found \d\)$"):
+        LoDTensor(np.zeros(5), [lengths])
 
 
 def test_the_data_cannot_be_replaced_under_the_index() -> None:
