@@ -103,7 +103,7 @@ def test_lengths_given_to_the_constructor_are_checked_against_the_rows() -> None
         InvalidLoDError, match="level 1: the lengths must add up to the number of rows"
     ):
         LoDTensor(np.zeros(5), [[2], [3, 3]])
-    with pytest.raises(InvalidLoDError, match="level 0: the lengths must .* items of level 1"):
+    with pytest.raises(InvalidLoDError, match=r"level 0: the lengths must .* items of level 1"):
         LoDTensor(np.zeros(5), [[1, 2], [3, 2]])
 
 
