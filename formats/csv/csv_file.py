@@ -66,13 +66,13 @@ READ_FIELDS = 1 << 14
 class Csv(Format):
     """Records below a header. `--levels` names the key columns that group them, outermost first.
 
-    Consecutive records with the same value in a key column are one item of that level. Every
-    other column, or those that `--field` chooses, is a tensor over the same levels. The first 64
-    KiB of records determine its dtype: bool if all values are true or false, text if the first
-    value is not a number, int64 (or uint64 if they need it) if the finite values are integers, else
-    float64; `--dtype` and `--text-columns` override this. Key columns are not kept. If a key has no
-    value, or with --nulls, an empty field of numbers is a null; with --nulls also NA, null and the
-    like, and an empty field of text that is not in quotes.
+    Consecutive records with the same value in a key column are one item of that level. Every other
+    column, or those that `--field` chooses, is a tensor over the same levels. The first 64 KiB of
+    records, or 1 MiB while a column has no value, determine its dtype: bool if all values are true
+    or false, text if the first value is not a number, int64 (or uint64 if they need it) if the
+    finite values are integers, else float64; `--dtype` and `--text-columns` override this. Key
+    columns are not kept. If a key has no value, or with --nulls, an empty field of numbers is a
+    null; with --nulls also NA, null and the like, and an empty field of text that is not in quotes.
 
     Writing: one column for each level, with the number of the item, then one for each tensor. The
     tensors must have the same levels (text has one more, for its bytes), and single numbers as

@@ -27,6 +27,7 @@ _NAMES = {mark: name for name, mark in SEPARATORS.items()}
 _SWAP = str.maketrans(",.", ".,")
 _SWAPPED = np.frombuffer(bytes(range(256)).translate(bytes.maketrans(b",.", b".,")), np.uint8)
 _PEEK_BYTES = 1 << 16
+_MOST_PEEK_BYTES = 1 << 20
 # Python's error for a quote that does not close.
 _IS_OPEN = "unexpected end of data"
 _NO_PLACES = frozenset[int]()
@@ -176,7 +177,7 @@ class Records:
         self._blank = None
 
     def first(self) -> list[Record]:
-        """Return the header and about 64 KiB of records.
+        """Return the header and about 64 KiB of records, or 1 MiB while a column has no value.
 
         `blocks` yields them again.
         """
@@ -189,11 +190,15 @@ class Records:
         while True:
             self._head = b"".join(lines)
             found, unfinished = self._parsed(self._head, 1)
-            if unfinished is None:
-                break
-            if len(found) > 1:
-                self._head = self._head.removesuffix(unfinished.lines)
-                break
+            if unfinished is None or len(found) > 1:
+                if unfinished is not None:
+                    self._head = self._head.removesuffix(unfinished.lines)
+                undecided = size < _MOST_PEEK_BYTES and self._lacks_values(found)
+                more = self._reader.peek(size) if undecided else []
+                if not more:
+                    break
+                lines, size = lines + more, 2 * size
+                continue
             more = self._reader.peek(size) if size < MOST_FIELD_BYTES else []
             if not more:
                 beyond = f"; its end is not in the first {size >> 20} MiB" * (
@@ -202,6 +207,14 @@ class Records:
                 raise InvalidDataError(f"{unfinished.message}{beyond}")
             lines, size = lines + more, 2 * size
         return found[: _end(found, len(found[0].fields))] if found else found
+
+    def _lacks_values(self, records: Sequence[Record]) -> bool:
+        """Return whether a column has neither a value nor a field in quotes below the header."""
+        fields = [record.fields for record in records]
+        width = len(fields[0]) if fields else 0
+        columns = zip(*(one for one in fields[1:] if len(one) == width > 1), strict=True)
+        empty = {place for place, column in enumerate(columns) if not any(column)}
+        return bool(empty) and bool(empty - self.columns_in_quotes())
 
     def columns_in_quotes(self) -> set[int]:
         """Return the columns with a field in quotes in the records of `first`.
