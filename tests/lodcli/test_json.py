@@ -216,6 +216,7 @@ def test_the_written_files_are_described(folder: Path, lod: Lod) -> None:
             },
         ),
         ("slice words.lod.h5 99", 2, {"kind": "SelectionError", "file": "words.lod.h5"}),
+        ("slice level.jsonl --level 1 9", 2, {"level": 1, "position": None}),
         ("inspect bad.safetensors", 1, {"file": "bad.safetensors", "level": 0, "position": 2}),
         ("verify broken.lod.h5", 1, {"kind": "DamagedFileError", "dataset": "/data"}),
         ("head words.lod.h5 -o words.lod.h5", 3, {"kind": "TargetExistsError"}),
@@ -231,6 +232,7 @@ def test_errors_are_json_too(
     offsets = np.array([0, 2, 1, 3])  # these decrease
     safetensors.numpy.save_file({"data": np.zeros(3), "lod.0": offsets}, "bad.safetensors")
     Path("gaps.jsonl").write_text('{"a":1,"b":2}\n{"a":1}\n')
+    Path("level.jsonl").write_text("[[1,2],[3]]\n")
     done = lod(*shlex.split(line), "--json")
     assert done.code == code
     (content,) = [json.loads(one) for one in done.stderr.splitlines()]

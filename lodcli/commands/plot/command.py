@@ -24,7 +24,7 @@ ENDINGS = ("svg", "png", "html")
     required=True,
     type=options.SOURCE,
     metavar="OUT",
-    help="Output file; its extension is .svg, .png or .html.",
+    help="Output file; its extension is .svg, .png or .html. - is an SVG to standard output.",
 )
 @click.option(
     "--kind",
@@ -64,8 +64,8 @@ def command(
 
     Only the rows of the drawn sequence are read.
     """
-    ending = out.rpartition(".")[2].lower()
-    if ending not in ENDINGS or out == "-":
+    ending = "svg" if out == "-" else out.rpartition(".")[2].lower()
+    if ending not in ENDINGS:
         raise click.UsageError(f"{out}: expected a file that ends with .svg, .png or .html")
     one = kind in ("values", "states")
     if item is not None and not one:
@@ -96,5 +96,6 @@ def command(
         written.write(content)
     if as_json:
         output.as_json(
-            {"file": out, "format": ending, "bytes": len(content), "kind": kind, "tensor": name}
+            {"file": out, "format": ending, "bytes": len(content), "kind": kind, "tensor": name},
+            err=out == "-",
         )

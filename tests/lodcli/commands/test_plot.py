@@ -93,6 +93,20 @@ def test_pictures_are_of_their_kind(lod: Lod, folder: Path, kind: str, ending: s
         assert expected in parsed("x.html").text
 
 
+def test_standard_output_gets_an_svg_and_standard_error_the_report(
+    lod: Lod, shell: Lod, folder: Path
+) -> None:
+    pytest.importorskip("matplotlib")
+    lod("plot", "words.lod.h5", "-o", "x.svg")
+    done = shell("lod plot words.lod.h5 -o - --json")
+    assert (done.code, done.stdout.encode()) == (0, Path("x.svg").read_bytes())
+    report = json.loads(done.stderr)
+    assert (report["file"], report["format"], report["bytes"]) == ("-", "svg", len(done.stdout))
+    assert not Path("-").exists()
+    done = shell("lod plot words.lod.h5 -o - --level 9")
+    assert (done.code, done.stdout) == (2, "")
+
+
 @pytest.mark.parametrize("kind", ["values", "states"])
 def test_a_name_is_drawn_as_it_is(lod: Lod, folder: Path, kind: str) -> None:
     """Not as mathematics, for which dollars stand in matplotlib."""
