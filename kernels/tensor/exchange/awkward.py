@@ -74,7 +74,8 @@ def from_awkward(values: Any) -> tuple[Array, LoD, Marks, Nulls]:
         elif layout.is_list:
             called = layout.parameter("__array__")
             marks = {"string": TEXT, "bytestring": BYTES}.get(called, NO_MARKS)
-            lists = layout.to_ListOffsetArray64(True)
+            begins = isinstance(layout, ak.contents.ListOffsetArray) and layout.offsets[0] == 0
+            lists = layout if begins else layout.to_ListOffsetArray64(True)  # copies the offsets
             offsets = np.asarray(lists.offsets)
             if mask is not None:
                 lengths = zeros_at_nulls(offsets_to_lengths(offsets), mask)

@@ -220,7 +220,8 @@ def require_tensors(values: Varlen) -> None:
 
 
 def _of_jagged(values: Any) -> tuple[Array, LoD]:
-    rows, offsets = values.values(), values.offsets().numpy(force=True).astype(np.int64)
+    rows, offsets = values.values(), values.offsets().numpy(force=True)
+    offsets = offsets.astype(np.int64, copy=False)
     if rows.dim() > 1 and getattr(values, "_ragged_idx", 1) != 1:
         raise UnsupportedError("values: the ragged dimension must be the second; transpose it back")
     if values.lengths() is None:
