@@ -21,7 +21,7 @@ from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.format import LeftOut, leaving_out
 from lodcli.formats.core.marks import Kept, check_fit, mask_name
 from lodcli.formats.core.names import check_name, component, listing, name_of, named, there_are
-from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.options import ReadOptions, WriteOptions, index_names
 from lodcli.formats.core.schema import (
     DEFAULT_NAME,
     EqualOffsets,
@@ -179,13 +179,11 @@ def _by_level(
 
 def _chosen(names: Collection[str], options: ReadOptions) -> dict[str, Parts]:
     """Return the tensors that the user named: all with one index."""
-    if options.offsets and options.lengths:
-        raise SelectionError("give offsets or lengths, not both")
-    index = options.offsets or options.lengths or ()
+    known = frozenset(names)
+    index = index_names(options, known.__contains__)
     data = tuple(name for name in names if name not in index)
     if options.data:
         data = tuple(name.strip() for name in options.data.split(","))
-    known = frozenset(names)
     for name in (*data, *index):
         if name not in known:
             raise SelectionError(f"no array named {name!r}; {there_are(names, name)}")

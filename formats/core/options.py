@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from numbers import Integral
 from pathlib import Path
@@ -467,3 +467,28 @@ def choose_others(what: str = "others") -> str:
     """
     rest = option("skip-unsupported", True)
     return f"choose {what} with {option('columns')}, or the rest with {rest}"
+
+
+def index_names(options: ReadOptions, has: Callable[[str], bool]) -> tuple[str, ...]:
+    """Return the names of the datasets or arrays of the index, outermost level first.
+
+    Args:
+        options: those of offsets or lengths.
+        has: whether the file has a dataset or array of a name.
+
+    Raises:
+        SelectionError: both offsets and lengths; a name that is several, separated by commas.
+    """
+    if options.offsets and options.lengths:
+        both = f"{option_name('offsets')} or {option_name('lengths')}"
+        raise SelectionError(f"give {both}, not both")
+    kind, index = ("lengths" if options.lengths else "offsets"), options.offsets or options.lengths
+    for name in index or ():
+        several = name.split(",")
+        if several[1:] and not has(name) and all(map(has, several)):
+            each = by_reader(
+                shell=" ".join(option(kind, one) for one in several),
+                python=option(kind, tuple(several)),
+            )
+            raise SelectionError(f"{option(kind, name)}: names several levels; give {each}")
+    return index or ()

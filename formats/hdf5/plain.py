@@ -10,7 +10,7 @@ from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import Format, Source
 from lodcli.formats.core.losses import MOST_SHOWN
 from lodcli.formats.core.names import listing
-from lodcli.formats.core.options import ReadOptions
+from lodcli.formats.core.options import ReadOptions, index_names
 from lodcli.formats.core.schema import DEFAULT_NAME
 from lodcli.formats.hdf5.datasets import MODULES, Datasets, DatasetsSource, asking_for_data
 from lodcli.formats.hdf5.fixed_text import FixedText
@@ -54,9 +54,8 @@ class PlainHdf5(Format):
     def open(self, source: Input, options: ReadOptions) -> Source:
         if options.data is None:
             raise asking_for_data(source)
-        if options.offsets and options.lengths:
-            raise SelectionError("plain HDF5: give offsets or lengths, not both")
         datasets = Datasets(source, chosen=True)
+        index = index_names(options, datasets.has)
         several = options.data.split(",")
         if several[1:] and not datasets.has(options.data) and all(map(datasets.has, several)):
             one_by_one = by_reader(
@@ -67,9 +66,9 @@ class PlainHdf5(Format):
                 f"{option('data', options.data)}: names several datasets; {one_by_one}"
             )
         column = datasets.open(options.data, text=True)
-        levels = _levels(datasets, options)
+        levels = _levels(datasets, index, of_lengths=bool(options.lengths))
         if levels:
-            with naming(_index_paths(options)[-1]):
+            with naming(index[-1]):
                 _check_rows(levels, column)
         if column.text:
             names, encoding = options.levels, options.encoding
@@ -93,13 +92,12 @@ def _told(source: Source, datasets: Datasets) -> Source:
     return source
 
 
-def _levels(datasets: Datasets, options: ReadOptions) -> list[Offsets]:
-    paths = _index_paths(options)
+def _levels(datasets: Datasets, paths: tuple[str, ...], *, of_lengths: bool) -> list[Offsets]:
     levels: list[Offsets] = []
     for level, path in enumerate(paths):
         values = _integers(datasets.numbers(path, matrix=True))
         with naming(path):
-            if options.lengths:
+            if of_lengths:
                 lengths = as_int64(values, level=level, what="lengths")
                 levels.append(lengths_to_offsets(lengths, level=level))
             else:
@@ -132,7 +130,3 @@ def _check_rows(levels: list[Offsets], column: Column) -> None:
             f"{error}; {column.path} has shape {column.shape}: MATLAB, Octave, R and Julia store "
             "arrays with their axes reversed, so store the transposed array"
         ) from None
-
-
-def _index_paths(options: ReadOptions) -> tuple[str, ...]:
-    return options.offsets or options.lengths or ()

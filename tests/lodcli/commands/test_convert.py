@@ -33,6 +33,26 @@ def test_json_lines_become_a_container_with_named_levels(lod: Lod, folder: Path)
     assert found.recursive_sequence_lengths() == [[2, 1], [2, 1, 3]]
 
 
+@pytest.mark.parametrize("name", ["x.h5", "x.npz"])
+def test_each_level_of_an_index_has_an_option(lod: Lod, folder: Path, name: str) -> None:
+    rows, outer, inner = np.arange(3.0), np.array([2, 0]), np.array([1, 2])
+    if name == "x.npz":
+        np.savez(name, rows=rows, outer=outer, inner=inner)
+    else:
+        with h5py.File(name, "w") as file:
+            file["rows"], file["outer"], file["inner"] = rows, outer, inner
+    command = ("convert", name, "out.lod.h5", "--data", "rows")
+    done = lod(*command, "--lengths", "outer,inner")
+    each = "--lengths outer --lengths inner"
+    assert done.code == 2
+    assert done.stderr.endswith(f"--lengths outer,inner: names several levels; give {each}\n")
+    assert lod(*command, *each.split()).code == 0
+    assert tensor("out.lod.h5").recursive_sequence_lengths() == [[2, 0], [1, 2]]
+    done = lod(*command, "--lengths", "inner", "--offsets", "inner", "--force")
+    assert (done.code, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.endswith("give --offsets or --lengths, not both\n")
+
+
 def test_several_datasets_are_converted_one_by_one_and_merged(lod: Lod, folder: Path) -> None:
     with h5py.File("ragged.h5", "w") as file:
         file["lat"], file["lon"], file["n"] = [1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [1, 2]
