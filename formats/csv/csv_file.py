@@ -68,8 +68,8 @@ class Csv(Format):
 
     Consecutive records with the same value in a key column are one item of that level. Every other
     column, or those that `--field` chooses, is a tensor over the same levels. The first 64 KiB of
-    records, or 1 MiB while a column has no value, determine its dtype: bool if all values are true
-    or false, text if the first value is not a number, int64 (or uint64 if they need it) if the
+    records determine its dtype: bool if all values are true or false, text if the first value,
+    which may come within 1 MiB, is not a number, int64 (or uint64 if they need it) if the
     finite values are integers, else float64; `--dtype` and `--text-columns` override this. Key
     columns are not kept. If a key has no value, or with --nulls, an empty field of numbers is a
     null; with --nulls also NA, null and the like, and an empty field of text that is not in quotes.
@@ -346,6 +346,7 @@ class _CsvSource(Source):
             )
         levels = tuple(LevelSpec(str(n), name) for n, name in enumerate(options.levels or ()))
         texts = {named.of(name) for name in options.text_columns or ()}
+        late = self._records.late_values(records, len(header))
         # A null of the only column is in quotes, too.
         in_quotes = self._records.columns_in_quotes() if len(header) > 1 else set[int]()
         # 0, 1, .. are the names that pandas gives to columns without names.
@@ -365,6 +366,9 @@ class _CsvSource(Source):
                 dtype, quoted = None, column in in_quotes
                 if column not in texts:
                     dtype = dtype_of(fields, options.dtype, in_quotes=quoted, null_words=null_words)
+                    if column in late:
+                        told = dtype_of([late[column]], options.dtype, null_words=null_words)
+                        dtype = told if told is None or told.kind == "b" else dtype
                     if dtype is None and have_commas(fields):
                         with_commas[name] = fields
                 # With only one column, a blank line may be a mistake.

@@ -6,7 +6,7 @@ import csv
 import re
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
-from operator import xor
+from operator import itemgetter, xor
 from typing import NamedTuple
 
 import numpy as np
@@ -177,7 +177,7 @@ class Records:
         self._blank = None
 
     def first(self) -> list[Record]:
-        """Return the header and about 64 KiB of records, or 1 MiB while a column has no value.
+        """Return the header and about 64 KiB of records.
 
         `blocks` yields them again.
         """
@@ -190,15 +190,12 @@ class Records:
         while True:
             self._head = b"".join(lines)
             found, unfinished = self._parsed(self._head, 1)
-            if unfinished is None or len(found) > 1:
-                if unfinished is not None:
-                    self._head = self._head.removesuffix(unfinished.lines)
-                undecided = size < _MOST_PEEK_BYTES and self._lacks_values(found)
-                more = self._reader.peek(size) if undecided else []
-                if not more:
-                    break
-                lines, size = lines + more, 2 * size
-                continue
+            self._begun = b"" if unfinished is None else unfinished.lines
+            if unfinished is None:
+                break
+            if len(found) > 1:
+                self._head = self._head.removesuffix(unfinished.lines)
+                break
             more = self._reader.peek(size) if size < MOST_FIELD_BYTES else []
             if not more:
                 beyond = f"; its end is not in the first {size >> 20} MiB" * (
@@ -208,13 +205,28 @@ class Records:
             lines, size = lines + more, 2 * size
         return found[: _end(found, len(found[0].fields))] if found else found
 
-    def _lacks_values(self, records: Sequence[Record]) -> bool:
-        """Return whether a column has neither a value nor a field in quotes below the header."""
-        fields = [record.fields for record in records]
-        width = len(fields[0]) if fields else 0
-        columns = zip(*(one for one in fields[1:] if len(one) == width > 1), strict=True)
-        empty = {place for place, column in enumerate(columns) if not any(column)}
-        return bool(empty) and bool(empty - self.columns_in_quotes())
+    def late_values(self, records: Sequence[Record], width: int) -> dict[int, str]:
+        """Return the first value of each column that has none in `records`, those of `first`.
+
+        Searched for in 1 MiB; columns with a field in quotes are left out.
+        """
+        columns = zip(*(one.fields for one in records if len(one.fields) == width > 1), strict=True)
+        lacking = {place for place, column in enumerate(columns) if not any(column)}
+        lacking = lacking and lacking - self.columns_in_quotes()
+        found, begun, size = dict[int, str](), self._begun, 0
+        while lacking and size < _MOST_PEEK_BYTES and (more := self._reader.peek(_PEEK_BYTES)):
+            size += _PEEK_BYTES
+            try:
+                later, unfinished = self._parsed(begun + b"".join(more), 2)
+            except InvalidDataError:  # raised again with its line when it is read
+                break
+            begun = b"" if unfinished is None else unfinished.lines
+            rows = [record.fields for record in later if len(record.fields) == width]
+            for place in sorted(lacking):
+                value = next(filter(None, map(itemgetter(place), rows)), "")
+                found |= {place: value} if value else {}
+            lacking = lacking - found.keys()
+        return found
 
     def columns_in_quotes(self) -> set[int]:
         """Return the columns with a field in quotes in the records of `first`.

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from lodcli.formats.core import io
-from lodcli.formats.csv.records import Records
-from lodcli.formats.storage.inputs import Input
 from lodcli.formats.text.lines import LineReader
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -28,7 +26,7 @@ def read(path: Path, data: bytes, **options: Any) -> list[Any]:
 @pytest.mark.parametrize("quoted", [False, True])
 @pytest.mark.parametrize(
     ("value", "kept", "before"),
-    [(b"word", "word", ""), (b"5", 5, None), (b"true", True, None), (b"0.5", 0.5, None)],
+    [(b"word", "word", ""), (b"5", 5.0, None), (b"true", True, None), (b"0.5", 0.5, None)],
 )
 def test_the_first_value_decides_what_the_column_is(
     tmp_path: Path, value: bytes, kept: Any, before: Any, quoted: bool
@@ -60,13 +58,36 @@ def test_a_later_text_is_an_error_that_names_line_column_and_remedy(tmp_path: Pa
     assert found[-2:] == ["", "word"]
 
 
+def test_numbers_that_come_late_may_have_fractions_later(tmp_path: Path) -> None:
+    data = b"id,late,other\n" + ROW * LATE + b"8,5,x\n" + ROW * 20_000 + b"8,0.5,x\n"
+    assert [one for one in read(tmp_path / "late.csv", data) if one is not None] == [5.0, 0.5]
+
+
+def test_errors_beyond_are_told_with_their_line(tmp_path: Path) -> None:
+    data = b"id,late,other\n" + ROW * LATE + b"8,\0,x\n"
+    with pytest.raises(InvalidDataError, match=f"line {LATE + 2}: holds"):
+        read(tmp_path / "late.csv", data)
+
+
 @pytest.mark.parametrize(
-    ("first", "least", "most"), [(b"1,2,3\n", 1 << 16, 1 << 17), (b"1,,3\n", 1 << 20, 1 << 21)]
+    ("first", "least", "most"), [(b"1,2,3\n", 1 << 16, 1 << 18), (b"1,,3\n", 1 << 20, 1 << 21)]
 )
 def test_only_columns_without_values_are_looked_at_further(
-    tmp_path: Path, first: bytes, least: int, most: int
+    tmp_path: Path, first: bytes, least: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    looked, peek = list[int](), LineReader.peek
+
+    def counted(self: LineReader, limit_bytes: int) -> list[bytes]:
+        looked.append(limit_bytes)
+        return peek(self, limit_bytes)
+
+    monkeypatch.setattr(LineReader, "peek", counted)
     (tmp_path / "late.csv").write_bytes(b"id,late,other\n" + first + ROW * 40_000)
-    with Input(tmp_path / "late.csv") as file:
-        found = Records(LineReader(file), ",", tells_nulls=False).first()
-    assert least <= len(found) * len(ROW) < most
+    with io.open_file(tmp_path / "late.csv"):
+        assert least <= sum(looked) < most
+
+
+def test_a_dtype_for_numbers_holds_for_late_booleans(tmp_path: Path) -> None:
+    data = b"id,late,other\n" + ROW * LATE + b"8,true,9\n"
+    found = read(tmp_path / "late.csv", data, dtype="float32")
+    assert (found[0], found[-1]) == (None, 1.0)
