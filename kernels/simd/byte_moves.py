@@ -10,16 +10,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from lodcli.kernels.native.language_numba import Emitter, emits
+from lodcli.kernels.native.language_numba import CHECKED, Emitter, emits
 from lodcli.kernels.runtime.jit_numba import cgutils, ir, numba, types
 from lodcli.kernels.simd.instructions import VECTOR_BYTES, load, prefetch, store
 
 FETCHED_BYTES, FAR_BYTES = 512, 4096
 AHEAD, LONG_AHEAD = 16, 2  # prefetch distance in rows or ranges; in long ranges
 _BYTE, _I64 = ir.IntType(8), ir.IntType(64)
-# numba's bounds checks do not cover addresses, so these kernels check them if it is enabled.
-_CONFIG: Any = numba.config  # its attributes are created on import
-_CHECKED = bool(_CONFIG.BOUNDSCHECK)
 
 
 def _at(builder: Any, address: Any, kind: Any) -> Any:
@@ -156,7 +153,8 @@ def fetch_far(at: int, count: int) -> None:
 
 @numba.njit(nogil=True, error_model="numpy")
 def require(to: int, stop: int, at: int, end: int, count: int) -> None:
-    if _CHECKED and (count < 0 or to + count > stop or at + count > end):
+    # numba's bounds checks do not cover addresses.
+    if CHECKED and (count < 0 or to + count > stop or at + count > end):
         raise IndexError("a byte range is out of bounds of its array")
 
 
@@ -221,7 +219,7 @@ def copy_backwards(to: int, stop: int, at: int, end: int, rows: int, width: int)
         at: start of the array.
     """
     require(to, stop, at, end, rows * width)
-    if _CHECKED and end - rows * width < at:
+    if CHECKED and end - rows * width < at:
         raise IndexError("a byte range is out of bounds of its array")
     short = width == 4 or width == 8 or width == 2 or width == 1 or width == 16 or width == 32
     left = rows * width
