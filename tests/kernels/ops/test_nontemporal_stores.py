@@ -111,7 +111,7 @@ def test_a_streamed_result_is_that_of_plain_slices(name: str, width: int) -> Non
 
 
 def test_nothing_beside_an_array_is_read() -> None:
-    values = walled(2)
+    values = walled()
     size = values.size
     room = np.zeros(size + 2 * LINE, np.uint8)
     for width in (64, 96):

@@ -10,10 +10,10 @@ import numpy as np
 from lodcli.kernels.index.checks import Array
 
 
-def walled(pages: int) -> Array:
-    """Return so many pages of bytes, 0, 1, .. 255, 0, .., with a wall on both sides."""
-    held = mmap.mmap(-1, (pages + 2) * mmap.PAGESIZE)
-    size = pages * mmap.PAGESIZE
+def walled() -> Array:
+    """Return two pages of bytes, 0, 1, .. 255, 0, .., with a wall on both sides."""
+    held = mmap.mmap(-1, 4 * mmap.PAGESIZE)
+    size = 2 * mmap.PAGESIZE
     values = np.frombuffer(held, np.uint8, size, mmap.PAGESIZE)
     values[...] = np.arange(size, dtype=np.uint8)
     system = ctypes.CDLL(None, use_errno=True)

@@ -322,7 +322,7 @@ def test_first_and_last_of_rows_of_any_width_that_lie_apart(width: int) -> None:
 def test_nothing_beside_the_rows_is_read(name: str, dtype: str) -> None:
     from lodcli.kernels.ops.pooling import pool_native as twin
 
-    memory = walled(2)
+    memory = walled()
     for width in (*range(1, 37), 48, 63, 65, 100):
         size = width * np.dtype(dtype).itemsize
         for count in (1, 2, 3, 4, 5, 8, 9):

@@ -338,7 +338,7 @@ def test_large_results_that_bypass_the_caches_are_the_same(
 @every_lag
 @pytest.mark.parametrize("width", [1, 3])
 def test_nothing_beside_the_rows_is_read(lag: int, width: int) -> None:
-    values = walled(2).view(np.int64)
+    values = walled().view(np.int64)
     count = values.size // width
     lengths = [5, 0, 1, count - 16, 2, 8]
     for part in (values[: count * width], values[values.size - count * width :]):
