@@ -188,9 +188,9 @@ def _miscounted(
     offsets: Offsets, expected: int, items: str, level: int, of_lengths: bool
 ) -> InvalidLoDError:
     found = int(offsets[-1])
-    what, position, remedy = "the last offset must be", offsets.size - 1, ""
+    what, remedy = "the last offset must be", ""
     if of_lengths:
-        what, position = "the lengths must add up to", None
+        what = "the lengths must add up to"
         lengths = offsets_to_lengths(offsets)
         is_rising = lengths.size > 1 and (lengths[1:] >= lengths[:-1]).all()
         if is_rising and lengths[0] == 0 and lengths[-1] == expected:
@@ -198,7 +198,7 @@ def _miscounted(
     return InvalidLoDError(
         f"{what} the number of {items} (expected {expected}, found {found}){remedy}",
         level=level,
-        position=position,
+        position=None if of_lengths else offsets.size - 1,
         expected=expected,
         found=found,
     )
