@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import ml_dtypes
@@ -35,20 +35,15 @@ def value_of(schema: Schema, items: Mapping[str, Item], options: WriteOptions) -
         UnsupportedError: a form that cannot hold these lengths.
     """
     memory = _Memory()
+    flat = _Flat(schema, options, memory)
     if options.form == "flat" or options.cu_seqlens is not None:
-        return _flat(schema, items, options, memory)
-    if options.form is None:
-        with_levels = {
-            name: item
-            for name, item in items.items()
-            if isinstance(item, LoDTensor) and item.lod.n_levels
-        }
-        values = _flat(schema, with_levels, options, memory)
-        items = {name: item for name, item in items.items() if name not in with_levels}
-    else:
-        values = {}
+        return {key: array for each in items.items() for key, array in flat.arrays(*each)}
+    values: dict[str, Any] = {}
     shared: dict[int, torch.Tensor] = {}
     for name, item in items.items():
+        if options.form is None and isinstance(item, LoDTensor) and item.lod.n_levels:
+            values.update(flat.arrays(name, item))
+            continue
         lone = isinstance(item, LoDTensor) and not item.lod.n_levels
         key = lone_array_name(name) if lone else name
         values[key] = _value(name, item, options.form, shared, memory)
@@ -177,17 +172,19 @@ def _lists(tensor: LoDTensor, memory: _Memory) -> list[Any]:
     return items
 
 
-def _flat(
-    schema: Schema, items: Mapping[str, Item], options: WriteOptions, memory: _Memory
-) -> dict[str, Any]:
-    names, kind = array_names(schema, options), index_dtype(options)
-    indexes: dict[int, torch.Tensor] = {}
-    arrays: dict[str, torch.Tensor] = {}
-    for name, item in items.items():
+class _Flat:
+    """Makes the rows and offsets of the tensors of one file; equal offsets are stored once."""
+
+    def __init__(self, schema: Schema, options: WriteOptions, memory: _Memory) -> None:
+        self._names, self._kind = array_names(schema, options), index_dtype(options)
+        self._memory = memory
+        self._indexes: dict[int, torch.Tensor] = {}
+
+    def arrays(self, name: str, item: Item) -> Iterator[tuple[str, torch.Tensor]]:
+        """Yield the rows and the offsets of a tensor, each with the name of its array."""
         assert isinstance(item, LoDTensor)
-        arrays[names(name, -1)] = memory.tensor(item.data)
+        yield self._names(name, -1), self._memory.tensor(item.data)
         for level, offsets in enumerate(item.lod.levels):
-            require_index_fits(int(offsets[-1]), level, kind)
-            index = indexes.setdefault(id(offsets), torch.from_numpy(offsets.astype(kind)))
-            arrays[names(name, level)] = index
-    return arrays
+            require_index_fits(int(offsets[-1]), level, self._kind)
+            index = torch.from_numpy(offsets.astype(self._kind))
+            yield self._names(name, level), self._indexes.setdefault(id(offsets), index)

@@ -186,6 +186,18 @@ def test_what_is_written_unasked_is_a_dict_of_rows_and_offsets(
     assert set(again) == set(mixed)
 
 
+def test_tensors_are_written_in_their_order(tmp_path: Path, sequences: LoDTensor) -> None:
+    given = {
+        "ids": LoDTensor(np.arange(3)),
+        "words": WORDS,
+        "steps": stored(sequences),
+        "pairs": sequences,
+        "sums": LoDTensor(np.ones(3)),
+    }
+    arrays = list(written(tmp_path / "x.pt", given))
+    assert list(dict.fromkeys(name.partition("/")[0] for name in arrays)) == list(given)
+
+
 def stored(tensor: LoDTensor) -> StoredArray:
     return StoredArray(*TensorArray.unpack(tensor, 0, sort_by_length=True))
 
