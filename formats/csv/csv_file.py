@@ -29,8 +29,10 @@ from lodcli.formats.csv.number_columns import (
     WITHOUT_POINTS,
     NumberReader,
     dtype_of,
+    has_value,
     have_commas,
     is_number,
+    lacks_values,
 )
 from lodcli.formats.csv.records import (
     Record,
@@ -346,9 +348,19 @@ class _CsvSource(Source):
             )
         levels = tuple(LevelSpec(str(n), name) for n, name in enumerate(options.levels or ()))
         texts = {named.of(name) for name in options.text_columns or ()}
-        late = self._records.late_values(records, len(header))
         # A null of the only column is in quotes, too.
         in_quotes = self._records.columns_in_quotes() if len(header) > 1 else set[int]()
+        whole = (one.fields for one in records if len(one.fields) == len(header) > 1)
+        lacking = {
+            column
+            for column, fields in enumerate(zip(*whole, strict=True))
+            if column in chosen
+            and column not in texts
+            and lacks_values(fields, in_quotes=column in in_quotes, null_words=null_words)
+        }
+        late = self._records.late_values(lacking, len(header), has_value)
+        if self._decimal_comma:
+            late = {column: swapped(field) for column, field in late.items()}
         # 0, 1, .. are the names that pandas gives to columns without names.
         numbers = all(map(is_number, header)) and header != list(map(str, range(len(header))))
         twice = repeated(names)

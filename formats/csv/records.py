@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from operator import itemgetter, xor
 from typing import NamedTuple
@@ -205,14 +205,17 @@ class Records:
             lines, size = lines + more, 2 * size
         return found[: _end(found, len(found[0].fields))] if found else found
 
-    def late_values(self, records: Sequence[Record], width: int) -> dict[int, str]:
-        """Return the first value of each column that has none in `records`, those of `first`.
+    def late_values(
+        self, columns: Iterable[int], width: int, has_value: Callable[[str], bool]
+    ) -> dict[int, str]:
+        """Return the first value of each of some columns in 1 MiB after the records of `first`.
 
-        Searched for in 1 MiB; columns with a field in quotes are left out.
+        Args:
+            columns: those without a value in the records of `first`.
+            width: the number of all columns.
+            has_value: whether a field is a value.
         """
-        columns = zip(*(one.fields for one in records if len(one.fields) == width > 1), strict=True)
-        lacking = {place for place, column in enumerate(columns) if not any(column)}
-        lacking = lacking and lacking - self.columns_in_quotes()
+        lacking = set(columns)
         found, begun, size = dict[int, str](), self._begun, 0
         while lacking and size < _MOST_PEEK_BYTES and (more := self._reader.peek(_PEEK_BYTES)):
             size += _PEEK_BYTES
@@ -223,8 +226,8 @@ class Records:
             begun = b"" if unfinished is None else unfinished.lines
             rows = [record.fields for record in later if len(record.fields) == width]
             for place in sorted(lacking):
-                value = next(filter(None, map(itemgetter(place), rows)), "")
-                found |= {place: value} if value else {}
+                value = next(filter(has_value, map(itemgetter(place), rows)), None)
+                found |= {} if value is None else {place: value}
             lacking = lacking - found.keys()
         return found
 

@@ -91,3 +91,22 @@ def test_a_dtype_for_numbers_holds_for_late_booleans(tmp_path: Path) -> None:
     data = b"id,late,other\n" + ROW * LATE + b"8,true,9\n"
     found = read(tmp_path / "late.csv", data, dtype="float32")
     assert (found[0], found[-1]) == (None, 1.0)
+
+
+@pytest.mark.parametrize("word", ["NA", "null", "-", '"NA"', " "])
+def test_null_words_are_no_values(tmp_path: Path, word: str) -> None:
+    row = b"7,%b,%b\n" % (word.encode(), b"x" * 92)
+    data = b"id,late,other\n" + row * LATE + b"8,word,x\n" + row
+    text = word.strip('"')
+    assert read(tmp_path / "late.csv", data, nulls="keep") == [*[text] * LATE, "word", text]
+    numbers = data.replace(b"word", b"0.5")
+    expected = [*[None] * LATE, 0.5, None]
+    if word.strip():
+        assert read(tmp_path / "late.csv", numbers, nulls="keep") == expected
+
+
+def test_a_late_number_with_a_decimal_comma_is_a_number(tmp_path: Path) -> None:
+    row = b"7;;%b\n" % (b"x" * 92)
+    data = b"id;late;other\n" + row * LATE + b"8;0,5;x\n"
+    found = read(tmp_path / "late.csv", data, separator=";", decimal_comma=True)
+    assert found == [*[None] * LATE, 0.5]
