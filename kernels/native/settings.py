@@ -37,7 +37,10 @@ def level() -> Level:
     named = level_named(wanted)
     if named not in here:
         known = ", ".join(each.name for each in here)
-        raise OptionError(f"LOD_NATIVE: expected off or one of {known}, found {wanted[:40]!r}")
+        raise OptionError(
+            f"LOD_NATIVE: expected off or one of {known}, the levels of this processor, "
+            f"found {wanted[:40]!r}"
+        )
     return named
 
 
