@@ -62,7 +62,8 @@ class _Gradients(Runner):
     def written(self, tensor: LoDTensor, found: Any, level: int | str) -> dict[str, LoDTensor]:
         """Return the gradients of one batch that are written for each row and sequence.
 
-        Those of initial states have the form of --h0 and --c0, a row for each sequence of `level`.
+        Those of initial states have a row for each sequence of `level`, in the form of --h0 and
+        --c0; without these options, the rows of a single state are vectors.
         The gradient of the embedding, if there is one, is added to those of the weights.
         """
         if self.lookup is not None:
@@ -72,15 +73,16 @@ class _Gradients(Runner):
         if self.standardization is not None:
             rows = rows / self.there(self.standardization.std.astype(rows.dtype))
         above = tensor.lod.above(level)
-        states = {"h0": found.initial_hidden, "c0": found.initial_cell}
-        return {
-            "input": tensor.with_data(rows.reshape(tensor.data.shape)),
-            **{
-                name: LoDTensor(array[0] if len(array) == 1 else array.swapaxes(0, 1), above)
-                for name, array in states.items()
-                if array is not None
-            },
-        }
+        results = {"input": tensor.with_data(rows.reshape(tensor.data.shape))}
+        for name, array, feed in (
+            ("h0", found.initial_hidden, self.settings.hidden),
+            ("c0", found.initial_cell, self.settings.cell),
+        ):
+            if array is not None:
+                as_vectors = len(array) == 1 and (feed is None or len(feed.row_shape) == 1)
+                array = array[0] if as_vectors else array.swapaxes(0, 1)
+                results[name] = LoDTensor(array, above)
+        return results
 
     def add(self, found: dict[str, Array]) -> None:
         """Add the gradients of one batch."""

@@ -39,9 +39,16 @@ class Feed:
     Args:
         tensors: the file's batches.
         option: the option that names the file, for messages.
+        row_shape: of the file's rows.
+
+    Attributes:
+        row_shape: of the file's rows.
     """
 
-    def __init__(self, tensors: Iterator[LoDTensor], option: str) -> None:
+    def __init__(
+        self, tensors: Iterator[LoDTensor], option: str, row_shape: tuple[int, ...]
+    ) -> None:
+        self.row_shape = row_shape
         self._tensors = tensors
         self._option = option
         self._parts: list[Array] = []
@@ -86,7 +93,8 @@ def fed(text: str | None, option: str) -> Iterator[Feed | None]:
         yield None
         return
     with opened(parse_reference(text)) as file:
-        yield Feed((without_decimals(one, exact=False) for one in file.tensors()), option)
+        rows = (without_decimals(one, exact=False) for one in file.tensors())
+        yield Feed(rows, option, file.tensor().row_shape)
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,11 @@ def run(source: Reference, target: Target, given: dict[str, Any]) -> None:
     """
     with ExitStack() as stack:
         device = stack.enter_context(computing_on(given["device"], given["precision"]))
+        # Before the file is opened, which errors in these options do not concern.
+        if given["step"]:
+            given = {**given, "step": load_step(given["step"])}
+        if given["nested"]:
+            given = {**given, "nested": parse_nested(given["nested"])}
         file = stack.enter_context(opened(source))
         entries, table = None, None
         if given["path"] is not None:
@@ -104,7 +109,7 @@ def _runner(
         settings: of all kinds.
         spec: of the tensor to run over.
         dtype: of the arithmetic.
-        given: the options.
+        given: the options, with the step function and the shapes of nested RNNs.
         entries: those of --weights, if it is given.
         table: the embedding among them, if there is one.
         source: the file, for messages.
@@ -112,10 +117,9 @@ def _runner(
     width = int(np.prod(spec.row_shape, dtype=np.int64))
     level = -1 if given["level"] is None else given["level"]
     if given["step"]:
-        step = load_step(given["step"])
-        return StepRunner(settings, step, level=level, reverse=given["reverse"])
+        return StepRunner(settings, given["step"], level=level, reverse=given["reverse"])
     if given["nested"]:
-        shapes = parse_nested(given["nested"])
+        shapes = given["nested"]
         names = tuple(shape.prefix for shape in shapes)
         if entries is not None:
             with naming_file(given["path"]):

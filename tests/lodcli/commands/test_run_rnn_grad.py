@@ -100,6 +100,21 @@ def test_gradients_are_torchs(
         np.testing.assert_allclose(got, parameter.grad.numpy(), rtol=0, atol=TOLERANCE)
 
 
+@pytest.mark.parametrize("row", [(3,), (1, 3)])
+def test_gradients_of_a_single_state_have_its_form(
+    lod: Lod, double: LoDTensor, row: tuple[int, ...]
+) -> None:
+    states = np.random.default_rng(0).normal(size=(6, *row))
+    io.write("h0.npz", LoDTensor(states))
+    io.write("c0.npz", LoDTensor(states.reshape(6, 3)))
+    args = ["--cell", "lstm", "--hidden", "3", "--seed", "1", "--grad"]
+    for name, more in (("given", ["--h0", "h0.npz", "--c0", "c0.npz"]), ("zeros", [])):
+        assert lod("run-rnn", "words64.lod.h5", "-o", f"{name}.npz", *args, *more).code == 0
+    assert tensor("given.npz", "h0").row_shape == row
+    assert tensor("given.npz", "c0").row_shape == (3,)
+    assert tensor("zeros.npz", "h0").row_shape == tensor("zeros.npz", "c0").row_shape == (3,)
+
+
 def _one_item_a_batch(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     with io.open_file("words64.lod.h5") as file:
         kind = type(file.source)

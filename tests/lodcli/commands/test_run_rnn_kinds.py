@@ -263,6 +263,18 @@ def test_a_step_that_fails_is_reported_in_one_line(
     assert not (model.parent / "out.npz").exists()
 
 
+@pytest.mark.parametrize(
+    "args",
+    [["--step", "os:nothing"], ["--step", "gone:step"], ["--nested", "0:gru:x", "--seed", "1"]],
+)
+def test_an_error_in_a_step_or_a_spec_does_not_name_the_source(
+    lod: Lod, folder: Path, args: list[str]
+) -> None:
+    done = lod("run-rnn", "words.lod.h5", "-o", "o.npz", *args)
+    assert done.code == 2
+    assert done.stderr.startswith(f"lod run-rnn: {args[0]} ")
+
+
 def test_the_whole_traceback_is_there_for_those_who_ask(shell: Lod, model: Path) -> None:
     done = shell("lod run-rnn words.lod.h5 --step model:Deep.broken -o o.npz", LOD_DEBUG="1")
     assert done.code == 1
