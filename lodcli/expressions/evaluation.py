@@ -40,8 +40,17 @@ from lodcli.expressions.functions import (
     TWO,
     picked,
     rounded_to,
+    written,
 )
-from lodcli.expressions.hints import TEXT_OF_BYTES, call_of, cast_hint, hint_of_two, name_hint
+from lodcli.expressions.hints import (
+    TEXT_OF_BYTES,
+    call_of,
+    cast_hint,
+    hint_of_list,
+    hint_of_two,
+    misplaced,
+    name_hint,
+)
 from lodcli.expressions.operations import UnfitError, V
 from lodcli.expressions.parsing import (
     LISTS,
@@ -79,6 +88,9 @@ class Evaluation(ComparedTexts[V]):
         expression: what is evaluated.
     """
 
+    # The message for several expressions.
+    of_several = "expected one expression; write and between conditions, as in x > 1 and y > 2"
+
     def of(self, node: ast.expr) -> V:
         """Return the values of a part: of decimals, floating numbers."""
         name, marks = self.expression.marks_of(node)
@@ -88,7 +100,8 @@ class Evaluation(ComparedTexts[V]):
         """Return the values of a part, which count its unit: of decimals, the digits."""
         method = getattr(self, f"_{type(node).__name__.lower()}", None)
         if method is None:
-            self.fail(node, f"{_NAMES.get(type(node), 'this')} cannot be used here")
+            whole = isinstance(node, ast.Tuple) and node is self.expression.tree
+            self.fail(node, self.of_several if whole else misplaced(node))
         try:
             found: V = method(node)
         except RecursionError:
@@ -256,7 +269,7 @@ class Evaluation(ComparedTexts[V]):
         if unit is None:
             self._require_one_kind(node, node.left, node.right)
             if not (is_duration(one) and is_duration(two) and isinstance(node.op, _QUOTIENTS)):
-                self._require_numbers(node, function.__name__, node.left, node.right)
+                self._require_numbers(node, written(function), node.left, node.right)
         if unit is not None and isinstance(node.op, ast.Add | ast.Sub | ast.Mult):
             self._require_held(node.left, node.right)
         if left is None:
@@ -265,7 +278,7 @@ class Evaluation(ComparedTexts[V]):
         if unit is not None and isinstance(node.op, ast.Add | ast.Sub):
             for side, value in ((node.left, left), (node.right, right)):
                 if self.data(value).dtype.kind == "b":
-                    self.fail(side, f"{function.__name__} is not defined for booleans and {unit}")
+                    self.fail(side, f"{written(function)} is not defined for booleans and {unit}")
         if isinstance(node.op, ast.Pow):
             left, right = self._base(node.left, left), self._base(node.right, right)
         values = self._in_one_unit(node, (left, right), (one, two))
@@ -296,6 +309,10 @@ class Evaluation(ComparedTexts[V]):
         return found
 
     def _compared(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> V:
+        for one, other in ((left, right), (right, left)):
+            if isinstance(one, LISTS) and isinstance(op, ast.Eq | ast.NotEq):
+                text, values = self.expression.source_of(other), self.expression.source_of(one)
+                self.fail(one, f"a list cannot be used here{hint_of_list(text, values, op)}")
         if isinstance(op, ast.Is | ast.IsNot):
             if not isinstance(right, ast.Constant) or right.value is not None:
                 self.fail(right, "compare with == and !=, and nulls with is None and is not None")
@@ -680,10 +697,3 @@ def _kind(part: ast.expr, unit: Unit | None) -> str:
 _UNARY: dict[type[ast.unaryop], str] = {ast.Not: "not", ast.USub: "-", ast.UAdd: "+"}
 # Of two durations, these are numbers.
 _QUOTIENTS = ast.Div | ast.FloorDiv
-_NAMES: dict[type[ast.expr], str] = {
-    ast.Lambda: "lambda",
-    ast.JoinedStr: "text",
-    ast.Tuple: "a list",
-    ast.List: "a list",
-    ast.NamedExpr: ":=",
-}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,11 @@ ONE: dict[str, np.ufunc] = {
     **{"sin": np.sin, "tanh": np.tanh},
 }
 TWO: dict[str, np.ufunc] = {"maximum": np.maximum, "minimum": np.minimum}
+_WRITTEN: dict[Callable[..., Any], str] = {
+    **{np.add: "+", np.subtract: "-", np.multiply: "*", np.power: "**"},
+    **{np.true_divide: "/", np.floor_divide: "//", np.remainder: "%"},
+    **{function: name for name, function in (ONE | TWO).items()},
+}
 # The function of values in place of nulls.
 COALESCE = "coalesce"
 # The function of the numbers of the items.
@@ -111,6 +117,15 @@ def rounded(number: Array, dtype: np.dtype[Any]) -> Array:
         near = np.asarray(np.longdouble(repr(float(number))))  # 0.1 as it was written
     same = np.isfinite(near) == np.isfinite(number) if is_float(number.dtype) else near == number
     return near if same else number
+
+
+def written(function: Callable[..., Any]) -> str:
+    """Return how an expression writes a function of NumPy.
+
+    >>> written(np.true_divide), written(np.absolute)
+    ('/', 'abs')
+    """
+    return _WRITTEN.get(function) or function.__name__
 
 
 def rounded_to(data: Array, digits: int) -> Array:

@@ -36,6 +36,11 @@ _NAMES = {
     **dict.fromkeys(("inf", "infinity"), "infinity is 1e999"),
     **dict.fromkeys(("true", "false"), "write True or False"),
 }
+# Parts that have no values.
+_MISPLACED: dict[type[ast.expr], str] = {
+    **{ast.Lambda: "lambda", ast.JoinedStr: "text", ast.NamedExpr: ":="},
+    **dict.fromkeys((ast.Tuple, ast.List, ast.Set), "a list"),
+}
 _FUNCTIONS = {
     **dict.fromkeys(("avg", "average"), "write mean(x)"),
     **dict.fromkeys(("count", "len", "size"), "write length(x)"),
@@ -158,6 +163,28 @@ def hint_of_two(call: ast.Call) -> str:
     """
     name = call.func.id if isinstance(call.func, ast.Name) else ""
     return _OF_TWO.get(name, "") if len(call.args) > 1 else ""
+
+
+def misplaced(node: ast.expr) -> str:
+    """Return the message for a part that has no values, with what to write instead if known.
+
+    >>> misplaced(ast.parse("[1, 3]", mode="eval").body)
+    'a list cannot be used here; only in takes one, as in x in (1, 3)'
+    """
+    name = _MISPLACED.get(type(node), "this")
+    how = "; only in takes one, as in x in (1, 3)" if name == "a list" else ""
+    return f"{name} cannot be used here{how}"
+
+
+def hint_of_list(text: str, values: str, op: ast.cmpop) -> str:
+    """Return what to write instead of == or != of a part and a list.
+
+    >>> hint_of_list("x", "[1, 3]", ast.NotEq())
+    '; write x not in [1, 3]'
+    """
+    if values in ("[]", "()"):
+        return f"; write length({text}) {'==' if isinstance(op, ast.Eq) else '>'} 0"
+    return f"; write {text} {'in' if isinstance(op, ast.Eq) else 'not in'} {values}"
 
 
 def syntax_hint(text: str) -> str:

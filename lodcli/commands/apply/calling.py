@@ -17,6 +17,7 @@ from lodcli.commands.apply.skipping_nulls import SKIPPING, refusal
 from lodcli.commands.apply.steps import ARITHMETIC, Step
 from lodcli.expressions.decimals import without_decimals
 from lodcli.expressions.digits import EXACT_FUNCTIONS
+from lodcli.expressions.functions import written
 from lodcli.expressions.hints import as_written
 from lodcli.expressions.parsing import OF_TIMES, ExpressionError
 from lodcli.expressions.units import undefined
@@ -27,6 +28,7 @@ from lodcli.kernels.errors import (
     LodError,
     NotFloatingError,
     NullError,
+    OptionError,
     UnsupportedError,
 )
 from lodcli.kernels.index.lod import LoD
@@ -80,7 +82,7 @@ def call(step: Step, tensors: Sequence[LoDTensor], device: str, name: str, padde
         how = "--dtype float32 converts them first"
         if tensors[0].marks.values is not None:
             how = f"lod convert --text-levels numbers makes numbers of {tensors[0].marks.values}"
-        raise InvalidDataError(f"{error}; {how}") from None
+        raise OptionError(f"{error}; {how}") from None
     except NullError:
         place = next((n for n, tensor in enumerate(tensors) if tensor.nulls), None)
         if place is None:
@@ -124,7 +126,7 @@ def _of_units(step: Step, tensors: Sequence[LoDTensor], device: str, name: str) 
         None: the op takes the values as they are.
 
     Raises:
-        InvalidDataError: the op is not defined for them.
+        OptionError: the op is not defined for them.
     """
     units = [tensor.marks.unit for tensor in tensors]
     marked = any(isinstance(unit, Times | Categories) for unit in units)
@@ -148,7 +150,7 @@ def _of_units(step: Step, tensors: Sequence[LoDTensor], device: str, name: str) 
             own = wanted[min(place, len(wanted) - 1)]
             why = undefined(step.name, as_written(name), unit, picks=step.entry.marks)
             if why and not step.entry.is_index(own.name):
-                raise InvalidDataError(why)
+                raise OptionError(why)
         return None
     try:
         expression = TensorExpression("", tree)
@@ -156,10 +158,13 @@ def _of_units(step: Step, tensors: Sequence[LoDTensor], device: str, name: str) 
         return expression.of({name: item.to_device(device) for name, item in named.items()})
     except ExpressionError as error:
         said = str(error).partition(": ")[2]
+        sign, _, rest = said.partition(" ")
+        if step.name in ARITHMETIC and sign == written(ARITHMETIC[step.name]):
+            said = f"{step.name} {rest}"
         begins = "" if said.startswith(f"{step.name} ") else f"{step.name}: "
         if second:
             said = said.replace(as_written(_SECOND), as_written(second))
-        failed = InvalidDataError(f"{begins}{said}")
+        failed = OptionError(f"{begins}{said}")
         if others:  # else there is one file, which will be named
             name_file(failed, ", ".join(dict.fromkeys(one.label for one in step.files)))
         raise failed from None

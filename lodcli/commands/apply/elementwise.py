@@ -12,6 +12,7 @@ import numpy as np
 
 from lodcli.commands.choose.item_values import both_valid, valid_of
 from lodcli.expressions.comparisons import compared, require_exact
+from lodcli.expressions.functions import written
 from lodcli.expressions.operations import UnfitError
 from lodcli.kernels.dtypes import has_nan, is_float
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
@@ -46,13 +47,13 @@ def arithmetic(function: Callable[..., Any], *values: Values) -> Values:
         kinds = " and ".join(
             str(one.dtype) if isinstance(one, LoDTensor) else type(one).__name__ for one in values
         )
-        raise InvalidDataError(f"{function.__name__} is not defined for {kinds}") from None
+        raise InvalidDataError(f"{written(function)} is not defined for {kinds}") from None
     except OverflowError:
         dtype = next(one.dtype for one in values if isinstance(one, LoDTensor))
         number = max((one for one in values if isinstance(one, int)), key=abs)
         raise _unfit(number, dtype) from None
     except ValueError as error:
-        raise InvalidDataError(f"{function.__name__}: {error}") from None
+        raise InvalidDataError(f"{written(function)}: {error}") from None
     return result if isinstance(result, LoDTensor) else result.item()
 
 

@@ -224,6 +224,8 @@ class TensorExpression(Parsed):
 class _Tensors(Evaluation[Values]):
     """The values of the parts of an expression: tensors, or numbers."""
 
+    of_several = "expected one expression; --then EXPRESSION --into NAME computes one more"
+
     def __init__(
         self, expression: TensorExpression, tensors: Mapping[str, LoDTensor], first: int
     ) -> None:

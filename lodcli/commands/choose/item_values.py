@@ -16,7 +16,7 @@ from lodcli.expressions.comparisons import (
     is_rounded,
     require_exact,
 )
-from lodcli.expressions.functions import GROWING, MEDIAN, QUANTILE, TWO, rounded
+from lodcli.expressions.functions import GROWING, MEDIAN, QUANTILE, TWO, rounded, written
 from lodcli.kernels.dtypes import has_nan, is_float
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, Offsets
@@ -188,7 +188,7 @@ def combined(
     try:
         return Values(function(a, b), rows, valid, items)
     except TypeError:  # a remainder of complex numbers
-        what = f"{function.__name__} is not defined for {a.dtype} and {b.dtype}"
+        what = f"{written(function)} is not defined for {a.dtype} and {b.dtype}"
         raise InvalidDataError(what) from None
 
 
@@ -342,7 +342,7 @@ def elementwise(function: np.ufunc, values: Values) -> Values:
     try:
         return replace(values, data=function(data))
     except TypeError:
-        raise InvalidDataError(f"{function.__name__} is not defined for {data.dtype}") from None
+        raise InvalidDataError(f"{written(function)} is not defined for {data.dtype}") from None
 
 
 def fits(function: Callable[..., Array], a: Array, b: Array) -> bool:

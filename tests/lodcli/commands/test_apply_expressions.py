@@ -221,6 +221,8 @@ def test_whole_numbers_have_functions_without_rounding(lod: Lod, folder: Path) -
         ("unique(name)", 7, "with numbers; after lod cast name=category, unique takes it"),
         ("n_unique(x)", 0, "no function 'n_unique'; lod apply has length(unique(x))"),
         ("softmax(w) * 2", 0, "expected floating numbers, found int64; --dtype float32"),
+        ("sum(w), max(w)", 0, "expected one expression; --then EXPRESSION --into NAME computes"),
+        ("w == [1, 3]", 5, "a list cannot be used here; write w in [1, 3]"),
         ("x + sotfmax(x)", 4, "no function 'sotfmax'; did you mean softmax"),
         ("x + concat(x)", 4, "concat needs a whole file or several"),
         ("exp(x, 2)", 0, "exp takes 1 argument, as in exp(data)"),
@@ -300,11 +302,12 @@ def test_arithmetic_with_a_number_can_be_chained(lod: Lod, values: dict[str, LoD
 
 
 def test_whole_numbers_get_a_remedy_or_a_dtype(lod: Lod, values: dict[str, LoDTensor]) -> None:
-    done = lod("apply", "softmax", "values.lod.h5::w", "-o", "out.lod.h5")
-    assert done.code == 1
-    assert "expected floating numbers, found int64; --dtype float32 converts them first" in (
-        done.stderr
-    )
+    for what in (["softmax", "values.lod.h5::w"], ["softmax(w)", "values.lod.h5"]):
+        done = lod("apply", *what, "-o", "out.lod.h5")
+        assert done.code == 2
+        assert "expected floating numbers, found int64; --dtype float32 converts them first" in (
+            done.stderr
+        )
     for dtype in ("float32", "float64", "float16"):
         args = ["--dtype", dtype, "-fo", "out.lod.h5"]
         for what in (["softmax", "values.lod.h5::w"], ["softmax(w)", "values.lod.h5"]):

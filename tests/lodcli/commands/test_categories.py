@@ -160,7 +160,7 @@ def test_filter_compares_categories_with_words(expression: str, users: list[str]
         ("length() == 'b'", "column 13: expected a number, found 'b'; this is not text"),
         (
             "user - 'b' > 1",
-            "column 1: subtract is not defined for category[3] and a text; lod convert",
+            "column 1: - is not defined for category[3] and a text; lod convert",
         ),
         ("coalesce(user, n) == 'b'", "column 16: user is category[3]; expected a word in quotes"),
         ("coalesce(n, user) == 'b'", "column 10: user is category[3]; expected a word in quotes"),

@@ -509,7 +509,12 @@ def test_items_are_kept_by_number(lod: Lod, labelled: list[list[int]]) -> None:
         ("__import__('os').system('true')", 1, "no function 'system'; there are: abs, all"),
         ("(label)(1)", 1, "no function 'label'; there are"),
         ("(1)(1)", 1, "only functions can be called"),
-        ("[x for x in (1,)]", 1, "cannot be used here"),
+        ("[x for x in (1,)]", 1, "this cannot be used here"),
+        ("label > 1, label < 3", 1, "expected one expression; write and between conditions, as in"),
+        ("label == [1, 3]", 10, "a list cannot be used here; write label in [1, 3]"),
+        ("(1, 3) != label", 1, "a list cannot be used here; write label not in (1, 3)"),
+        ("any(ids == [])", 12, "a list cannot be used here; write length(ids) == 0"),
+        ("label < (1, 3)", 9, "a list cannot be used here; only in takes one, as in x in (1, 3)"),
         ("label & 9", 1, "only + - * / // % and ** can be used here; write and, or for & and |"),
         (
             "floor(label, 1) > 0",

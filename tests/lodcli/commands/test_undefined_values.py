@@ -37,8 +37,8 @@ def events(folder: Path) -> None:
 CODES = "lod convert --text-levels numbers makes numbers of its codes"
 # As in pandas, Polars and DuckDB: the expression, and where and what the error is.
 WRONG = {
-    "label + 1 > 0": f"column 1: add is not defined for category[3] and a number; {CODES}",
-    "1 - label > 0": f"column 1: subtract is not defined for a number and category[3]; {CODES}",
+    "label + 1 > 0": f"column 1: + is not defined for category[3] and a number; {CODES}",
+    "1 - label > 0": f"column 1: - is not defined for a number and category[3]; {CODES}",
     "sum(labels) > 0": f"column 1: sum is not defined for category[3]; {CODES}",
     "mean(sizes) > 0": f"column 1: mean is not defined for category[3, ordered]; {CODES}",
     "max(labels) == 'a'": "column 1: the categories of labels have no order; use first, last, any",
@@ -51,15 +51,15 @@ WRONG = {
     "0 < label": "column 1: label is category[3]; expected a word in quotes such as 'b', or",
     "label in (1, 2)": "column 11: label is category[3]; expected a word in quotes such as 'b', or",
     "label == n": "column 10: label is category[3]; expected a word in quotes such as 'b', or",
-    "5 - day > 0": "column 1: subtract is not defined for a number and date[D]; write "
+    "5 - day > 0": "column 1: - is not defined for a number and date[D]; write "
     "(day - '1970-01-01') / 'P1D'",
-    "day * 2 > 0": "column 1: multiply is not defined for date[D] and a number; write (day - ",
-    "t + t > 0": "column 1: add is not defined for timestamp[us] and timestamp[us]; write "
+    "day * 2 > 0": "column 1: * is not defined for date[D] and a number; write (day - ",
+    "t + t > 0": "column 1: + is not defined for timestamp[us] and timestamp[us]; write "
     "(t - '1970-01-01') / 'PT1S'",
-    "t % 'PT1H' > 0": "column 1: remainder is not defined for timestamp[us] and a text; write (t",
+    "t % 'PT1H' > 0": "column 1: % is not defined for timestamp[us] and a text; write (t",
     "sum(days) > 0": "column 1: sum is not defined for date[D]; write (days - '1970-01-01') / 'P1D",
     "exp(day) > 0": "column 1: exp is not defined for date[D]; write (day - '1970-01-01') / 'P1D'",
-    "any((waits + 'PT1H') ** 2 > 0)": "column 5: power is not defined for duration[us] and a "
+    "any((waits + 'PT1H') ** 2 > 0)": "column 5: ** is not defined for duration[us] and a "
     "number; write (waits + 'PT1H') / 'PT1S'",
     "-day < 0": "column 1: - is not defined for date[D]; write (day - '1970-01-01') / 'P1D'",
     "not (t - day)": "column 1: not is not defined for duration[us]; write (t - day) / 'PT1S'",
@@ -123,8 +123,8 @@ OPS = {
     "max_index e.lod.h5::labels": "the categories of labels have no order",
     "topk e.lod.h5::labels --k 2": "the categories of labels have no order",
     "add e.lod.h5::label 1": f"add is not defined for category[3] and a number; {CODES}",
-    "sub e.lod.h5::label e.lod.h5::n": "subtract is not defined for category[3] and a number",
-    "mul e.lod.h5::t 2": "multiply is not defined for timestamp[us] and a number; write",
+    "sub e.lod.h5::label e.lod.h5::n": "sub is not defined for category[3] and a number",
+    "mul e.lod.h5::t 2": "mul is not defined for timestamp[us] and a number; write",
     "sum e.lod.h5::days": "sum is not defined for date[D]; write (days - '1970-01-01') / 'P1D'",
     "softmax e.lod.h5::waits": "softmax is not defined for duration[us]; write waits / 'PT1S'",
     "softmax e.lod.h5::waits --dtype float32": "softmax is not defined for duration[us]; write",
@@ -137,7 +137,7 @@ OPS = {
 @pytest.mark.parametrize("line", OPS)
 def test_ops_refuse_what_expressions_refuse(line: str, lod: Lod) -> None:
     done = lod("apply", *line.split(), "-o", "out.lod.h5")
-    assert done.code == 1
+    assert done.code == 2
     assert OPS[line] in done.stderr
     assert not Path("out.lod.h5").exists()
 
@@ -146,16 +146,16 @@ def test_ops_refuse_what_expressions_refuse(line: str, lod: Lod) -> None:
 OF_TWO = {
     "add e.lod.h5::day e.lod.h5::t": "e.lod.h5: add is not defined for date[D] and timestamp[us]; "
     "write (day - '1970-01-01') / 'P1D'",
-    "sub e.lod.h5::n e.lod.h5::day": "e.lod.h5: sub: subtract is not defined for a number and "
+    "sub e.lod.h5::n e.lod.h5::day": "e.lod.h5: sub is not defined for a number and "
     "date[D]; write (day - '1970-01-01') / 'P1D'",
-    "mul e.lod.h5::day 2": "e.lod.h5: mul: multiply is not defined for date[D] and a number; "
+    "mul e.lod.h5::day 2": "e.lod.h5: mul is not defined for date[D] and a number; "
     "write (day - '1970-01-01') / 'P1D'",
     "add e.lod.h5::day e.lod.h5::label": "e.lod.h5: add: day is date[D] and label is category[3]",
-    "mul e.lod.h5::n one.lod.h5": "e.lod.h5, one.lod.h5: mul: multiply is not defined for a "
+    "mul e.lod.h5::n one.lod.h5": "e.lod.h5, one.lod.h5: mul is not defined for a "
     "number and date[D]; write (data - '1970-01-01') / 'P1D'",
     "add one.lod.h5 two.lod.h5": "one.lod.h5, two.lod.h5: add is not defined for date[D] and "
     "date[D]; write (data - '1970-01-01') / 'P1D'",
-    "mul three.lod.h5 one.lod.h5": "three.lod.h5, one.lod.h5: mul: multiply is not defined for a "
+    "mul three.lod.h5 one.lod.h5": "three.lod.h5, one.lod.h5: mul is not defined for a "
     "number and date[D]; write (data - '1970-01-01') / 'P1D'",
     "sub four.lod.h5 one.lod.h5": "four.lod.h5, one.lod.h5: sub: data is duration[us] and the "
     "second is date[D]: the kinds differ",
@@ -173,7 +173,7 @@ def test_an_op_of_two_tensors_names_them(line: str, lod: Lod) -> None:
     io.write("three.lod.h5", LoDTensor(np.arange(3)))
     io.write("four.lod.h5", LoDTensor.from_lists([HOUR] * 3))
     done = lod("apply", *line.split(), "-o", "out.lod.h5")
-    assert done.code == 1
+    assert done.code == 2
     assert done.stderr.startswith(f"lod apply: {OF_TWO[line]}")
 
 
@@ -215,7 +215,7 @@ def test_text_is_no_number_and_no_dtype_makes_it_one(lod: Lod) -> None:
     io.write("t.lod.h5", LoDTensor.from_lists(["ab", "c"]))
     for more in ([], ["--dtype", "float32"]):
         done = lod("apply", "softmax", "t.lod.h5", *more, "-o", "out.lod.h5")
-        assert done.code == 1
+        assert done.code == 2
         assert "lod convert --text-levels numbers makes numbers of text" in done.stderr
 
 
