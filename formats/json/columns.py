@@ -240,7 +240,7 @@ def _bad_number(value: object, dtype: np.dtype[Any], *, rounded: bool) -> str | 
     if dtype.kind in "iu" and type(value) is float:
         return f"expected a whole number ({dtype}), found {kind_of(value)}"
     if value in (math.inf, -math.inf):
-        return "a number that exceeds float64, and so every dtype"
+        return "a number that exceeds float64, and so every dtype; scale it, or write null"
     if type(value) is float:
         return f"{value!r} is beyond {dtype}"
     return f"{kind_of(value)} cannot be represented exactly in {dtype}"

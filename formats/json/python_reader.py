@@ -33,7 +33,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise _RefusedError(f"field {shown(key)} appears twice")
+                raise _RefusedError(f"field {shown(key)} appears twice; rename one of them")
             seen.add(key)
     return result
 
