@@ -29,10 +29,8 @@ from lodcli.formats.csv.number_columns import (
     WITHOUT_POINTS,
     NumberReader,
     dtype_of,
-    has_value,
     have_commas,
     is_number,
-    lacks_values,
 )
 from lodcli.formats.csv.records import (
     Record,
@@ -68,13 +66,13 @@ READ_FIELDS = 1 << 14
 class Csv(Format):
     """Records below a header. `--levels` names the key columns that group them, outermost first.
 
-    Consecutive records with the same value in a key column are one item of that level. Every other
-    column, or those that `--field` chooses, is a tensor over the same levels. The first 64 KiB of
-    records determine its dtype: bool if all values are true or false, text if the first value,
-    which may come within 1 MiB, is not a number, int64 (or uint64 if they need it) if the
-    finite values are integers, else float64; `--dtype` and `--text-columns` override this. Key
-    columns are not kept. If a key has no value, or with --nulls, an empty field of numbers is a
-    null; with --nulls also NA, null and the like, and an empty field of text that is not in quotes.
+    Consecutive records with the same value in a key column are one item of that level. Every
+    other column, or those that `--field` chooses, is a tensor over the same levels. The first 64
+    KiB of records determine its dtype: bool if all values are true or false, text if the first
+    value is not a number, int64 (or uint64 if they need it) if the finite values are integers, else
+    float64; `--dtype` and `--text-columns` override this. Key columns are not kept. If a key has no
+    value, or with --nulls, an empty field of numbers is a null; with --nulls also NA, null and the
+    like, and an empty field of text that is not in quotes.
 
     Writing: one column for each level, with the number of the item, then one for each tensor. The
     tensors must have the same levels (text has one more, for its bytes), and single numbers as
@@ -350,17 +348,6 @@ class _CsvSource(Source):
         texts = {named.of(name) for name in options.text_columns or ()}
         # A null of the only column is in quotes, too.
         in_quotes = self._records.columns_in_quotes() if len(header) > 1 else set[int]()
-        whole = (one.fields for one in records if len(one.fields) == len(header) > 1)
-        lacking = {
-            column
-            for column, fields in enumerate(zip(*whole, strict=True))
-            if column in chosen
-            and column not in texts
-            and lacks_values(fields, in_quotes=column in in_quotes, null_words=null_words)
-        }
-        late = self._records.late_values(lacking, len(header), has_value)
-        if self._decimal_comma:
-            late = {column: swapped(field) for column, field in late.items()}
         # 0, 1, .. are the names that pandas gives to columns without names.
         numbers = all(map(is_number, header)) and header != list(map(str, range(len(header))))
         twice = repeated(names)
@@ -378,9 +365,6 @@ class _CsvSource(Source):
                 dtype, quoted = None, column in in_quotes
                 if column not in texts:
                     dtype = dtype_of(fields, options.dtype, in_quotes=quoted, null_words=null_words)
-                    if column in late:
-                        told = dtype_of([late[column]], options.dtype, null_words=null_words)
-                        dtype = told if told is None or told.kind == "b" else dtype
                     if dtype is None and have_commas(fields):
                         with_commas[name] = fields
                 # With only one column, a blank line may be a mistake.

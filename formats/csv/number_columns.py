@@ -161,7 +161,7 @@ class NumberReader:
             return (
                 f"the first records have all values: {option('nulls', 'keep')} reads it as a null"
             )
-        if not has_value(text):
+        if _word(text) in _MISSING:
             return f"{option('nulls', 'keep')} reads it as a null, or {others}"
         if _COMMAS.fullmatch(text):
             return f"{WITHOUT_POINTS if self._decimal_comma else WITHOUT_COMMAS}, or {others}"
@@ -185,19 +185,6 @@ def _word(field: str) -> str:
     return field.strip().lower()
 
 
-def has_value(field: str) -> bool:
-    """Return whether a field is neither empty nor a word such as NA."""
-    return _word(field) not in _MISSING
-
-
-def lacks_values(fields: Sequence[str], *, in_quotes: bool, null_words: bool) -> bool:
-    """Return whether only later fields can tell that a column is text; see `dtype_of`."""
-    if any(map(has_value, fields)):
-        return False
-    # As empty or blank texts are written.
-    return not in_quotes or (null_words and any(map(_word, fields)))
-
-
 def dtype_of(
     fields: list[str],
     told: np.dtype[Any] | None,
@@ -213,14 +200,15 @@ def dtype_of(
         in_quotes: whether some are in quotes, in a file in which others are not.
         null_words: whether words such as NA are nulls.
     """
-    there = list(filter(has_value, fields))
+    there = [field for field in fields if _word(field) not in _MISSING]
     if there and all(field in _BOOLEANS for field in there):
         return np.dtype(np.bool_)
     if told is not None and (told.kind != "b" or not there or not is_number(there[0])):
         return told
     if there and not there[0].startswith("\ufeff") and not is_number(there[0]):
         return None
-    if not there and not lacks_values(fields, in_quotes=in_quotes, null_words=null_words):
+    # As empty or blank texts are written.
+    if in_quotes and not there and not (null_words and any(map(_word, fields))):
         return None
     whole = [field for field in there if _is_whole(field)]
     if not whole or any(map(_is_fraction, there)):
@@ -233,7 +221,7 @@ def dtype_of(
 
 def have_commas(fields: list[str]) -> bool:
     """Return whether the values are numbers with commas, and perhaps other numbers."""
-    there = list(filter(has_value, fields))
+    there = [field for field in fields if _word(field) not in _MISSING]
     return bool(there) and all(_COMMAS.fullmatch(one) or is_number(one) for one in there)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
-from operator import itemgetter, xor
+from operator import xor
 from typing import NamedTuple
 
 import numpy as np
@@ -27,7 +27,6 @@ _NAMES = {mark: name for name, mark in SEPARATORS.items()}
 _SWAP = str.maketrans(",.", ".,")
 _SWAPPED = np.frombuffer(bytes(range(256)).translate(bytes.maketrans(b",.", b".,")), np.uint8)
 _PEEK_BYTES = 1 << 16
-_MOST_PEEK_BYTES = 1 << 20
 # Python's error for a quote that does not close.
 _IS_OPEN = "unexpected end of data"
 _NO_PLACES = frozenset[int]()
@@ -190,7 +189,6 @@ class Records:
         while True:
             self._head = b"".join(lines)
             found, unfinished = self._parsed(self._head, 1)
-            self._begun = b"" if unfinished is None else unfinished.lines
             if unfinished is None:
                 break
             if len(found) > 1:
@@ -204,32 +202,6 @@ class Records:
                 raise InvalidDataError(f"{unfinished.message}{beyond}")
             lines, size = lines + more, 2 * size
         return found[: _end(found, len(found[0].fields))] if found else found
-
-    def late_values(
-        self, columns: Iterable[int], width: int, has_value: Callable[[str], bool]
-    ) -> dict[int, str]:
-        """Return the first value of each of some columns in 1 MiB after the records of `first`.
-
-        Args:
-            columns: those without a value in the records of `first`.
-            width: the number of all columns.
-            has_value: whether a field is a value.
-        """
-        lacking = set(columns)
-        found, begun, size = dict[int, str](), self._begun, 0
-        while lacking and size < _MOST_PEEK_BYTES and (more := self._reader.peek(_PEEK_BYTES)):
-            size += _PEEK_BYTES
-            try:
-                later, unfinished = self._parsed(begun + b"".join(more), 2)
-            except InvalidDataError:  # raised again with its line when it is read
-                break
-            begun = b"" if unfinished is None else unfinished.lines
-            rows = [record.fields for record in later if len(record.fields) == width]
-            for place in sorted(lacking):
-                value = next(filter(has_value, map(itemgetter(place), rows)), None)
-                found |= {} if value is None else {place: value}
-            lacking = lacking - found.keys()
-        return found
 
     def columns_in_quotes(self) -> set[int]:
         """Return the columns with a field in quotes in the records of `first`.

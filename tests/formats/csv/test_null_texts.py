@@ -220,8 +220,8 @@ def test_quotes_of_empty_texts_are_searched_only_for_nulls(
 
 
 def test_texts_after_many_nulls_are_read_as_text_if_told(tmp_path: Path) -> None:
-    tensor = LoDTensor.from_lists([None] * 200_000 + ["a"])
-    lodcli.write(tmp_path / "t.csv", {"n": LoDTensor(np.arange(200_001)), "t": tensor})
+    tensor = LoDTensor.from_lists([None] * 40_000 + ["a"])
+    lodcli.write(tmp_path / "t.csv", {"n": LoDTensor(np.arange(40_001)), "t": tensor})
     with pytest.raises(InvalidDataError, match=r"expected a number .*; text_columns= reads the"):
         lodcli.read(tmp_path / "t.csv", "t", nulls="keep")
     found = lodcli.read(tmp_path / "t.csv", "t", nulls="keep", text_columns=["t"])
