@@ -311,8 +311,8 @@ class Evaluation(ComparedTexts[V]):
     def _compared(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> V:
         for one, other in ((left, right), (right, left)):
             if isinstance(one, LISTS) and isinstance(op, ast.Eq | ast.NotEq):
-                text, values = self.expression.source_of(other), self.expression.source_of(one)
-                self.fail(one, f"a list cannot be used here{hint_of_list(text, values, op)}")
+                text, listed = self.expression.source_of(other), self.expression.source_of(one)
+                self.fail(one, f"a list cannot be used here{hint_of_list(text, listed, op)}")
         if isinstance(op, ast.Is | ast.IsNot):
             if not isinstance(right, ast.Constant) or right.value is not None:
                 self.fail(right, "compare with == and !=, and nulls with is None and is not None")
