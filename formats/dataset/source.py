@@ -31,6 +31,7 @@ from lodcli.kernels.tensor.nulls import Mask
 
 # Maximum number of open shards: each takes memory for its index, and a descriptor.
 MOST_OPEN = 8
+_RESTORE = "restore it from a copy of the dataset"
 
 T = TypeVar("T")
 
@@ -126,7 +127,8 @@ class DatasetSource(IndexedSource):
             file = self._folder.inside(name)
         except FileNotFoundError:
             raise DamagedFileError(
-                f"is missing; the manifest names {self._manifest.count} shards"
+                f"is missing; the manifest names {self._manifest.count} shards; {_RESTORE}, or "
+                "lod shard 'data-*.lod.h5' NEW makes a dataset of the others"
             ) from None
         size, found = int(self._manifest.sizes[number]), file.size_bytes
         if found != size:
@@ -134,7 +136,7 @@ class DatasetSource(IndexedSource):
                 instead = begins_instead(file.head())
             raise DamagedFileError(
                 f"expected {size} bytes as in the manifest, found {found}"
-                + (instead or "; it was changed, or belongs to another dataset")
+                + (instead or f"; it was changed, or belongs to another dataset; {_RESTORE}")
             )
         return file
 
@@ -143,7 +145,7 @@ class DatasetSource(IndexedSource):
         if found != expected:
             raise DamagedFileError(
                 f"{header.PATH}: expected CRC32C {expected:08x} as in the manifest, found "
-                f"{found:08x}; it was changed, or belongs to another dataset"
+                f"{found:08x}; it was changed, or belongs to another dataset; {_RESTORE}"
             )
 
     def _opened(self, number: int) -> tuple[Input, ContainerSource]:
@@ -156,7 +158,7 @@ class DatasetSource(IndexedSource):
                 if uncounted(shard.schema) != self._expected or not np.array_equal(
                     counts_of(shard.schema), self._counts[number]
                 ):
-                    raise DamagedFileError("its tensors are not those in the manifest")
+                    raise DamagedFileError(f"its tensors are not those in the manifest; {_RESTORE}")
                 return file, shard
             except BaseException:
                 file.close()

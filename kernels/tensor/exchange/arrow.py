@@ -197,7 +197,7 @@ def from_arrow(values: Any) -> tuple[Array, LoD, Marks, Nulls]:
         extents = _extents(array.type)
         array, found_words = _coded(array)
         if array.null_count:
-            raise InvalidDataError("values: a row has a null, which no tensor holds")
+            raise InvalidDataError("values: a value in a row is null; only whole rows can be null")
     unit = marks_of(array.type) if found_words is None else None
     if found_words is not None:
         marks = Marks(unit=found_words)

@@ -86,7 +86,7 @@ def from_awkward(values: Any) -> tuple[Array, LoD, Marks, Nulls]:
             layout = lists.content[: int(offsets[-1])]
         else:
             raise UnsupportedError(
-                f"values: no tensor holds a {type(layout).__name__} of Awkward; choose a field"
+                f"values: a {type(layout).__name__} of Awkward cannot be a tensor; choose a field"
             )
     try:
         rows = np.asarray(

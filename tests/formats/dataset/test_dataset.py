@@ -256,9 +256,12 @@ def a_folder(path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (missing, "is missing; the manifest names 4 shards"),
-        (longer, "expected [0-9]+ bytes as in the manifest, found [0-9]+"),
-        (foreign, "/header: expected CRC32C [0-9a-f]{8} as in the manifest, found"),
+        (
+            missing,
+            "is missing; the manifest names 4 shards; restore it from a copy .*, or lod shard",
+        ),
+        (longer, "expected [0-9]+ bytes as in the manifest, found [0-9]+; .*; restore it from a"),
+        (foreign, "/header: expected CRC32C [0-9a-f]{8} as in the manifest, found .*; restore it"),
         (a_page, f"expected [0-9]+ bytes as in the manifest, found 2000; it {PAGE}$"),
         (a_page_of_its_size, f"is not an HDF5 file; it {PAGE}$"),
         (a_folder, "is not a regular file"),

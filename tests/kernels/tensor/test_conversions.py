@@ -342,7 +342,11 @@ def test_rows_of_one_size_and_levels_of_one_size() -> None:
 @pytest.mark.parametrize(
     ("values", "error", "said"),
     [
-        (pa.array([[1, None]], pa.list_(pa.int8(), 2)), InvalidDataError, "row has a null"),
+        (
+            pa.array([[1, None]], pa.list_(pa.int8(), 2)),
+            InvalidDataError,
+            "a value in a row is null",
+        ),
         (pa.array([{"a": 1, "b": 2}]), InvalidDataError, r"one column, found 2 \(a, b\)"),
         (pa.table({"a": [1], "b": [2]}), InvalidDataError, r"one column, found 2 \(a, b\)"),
         (pa.array([[None]]), UnsupportedError, "tensors cannot hold the Arrow type null"),
@@ -464,7 +468,7 @@ def test_awkward_lists_of_every_kind() -> None:
     assert LoDTensor.from_awkward(ak.to_regular(ak.Array([[1, 2], [3, 4]]))).row_shape == (2,)
     missing = ak.to_regular(ak.Array([[1, 2], [None, 3]]))
     assert LoDTensor.from_awkward(missing).to_list() == [[1, 2], [None, 3]]
-    with pytest.raises(UnsupportedError, match="RecordArray"):
+    with pytest.raises(UnsupportedError, match="a RecordArray of Awkward cannot be a tensor"):
         LoDTensor.from_awkward(ak.Array([{"a": 1}]))
 
 

@@ -86,7 +86,7 @@ def test_rows_of_several_values_are_null_as_a_whole() -> None:
     assert tensor.row_shape == (2,)
     assert tensor.values.tolist() == [[1, 2], [0, 0], [3, 4]]
     assert tensor.to_arrow().to_pylist() == [[1, 2], None, [3, 4]]
-    with pytest.raises(InvalidDataError, match="a row has a null"):
+    with pytest.raises(InvalidDataError, match="a value in a row is null; only whole rows"):
         LoDTensor.from_arrow(pa.array([[1, None]], pa.list_(pa.int32(), 2)))
 
 
