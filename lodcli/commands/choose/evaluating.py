@@ -4,55 +4,42 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence, Sized
-from typing import NamedTuple
 
 import numpy as np
 
 from lodcli.commands.choose.choosing import named
 from lodcli.commands.choose.expression import Expression
-from lodcli.commands.choose.item_values import as_floats
+from lodcli.commands.choose.item_values import Values, as_floats
 from lodcli.expressions.parsing import function_name
 from lodcli.formats.arrays.budget import require_fits
 from lodcli.formats.core.errors import naming_source
 from lodcli.formats.items.items import Items
-from lodcli.formats.items.keys import Column
 from lodcli.formats.items.taking import item_count
+from lodcli.kernels.order.ranks import text_ranks
 from lodcli.kernels.order.texts import Texts
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Mask
 from lodcli.shell.references import Reference
 
-# Of a text, without its characters: its place, and scratch memory of the sort.
+# Of a text, without its characters: its place, its rank, and scratch memory of the sort.
 _TEXT_BYTES = 64
 
 
-class ItemValues(NamedTuple):
-    """The value of an expression for every item.
+def item_values(expression: Expression, items: Items, source: Reference) -> Values:
+    """Return the value of an expression for every item, data (K,).
 
-    Attributes:
-        values: (K,) numbers, or K texts.
-        valid: (K,), True where a value is not null; None where none is.
+    Rows are read, in one pass, only if the expression uses values of tensors. The value of a text
+    is its rank among all, by bytes.
     """
-
-    values: Column
-    valid: Mask | None
-
-
-def item_values(expression: Expression, items: Items, source: Reference) -> ItemValues:
-    """Return the value of an expression for every item.
-
-    Rows are read, in one pass, only if the expression uses values of tensors.
-    """
-    of_tensor = _texts_of_tensor(expression, items, source)
+    of_tensor = _ranks_of_tensor(expression, items, source)
     if of_tensor is not None:
         return of_tensor
     expression.prepare(items.schema, source.name)
     if expression.texts_of(expression.tree):
-        return _texts_of_items(expression, items, source)
+        return _ranks_of_texts(expression, items, source)
     expression.check(items.schema, source.name)
     if not expression.tensors:
-        one = expression.of_index(items)
-        return ItemValues(one.data, one.valid)
+        return expression.of_index(items)
     found = [
         expression.of_batch(batch, first, count)
         for batch, first, count in _batches(expression, items, source)
@@ -61,7 +48,7 @@ def item_values(expression: Expression, items: Items, source: Reference) -> Item
     if len({one.dtype for one in data}) > 1:
         # Some batches have whole numbers beyond 64 bits.
         data = [as_floats(one) for one in data]
-    return ItemValues(np.concatenate(data), _joined([one.valid for one in found], data))
+    return Values(np.concatenate(data), None, _joined([one.valid for one in found], data))
 
 
 def _batches(
@@ -91,8 +78,8 @@ def _joined(masks: Sequence[Mask | None], parts: Sequence[Sized]) -> Mask | None
     return np.concatenate(whole)
 
 
-def _texts_of_items(expression: Expression, items: Items, source: Reference) -> ItemValues:
-    """Return the texts that an expression picks or makes."""
+def _ranks_of_texts(expression: Expression, items: Items, source: Reference) -> Values:
+    """Return the ranks of the texts that an expression picks or makes."""
     found: list[tuple[Texts, Mask | None]] = []
     size_bytes = items.count * _TEXT_BYTES
     for batch, first, count in _batches(expression, items, source):
@@ -101,11 +88,11 @@ def _texts_of_items(expression: Expression, items: Items, source: Reference) -> 
         require_fits(f"{expression.text}: {items.count} texts", size_bytes, 1)
     texts = [one for one, _ in found]
     masks = _joined([mask for _, mask in found], [one.lengths for one in texts])
-    return ItemValues(Texts.joined(texts), masks)
+    return Values(text_ranks(Texts.joined(texts)), None, masks)
 
 
-def _texts_of_tensor(expression: Expression, items: Items, source: Reference) -> ItemValues | None:
-    """Return the texts of the tensor that an expression names; None if it is anything else."""
+def _ranks_of_tensor(expression: Expression, items: Items, source: Reference) -> Values | None:
+    """Return the ranks of the texts that an expression names; None if it is anything else."""
     name = expression.named(expression.tree)
     spec = next((one for one in items.schema if one.name == name), None)
     if spec is None or not spec.marks.is_text or len(spec.levels) != 1:
@@ -115,4 +102,4 @@ def _texts_of_tensor(expression: Expression, items: Items, source: Reference) ->
     with naming_source(source.label):
         texts = Texts.of(items.rows(spec.name), items.lods[spec.name].levels[0])
         nulls = items.nulls(spec.name)
-    return ItemValues(texts, nulls.masks[0] if nulls else None)
+    return Values(text_ranks(texts), None, nulls.masks[0] if nulls else None)

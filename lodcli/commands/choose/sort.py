@@ -56,9 +56,8 @@ def command(
         keys = parse_keys(by)
         used = [name for key, _ in keys for name in key.tensors]
         with items_of(source, level, used) as items:
-            # Not a list: the values of one key at a time are in memory, and none while items are
-            # reordered.
+            # The values need not stay in memory while items are reordered.
             order = sorted_order(
-                (item_values(key, items, source), down != reverse) for key, down in reversed(keys)
+                (item_values(key, items, source), down != reverse) for key, down in keys
             )
             target.write(items.schema, named(source, reordered(items, order)))
