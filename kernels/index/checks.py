@@ -165,40 +165,40 @@ def _check_order(offsets: Offsets, *, level: int, start: int = 0) -> None:
         )
 
 
-def check_chain(levels: Sequence[Offsets], *, of_lengths: bool = False) -> None:
-    """Raise InvalidLoDError unless every level counts exactly the items of the next one.
-
-    Args:
-        levels: offsets.
-        of_lengths: whether the user gave lengths, not offsets.
-    """
+def check_chain(levels: Sequence[Offsets]) -> None:
+    """Raise InvalidLoDError unless every level counts exactly the items of the next one."""
     for level, (upper, lower) in enumerate(itertools.pairwise(levels)):
         items = lower.size - 1
         if upper[-1] != items:
-            raise _miscounted(upper, items, f"items of level {level + 1}", level, of_lengths)
+            raise _miscounted(upper, items, f"items of level {level + 1}", level, items - 1)
 
 
-def check_rows(levels: Sequence[Offsets], rows: int, *, of_lengths: bool = False) -> None:
-    """Raise InvalidLoDError unless the finest level counts exactly `rows` rows; see check_chain."""
+def check_rows(levels: Sequence[Offsets], rows: int) -> None:
+    """Raise InvalidLoDError unless the finest level counts exactly `rows` rows."""
     if levels and levels[-1].item(-1) != rows:
-        raise _miscounted(levels[-1], rows, "rows", len(levels) - 1, of_lengths)
+        raise _miscounted(levels[-1], rows, "rows", len(levels) - 1, rows)
 
 
 def _miscounted(
-    offsets: Offsets, expected: int, items: str, level: int, of_lengths: bool
+    offsets: Offsets, expected: int, items: str, level: int, last: int
 ) -> InvalidLoDError:
-    found = int(offsets[-1])
-    what, remedy = "the last offset must be", ""
-    if of_lengths:
-        what = "the lengths must add up to"
-        lengths = offsets_to_lengths(offsets)
-        is_rising = lengths.size > 1 and (lengths[1:] >= lengths[:-1]).all()
-        if is_rising and lengths[0] == 0 and lengths[-1] == expected:
-            remedy = "; these seem to be offsets, which LoD(..) takes"
+    """Return the error about the last offset.
+
+    Args:
+        offsets: of the level.
+        expected: what the last one should be: the number of these `items`.
+        items: what they are.
+        level: the number of the level.
+        last: the last length if offsets were given as lengths.
+    """
+    found, lengths = int(offsets[-1]), offsets_to_lengths(offsets)
+    rising = lengths.size > 1 and lengths[0] == 0 and (lengths[1:] >= lengths[:-1]).all()
+    remedy = "; the lengths seem to be offsets" if rising and lengths[-1] == last else ""
     return InvalidLoDError(
-        f"{what} the number of {items} (expected {expected}, found {found}){remedy}",
+        f"the last offset, the sum of the lengths, must be the number of {items} "
+        f"(expected {expected}, found {found}){remedy}",
         level=level,
-        position=None if of_lengths else offsets.size - 1,
+        position=offsets.size - 1,
         expected=expected,
         found=found,
     )

@@ -149,7 +149,7 @@ class LoD(_Fields):
             )
             for level, values in enumerate(_sequence(lengths, "lengths"))
         )
-        check_chain(levels, of_lengths=True)
+        check_chain(levels)
         return cls._trusted(levels, names)
 
     # -- shape ---------------------------------------------------------------------

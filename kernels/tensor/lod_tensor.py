@@ -102,7 +102,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         if lod is None:
             lod = NO_LEVELS
         index = lod if isinstance(lod, LoD) else LoD.from_lengths(lod)
-        check_rows(index.levels, array.shape[0], of_lengths=index is not lod)
+        check_rows(index.levels, array.shape[0])
         # A view, so that ndarray.resize on the caller's array cannot free the rows.
         self._data: Array = array.view()
         self._lod = index

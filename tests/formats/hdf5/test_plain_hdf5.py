@@ -295,7 +295,7 @@ def test_the_sizes_of_an_empty_array_are_not_taken_for_its_values(theirs: h5py.F
 
 def test_levels_that_do_not_chain_name_the_upper_one(theirs: h5py.File) -> None:
     theirs["upper"] = np.array([0, 3, 5])
-    message = "/upper: level 0, position 2: the last offset must be the number of items of level 1"
+    message = "/upper: level 0, position 2: the last offset, the sum of the lengths, must be"
     _refused(theirs, InvalidLoDError, message, data="/x", offsets=("/upper", "/starts"))
 
 

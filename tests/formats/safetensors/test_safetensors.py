@@ -221,7 +221,7 @@ DAMAGED: list[tuple[bytes, type[LodError], str]] = [
     (
         file_of({"data": entry(), "lod.0": entry("I64", (1,), (8, 16))}, bytes(16)),
         InvalidLoDError,
-        "tensor data: level 0, position 0: the last offset must be",
+        "tensor data: level 0, position 0: the last offset, the sum of the lengths, must be",
     ),
 ]
 

@@ -72,11 +72,11 @@ def test_a_broken_rule_names_level_position_expected_and_found(
         ([[-1, 7]], 0, 0),
         ([[2], [1, -2]], 1, 1),
         ([[2**62, 2**62]], 0, 1),
-        ([[2, 2], [1, 1, 1]], 0, None),
+        ([[2, 2], [1, 1, 1]], 0, 2),
     ],
 )
 def test_lengths_that_are_none_are_refused_by_place(
-    lengths: list[list[int]], level: int, position: int | None
+    lengths: list[list[int]], level: int, position: int
 ) -> None:
     with pytest.raises(InvalidLoDError) as caught:
         LoD.from_lengths(lengths)
