@@ -9,6 +9,7 @@ from typing import Generic, TypeVar, cast
 from lodcli.formats.arrays.dates import as_numbers, times_of
 from lodcli.formats.arrays.fixed_texts import KINDS, STRINGS, FixedTexts
 from lodcli.formats.arrays.flat_arrays import ArrayInfo, ArrayType, described, held, tensors_in
+from lodcli.formats.choosing.array_patterns import JoinedArrays
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.marks import Kept
@@ -28,7 +29,7 @@ class ArraySource(IndexedSource, Generic[A]):
         masks: of each tensor, by level; with L levels, level L is the rows.
     """
 
-    arrays: Mapping[str, A | FixedTexts]
+    arrays: Mapping[str, A | FixedTexts | JoinedArrays[A]]
     masks: Mapping[str, Mapping[int, A]]
 
     def read_whole(self, array: A) -> Array:
@@ -58,6 +59,8 @@ class ArraySource(IndexedSource, Generic[A]):
         rows = self.arrays[name]
         if isinstance(rows, FixedTexts):
             return rows.data[start:stop], None
+        if isinstance(rows, JoinedArrays):
+            return as_numbers(rows.rows(self.read_array, start, stop), start)
         return as_numbers(self.read_array(rows, start, stop), start)
 
     def describe(
@@ -75,16 +78,20 @@ class ArraySource(IndexedSource, Generic[A]):
             kept: by tensor, its stored marks, of which only the masks are set.
             options: which arrays are rows, and which are the index.
         """
-        arrays: dict[str, Info | FixedTexts] = {}
+        arrays: dict[str, Info | FixedTexts | JoinedArrays[Info]] = {}
 
-        def looked(name: str) -> Info | FixedTexts:
-            if name not in arrays:
+        def looked(name: str) -> Info | FixedTexts | JoinedArrays[Info]:
+            if name not in arrays and name in sequences:
+                arrays[name] = JoinedArrays.of({one: look(one) for one in sequences[name]})
+            elif name not in arrays:
                 found = look(name)
                 is_text = found.dtype.kind in KINDS + STRINGS
                 arrays[name] = self._texts(found) if is_text else found
             return arrays[name]
 
-        tensors = held(tensors_in(names, options, kept), looked, self.left_out)
+        tensors = tensors_in(names, options, kept)
+        sequences = {one.data: one.sequences for one in tensors.values() if one.sequences}
+        tensors = held(tensors, looked, self.left_out)
         self.arrays = {name: arrays[parts.data] for name, parts in tensors.items()}
         others = cast(Mapping[str, Info], arrays)  # neither masks nor offsets are texts
         self.masks = {

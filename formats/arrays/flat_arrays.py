@@ -3,7 +3,8 @@
 By name: the tensor called "data" is `data`, `lod.0`, `lod.1`, ..; any other is `NAME/data`,
 `NAME/lod.0`, ..; any other array `NAME` is a tensor without levels, which is written so too. Masks
 of nulls are `valid.0`, .., `valid.rows`, if the marks of the tensor name them. Or by the options of
-the user: some arrays are rows, others are the offsets (cu_seqlens, row_splits) or lengths of all.
+the user: some arrays are rows, others are the offsets (cu_seqlens, row_splits) or lengths of all;
+or the arrays that match a pattern are the sequences of a tensor.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 
 from lodcli.formats.arrays.dates import times_of
 from lodcli.formats.arrays.fixed_texts import FixedTexts
+from lodcli.formats.choosing.array_patterns import JoinedArrays, is_pattern, matching
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.format import LeftOut, leaving_out
 from lodcli.formats.core.marks import Kept, check_fit, mask_name
@@ -57,14 +59,16 @@ class Parts:
     """The names of the arrays that make one tensor.
 
     Attributes:
-        data: its rows.
+        data: its rows; or the pattern of its sequences.
         levels: in order.
         masks: by level; with L levels, level L is the rows.
+        sequences: the arrays that match the pattern.
     """
 
     data: str
     levels: tuple[str, ...] = ()
     masks: Mapping[int, str] = field(default_factory=dict)
+    sequences: tuple[str, ...] = ()
 
 
 class ArrayType(Protocol):
@@ -184,14 +188,29 @@ def _chosen(names: Collection[str], options: ReadOptions) -> dict[str, Parts]:
     data = tuple(name for name in names if name not in index)
     if options.data:
         data = tuple(name.strip() for name in options.data.split(","))
+    patterns = [name for name in data if name not in known and is_pattern(name)]
+    if patterns and index:
+        raise SelectionError(
+            f"{option('data', patterns[0])}: is a pattern of arrays that are a sequence each; name "
+            f"one array of all rows for {option('offsets')} or {option('lengths')}"
+        )
     for name in (*data, *index):
-        if name not in known:
+        if name not in known and name not in patterns:
             raise SelectionError(f"no array named {name!r}; {there_are(names, name)}")
     if not data:
         raise SelectionError(
             f"holds offsets and no rows; name an array of rows with {option('data')}"
         )
-    return {name_of(name): Parts(name, index) for name in data}
+    tensors = {name_of(name): Parts(name, index) for name in data if name not in patterns}
+    found = matching(patterns, lambda pattern: names, lambda pattern: there_are(names, pattern))
+    for (name, arrays), pattern in zip(found.items(), patterns, strict=True):
+        if name in tensors:
+            raise SelectionError(
+                f"{option('data')}: two tensors called {name}, {tensors[name].data} and {pattern}; "
+                "convert each by itself"
+            )
+        tensors[name] = Parts(pattern, sequences=arrays)
+    return tensors
 
 
 def _owner(name: str) -> tuple[str, int]:
@@ -269,6 +288,8 @@ def described(
                 if array not in known:
                     known[array] = _offsets(arrays[array], array, level, read, options)
             lod = LoD([known[array] for array in parts.levels])
+            if isinstance(info, JoinedArrays):
+                lod = LoD([info.offsets])
             if not info.shape:
                 raise InvalidDataError("is a single value; a tensor needs a row axis")
             if lod.n_levels and info.shape[0] == lod.count(0) != lod.levels[-1][-1]:

@@ -21,6 +21,7 @@ MOST_LISTED = 20
 UNNAMED = "unnamed"
 # Control characters and surrogates, "/", and the second of two colons.
 _FORBIDDEN = re.compile(r"[\0-\x1f\x7f-\x9f\ud800-\udfff/]|(?<=:):")
+_DIGITS = re.compile(r"(\d+)")
 _FOLDERS = frozenset({".", ".."})
 _MARK = "::"
 
@@ -72,6 +73,16 @@ def name_of(text: str) -> str:
 
 def _encoded(found: re.Match[str]) -> str:
     return "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "surrogatepass"))
+
+
+def natural_key(name: str) -> list[tuple[int, int, str]]:
+    """Return a key that sorts names in natural order: numbers in them are compared by value.
+
+    >>> sorted(["demo_10", "demo_2"], key=natural_key)
+    ['demo_2', 'demo_10']
+    """
+    parts = _DIGITS.split(name)
+    return [(0, int(one), one) if one.isdecimal() else (1, 0, one) for one in parts if one]
 
 
 def repeated(names: Iterable[str]) -> dict[str, int]:

@@ -39,7 +39,8 @@ class ReadOptions:
         dtype_unsafe: whether values are rounded to that dtype; else a value that is not exact in
             it is an error. Every format takes it.
         data: the dataset of a plain HDF5 file that holds the rows; for a flat file its arrays of
-            rows, with commas between.
+            rows, with commas between. If it has a pattern, such as "arr_*", each array that matches
+            is a sequence.
         offsets: the datasets or arrays that hold offsets, outermost first.
         lengths: instead of offsets, those that hold lengths.
         names: what to call the tensors of a file that does not name them, in its order.

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lodcli.formats.arrays.flat_arrays import EqualLevels
+from lodcli.formats.choosing.array_patterns import JoinedArrays
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.schema import LevelKeys, TensorSpec
@@ -28,6 +31,8 @@ MODULES = (
     "hdf5plugin",
     "encodings.ascii",  # for the names of dtypes
 )
+# Limit on notes on the datasets of a pattern.
+MOST_NOTES = 3
 
 
 def asking_for_data(source: Input) -> SelectionError:
@@ -144,6 +149,59 @@ class DatasetsSource(IndexedSource):
 
     def read_rows(self, name: str, start: int, stop: int) -> Array:
         return self._datasets.rows(self._columns[name], start, stop)
+
+    def close(self) -> None:
+        self._datasets.strict.close()
+
+
+@dataclass(frozen=True)
+class _Dataset:
+    """What a dataset holds. It is opened for each read: open ones keep chunks in memory."""
+
+    path: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+
+class JoinedSource(IndexedSource):
+    """Open datasets of numbers, each a sequence of a tensor.
+
+    Args:
+        datasets: the open file, closed with this source.
+        paths: of the datasets, by tensor.
+        levels: the name of the level.
+    """
+
+    def __init__(
+        self, datasets: Datasets, paths: Mapping[str, Iterable[str]], levels: Sequence[str] | None
+    ) -> None:
+        self._datasets = datasets
+        told: list[str] = []
+
+        def look(path: str) -> _Dataset:
+            column = datasets.open(path)
+            told.extend(notes(datasets, [column]))
+            return _Dataset(path, column.dtype, column.shape)
+
+        self._joined = {
+            name: JoinedArrays.of({path: look(path) for path in found})
+            for name, found in paths.items()
+        }
+        equal = EqualLevels()
+        specs, lods = [], {}
+        for name, joined in self._joined.items():
+            found, lods[name] = equal.shared(LoD([joined.offsets], levels))
+            specs.append(TensorSpec(name, joined.dtype, joined.shape[1:], found, joined.shape[0]))
+        self.schema, self.lods = tuple(specs), lods
+        if more := told[MOST_NOTES:]:
+            told[MOST_NOTES:] = [f"{len(more)} more such notes on other datasets"]
+        self.notes = told
+
+    def read_rows(self, name: str, start: int, stop: int) -> Array:
+        def read(one: _Dataset, start: int, stop: int) -> Array:
+            return self._datasets.rows(self._datasets.open(one.path), start, stop)
+
+        return self._joined[name].rows(read, start, stop)
 
     def close(self) -> None:
         self._datasets.strict.close()

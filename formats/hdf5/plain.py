@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lodcli.formats.choosing.array_patterns import is_pattern, matching
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import Format, Source
 from lodcli.formats.core.losses import MOST_SHOWN
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.options import ReadOptions, index_names
 from lodcli.formats.core.schema import DEFAULT_NAME
-from lodcli.formats.hdf5.datasets import MODULES, Datasets, DatasetsSource, asking_for_data
+from lodcli.formats.hdf5.datasets import (
+    MODULES,
+    Datasets,
+    DatasetsSource,
+    JoinedSource,
+    asking_for_data,
+)
 from lodcli.formats.hdf5.fixed_text import FixedText
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.text.lines import shown
@@ -39,7 +47,8 @@ class PlainHdf5(Format):
     """Rows and offsets (or lengths) in datasets of any HDF5 file. Reading only.
 
     `--data /x` names the rows, `--data /x/field` a field of compounds; `--offsets /o` or
-    `--lengths /l` one level each, outermost first. Attributes of the root
+    `--lengths /l` one level each, outermost first. Or each dataset that matches a pattern, as in
+    `--data 'data/demo_*/actions'`, is a sequence. Attributes of the root
     that are text or numbers are those of the file; others are ignored. Big-endian numbers arrive in
     native order, texts of fixed length as a further level.
     """
@@ -56,7 +65,9 @@ class PlainHdf5(Format):
             raise asking_for_data(source)
         datasets = Datasets(source, chosen=True)
         index = index_names(options, datasets.has)
-        several = options.data.split(",")
+        several = [name.strip() for name in options.data.split(",")]
+        if not datasets.has(options.data) and any(map(is_pattern, several)):
+            return _told(_joined(datasets, several, options), datasets)
         if several[1:] and not datasets.has(options.data) and all(map(datasets.has, several)):
             one_by_one = by_reader(
                 shell="convert them one by one, each with --name, and join them with lod merge",
@@ -79,6 +90,39 @@ class PlainHdf5(Format):
             )
         lod = LoD(levels, options.levels)
         return _told(DatasetsSource(datasets, {DEFAULT_NAME: (options.data, lod)}), datasets)
+
+
+def _joined(datasets: Datasets, patterns: Sequence[str], options: ReadOptions) -> Source:
+    """Return a source of tensors whose sequences are the datasets that match a pattern each."""
+    from lodcli.formats.hdf5.tree import matching as paths_of
+    from lodcli.formats.hdf5.tree import near
+
+    for name in patterns:
+        if not is_pattern(name):
+            raise SelectionError(
+                f"{option('data', name)}: is no pattern, as the others are; convert it by itself"
+            )
+    for given in ("offsets", "lengths", "encoding"):
+        if getattr(options, given) is not None:
+            raise SelectionError(
+                f"{option('data', patterns[0])}: is a pattern of datasets of numbers that are a "
+                f"sequence each; name one dataset for {option(given)}"
+            )
+    strict, without = datasets.strict, dict[str, None]()
+
+    def paths(pattern: str) -> list[str]:
+        found, groups = paths_of(strict, pattern)
+        without.update(dict.fromkeys(groups))
+        return found
+
+    every = ["/" + "/".join(filter(None, pattern.split("/"))) for pattern in patterns]
+    found = matching(every, paths, lambda pattern: near(strict, pattern))
+    source = JoinedSource(datasets, found, options.levels)
+    if without:
+        groups = listing(map(shown, without), MOST_SHOWN)
+        told = f"groups without a dataset that matches are left out: {groups}"
+        source.notes = [*source.notes, told]
+    return source
 
 
 def _told(source: Source, datasets: Datasets) -> Source:

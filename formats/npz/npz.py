@@ -6,6 +6,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import IO, Any, cast
 
 import numpy as np
@@ -26,6 +27,7 @@ from lodcli.formats.arrays.flat_arrays import (
 from lodcli.formats.arrays.masks import MaskWriter
 from lodcli.formats.arrays.spool import Spool, SpooledArray
 from lodcli.formats.catalogue.unread import of_csr
+from lodcli.formats.choosing.array_patterns import JoinedArrays
 from lodcli.formats.core.batching import cuts, gathered, groups
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import BATCH_BYTES, AnnotatedFormat, LeftOut, Source
@@ -230,7 +232,8 @@ class _NpzSource(ArraySource[Member]):
 
     def reads_in_place(self, names: Iterable[str]) -> bool:
         arrays = (one for name in names for one in (self.arrays[name], *self.masks[name].values()))
-        members = (one for one in arrays if isinstance(one, Member))
+        parts = (one.parts if isinstance(one, JoinedArrays) else (one,) for one in arrays)
+        members = (one for one in chain.from_iterable(parts) if isinstance(one, Member))
         return not any(one.header.fortran or one.info.compress_type for one in members)
 
     def read_array(self, array: Member, start: int, stop: int) -> Array:
@@ -254,9 +257,11 @@ class _NpzSource(ArraySource[Member]):
 
     def _reader(self, spec: TensorSpec, stack: ExitStack) -> _InOrder:
         found = self.arrays[spec.name]
-        rows: Rows | _TextRows
+        rows: Rows | _TextRows | _JoinedRows
         if isinstance(found, FixedTexts):
             rows = _TextRows(found)
+        elif isinstance(found, JoinedArrays):
+            rows = _JoinedRows(found, self.read_whole)
         else:
             rows = stack.enter_context(Rows(self._archive, found))
         masks = {
@@ -296,12 +301,24 @@ class _TextRows:
         return found
 
 
+class _JoinedRows:
+    """The rows of joined members, in order; each member is a whole item."""
+
+    def __init__(self, joined: JoinedArrays[Member], read_whole: Callable[[Member], Array]) -> None:
+        self._joined, self._read_whole, self._taken = joined, read_whole, 0
+
+    def take(self, count: int) -> Array:
+        """Return the next `count` rows, which are those of whole members."""
+        start, self._taken = self._taken, self._taken + count
+        return self._joined.rows(lambda one, *_: self._read_whole(one), start, self._taken)
+
+
 @dataclass(frozen=True)
 class _InOrder:
     """A tensor that is read sequentially, with its masks by level."""
 
     spec: TensorSpec
-    rows: Rows | _TextRows
+    rows: Rows | _TextRows | _JoinedRows
     masks: Mapping[int, Rows]
 
     def take(self, lod: LoD, ranges: Iterable[tuple[int, int]]) -> LoDTensor:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from lodcli.formats.choosing.choice import Choice, ValueRange
 from lodcli.formats.core.errors import NotThisFormatError, changed_while_read, naming_file
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source
+from lodcli.formats.core.names import natural_key
 from lodcli.formats.core.registry import get, of_name
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec
 from lodcli.formats.core.table import FOLDERS, PAIRS, TABLE, UNFINISHED
@@ -46,7 +47,6 @@ FILE_LEVEL = "file"
 MOST_NOTES = 20
 # Maximum number of files in which a hint looks for those of a format.
 _MOST_LOOKED_AT = 10_000
-_DIGITS = re.compile(r"(\d+)")
 # Files of a folder that hold no data: hidden ones, and those of Spark and Hive, such as _SUCCESS.
 _NO_DATA = re.compile(r"\.|_[^.]*$")
 # Checkpoints, and data in several files: the end of a file's name, and what the folder is.
@@ -179,12 +179,7 @@ def _is_claimed(folder: str, format_name: str | None) -> bool:
 
 def _in_order(paths: Iterable[str]) -> tuple[str, ...]:
     """Return paths in natural order: numbers in names are compared by value."""
-
-    def key(path: str) -> list[tuple[int, int, str]]:
-        parts = _DIGITS.split(path)
-        return [(0, int(one), one) if one.isdecimal() else (1, 0, one) for one in parts if one]
-
-    return tuple(sorted(paths, key=key))
+    return tuple(sorted(paths, key=natural_key))
 
 
 @contextmanager

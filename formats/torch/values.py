@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.formats.arrays.flat_arrays import described, offer_others, tensors_in
+from lodcli.formats.choosing.array_patterns import JoinedArrays
 from lodcli.formats.core.errors import TooLargeError, naming
 from lodcli.formats.core.format import LeftOut, leaving_out
 from lodcli.formats.core.names import name_of
@@ -132,12 +133,23 @@ def _flat_items(
     if not flat and not options.data:
         return {}
     tensors = {}
+    arrays: dict[str, _Plain | JoinedArrays[_Plain]] = dict(flat)
     for name, parts in tensors_in(flat, options, {}).items():
         with leaving_out(left_out, name), naming(f"tensor {name}"):
-            _rows(flat[parts.data].array)
+            if parts.sequences:
+                arrays[parts.data] = JoinedArrays.of({one: flat[one] for one in parts.sequences})
+            _rows(_array(arrays[parts.data]))
             tensors[name] = parts
-    _, lods = described(tensors, flat, lambda name: flat[name].array, options)
-    return {name: LoDTensor(flat[part.data].array, lods[name]) for name, part in tensors.items()}
+    _, lods = described(tensors, arrays, lambda name: flat[name].array, options)
+    return {
+        name: LoDTensor(_array(arrays[part.data]), lods[name]) for name, part in tensors.items()
+    }
+
+
+def _array(found: _Plain | JoinedArrays[_Plain]) -> Array:
+    if isinstance(found, JoinedArrays):
+        return found.rows(lambda one, start, stop: one.array[start:stop], 0, found.shape[0])
+    return found.array
 
 
 def _sharing(items: dict[str, Item]) -> dict[str, Item]:

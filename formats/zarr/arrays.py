@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import ChainMap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import zarr
 from lodcli.formats.arrays.array_source import ArraySource
 from lodcli.formats.arrays.dates import times_of
 from lodcli.formats.arrays.fixed_texts import KINDS, STRINGS, require_texts
+from lodcli.formats.choosing.array_patterns import JoinedArrays
 from lodcli.formats.core.bounds import Bounds
 from lodcli.formats.core.errors import DamagedFileError, TooLargeError, naming
 from lodcli.formats.core.format import LeftOut
@@ -115,7 +117,9 @@ class ZarrSource(ArraySource[ZarrArray]):
     def _as_stored(self) -> Iterator[str]:
         """Yield a note for each array with attributes of netCDF that would change its values."""
         for name, rows in self.arrays.items():
-            attributes = rows.array.attrs if isinstance(rows, ZarrArray) else {}
+            parts = rows.parts if isinstance(rows, JoinedArrays) else (rows,)
+            stored = [dict(one.array.attrs) for one in parts if isinstance(one, ZarrArray)]
+            attributes = dict(ChainMap(*stored))
             named = [one for one in CONVENTIONS if not _is_nan(attributes.get(one, math.nan))]
             if UNSIGNED in named and not changes_sign(attributes[UNSIGNED], rows.dtype):
                 named.remove(UNSIGNED)

@@ -112,7 +112,8 @@ class _Convert(options.Command):
 @click.option(
     "--data",
     metavar="PATH",
-    help="Dataset of the rows in plain HDF5; arrays of rows in npz and safetensors: a,b.",
+    help="Dataset of the rows in plain HDF5; arrays of rows in npz and safetensors: a,b; or a "
+    "pattern of arrays that are a sequence each: 'demo_*/x'.",
 )
 @click.option(
     "--offsets",
