@@ -109,3 +109,13 @@ def test_records_that_each_file_may_lack_stay_optional(lod: Lod, folder: object)
     done = lod("merge", "null.lod.h5", "more.lod.h5", "-o", "out.jsonl")
     assert (done.code, done.stderr) == (0, "")
     assert read_jsonl("out.jsonl") == [{"a": {"z": 5, "w": 7}}, {"a": None}]
+
+
+@pytest.mark.parametrize("sources", permutations(["required.lod.h5", "told.lod.h5::a.p"]))
+def test_what_tells_null_records_alone_is_a_column(
+    lod: Lod, folder: object, sources: tuple[str, ...]
+) -> None:
+    for name in ("required", "told"):
+        io.write(f"{name}.lod.h5", dict(FILES[name]))
+    assert lod("merge", *sources, "-o", "out.jsonl").code == 0
+    assert read_jsonl("out.jsonl") == [{"a.x": 1, "a.p": True}, {"a.x": 2, "a.p": False}]
