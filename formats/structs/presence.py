@@ -40,7 +40,7 @@ def with_equal_records(schemas: Sequence[Schema]) -> list[Schema]:
     for schema in different.values():
         for name, records in _all_records(schema).items():
             kinds.setdefault(name, set()).add((records.required, records.told is not None))
-    mixed = {name for name, found in kinds.items() if len(found) > 1} - bare
+    mixed = {name for name, found in kinds.items() if len(found) > 1}
     if not mixed:
         return list(schemas)
     equal = {schema: _with_told(schema, mixed) for schema in dict.fromkeys(schemas)}
@@ -93,7 +93,7 @@ def with_common_records(schemas: Sequence[Schema]) -> list[Schema]:
     # Without a field there would be nothing left of them.
     bare = {name for found in files for name, records in found.items() if not records.leaves}
     mixed = {name for name, found in kinds.items() if len(found) > 1} - bare
-    required = {name for name in mixed if any(_never_null(name, found) for found in files)}
+    required = {name for name in mixed if any(_never_null(name, found) for found in files)} - bare
     return [
         tuple(
             _changed(spec, required, required=True)

@@ -111,7 +111,7 @@ def test_records_that_each_file_may_lack_stay_optional(lod: Lod, folder: object)
     assert read_jsonl("out.jsonl") == [{"a": {"z": 5, "w": 7}}, {"a": None}]
 
 
-@pytest.mark.parametrize("sources", permutations(["required.lod.h5", "told.lod.h5::a.p"]))
+@pytest.mark.parametrize("sources", [*permutations(["required.lod.h5", "told.lod.h5::a.p"])])
 def test_what_tells_null_records_alone_is_a_column(
     lod: Lod, folder: object, sources: tuple[str, ...]
 ) -> None:
