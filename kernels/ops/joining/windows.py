@@ -29,7 +29,7 @@ from lodcli.kernels.tensor.gather import gather_items, take_known
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import NO_NULLS
 
-Tail = Literal["drop", "keep"]
+Ends = Literal["drop", "keep"]
 
 
 @types_explained
@@ -38,8 +38,8 @@ def sequence_windows(
     length: int,
     *,
     stride: int = 1,
-    tail: Tail = "drop",
-    head: Tail = "drop",
+    tail: Ends = "drop",
+    head: Ends = "drop",
     level: int | str = -1,
     name: str | None = None,
     backend: Backend = "auto",
@@ -52,8 +52,9 @@ def sequence_windows(
         stride: how many items lie between the starts of two windows; 1 or more.
         tail: "drop" leaves out the items after the last whole window; "keep" adds one shorter
             window for them.
-        head: "keep" adds shorter windows before the first whole one, which end 1, 2 .. strides
-            before its end: with a stride of 1 there is one window for each item, which ends there.
+        head: "keep" adds shorter windows before the first whole one, each a stride before the
+            next: with a stride of 1, the first windows end at item 1, 2, .., and there is one
+            window for each item.
         level: the level whose sequences are cut; its items are rows, or whole sequences.
         name: what the new level is called.
         backend: "auto", "numpy", "numba" or "cupy"; for windows of rows.
@@ -93,8 +94,8 @@ def sequence_windows_grad(
     length: int,
     *,
     stride: int = 1,
-    tail: Tail = "drop",
-    head: Tail = "drop",
+    tail: Ends = "drop",
+    head: Ends = "drop",
     level: int | str = -1,
     backend: Backend = "auto",
 ) -> LoDTensor:
@@ -137,7 +138,7 @@ def sequence_windows_grad(
 
 
 def _windows(
-    offsets: Offsets, length: int, stride: int, tail: Tail, head: Tail
+    offsets: Offsets, length: int, stride: int, tail: Ends, head: Ends
 ) -> tuple[Offsets, Offsets, Offsets]:
     """Dispatch `segment_windows`; the index is always in main memory."""
     run = on("auto", segment_windows, size_bytes=offsets.nbytes)
@@ -149,7 +150,7 @@ def _windows(
     return (offsets if first == stride == 1 else counts), starts, bounds
 
 
-def _require_window(length: int, stride: int, tail: Tail, head: Tail) -> None:
+def _require_window(length: int, stride: int, tail: Ends, head: Ends) -> None:
     require_at_least(length, 1, "length")
     require_at_least(stride, 1, "stride")
     for option, value in (("tail", tail), ("head", head)):
@@ -352,12 +353,16 @@ def segment_windows(
         reached = np.where(whole > 0, (whole - 1) * stride + first, 0)
         whole = whole + ((reached < lengths) & (whole * stride + first - length < lengths))
     counts = lengths_to_offsets(whole, level=0)
-    # Window w of segment s ends at first + stride * (w - counts[s]).
-    ends = (first - stride * counts[:-1]).repeat(whole) + stride * np.arange(counts[-1])
-    starts = np.maximum(0, ends - length)
-    held = np.minimum(ends, lengths.repeat(whole)) - starts
-    starts += offsets[:-1].repeat(whole)
-    return counts, starts, lengths_to_offsets(held, level=1)
+    # Window w of segment s ends at offsets[s] + first + stride * (w - counts[s]).
+    ends = (offsets[:-1] + first - stride * counts[:-1]).repeat(whole)
+    ends += stride * np.arange(ends.size)
+    starts = ends - length
+    if first < length:
+        np.maximum(starts, offsets[:-1].repeat(whole), out=starts)
+    if keep:
+        np.minimum(ends, offsets[1:].repeat(whole), out=ends)
+    ends -= starts
+    return counts, starts, lengths_to_offsets(ends, level=1)
 
 
 def segment_dealt(

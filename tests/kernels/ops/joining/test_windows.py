@@ -14,7 +14,7 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.joining import windows
 from lodcli.kernels.ops.joining.windows import (
-    Tail,
+    Ends,
     sequence_deinterleave,
     sequence_interleave,
     sequence_windows,
@@ -71,7 +71,7 @@ def test_a_stride_past_the_window_skips_rows_and_starts_none_behind_the_end() ->
 
 
 @pytest.mark.parametrize("tail", ["drop", "keep"])
-def test_windows_and_strides_beyond_int64_are_longer_than_every_sequence(tail: Tail) -> None:
+def test_windows_and_strides_beyond_int64_are_longer_than_every_sequence(tail: Ends) -> None:
     words = LoDTensor(np.arange(4), [[3, 0, 1]])
     far = sequence_windows(words, 2, stride=10**30, tail=tail)
     assert far.recursive_sequence_lengths() == (
@@ -97,7 +97,7 @@ def test_windows_and_strides_beyond_int64_are_longer_than_every_sequence(tail: T
     data=st.data(),
 )
 def test_windows_are_those_of_the_loops(
-    tensor: LoDTensor, length: int, stride: int, tail: Tail, head: Tail, data: st.DataObject
+    tensor: LoDTensor, length: int, stride: int, tail: Ends, head: Ends, data: st.DataObject
 ) -> None:
     levels = tensor.lod.n_levels
     level = data.draw(st.integers(0, levels - 1))
@@ -125,7 +125,7 @@ def test_gradients_of_whole_numbers_wrap_at_64_bits() -> None:
 @pytest.mark.parametrize("head", ["drop", "keep"])
 @pytest.mark.parametrize(("length", "stride"), [(3, 1), (2, 3), (4, 2)])
 def test_gradient_is_that_of_finite_differences(
-    length: int, stride: int, tail: Tail, head: Tail
+    length: int, stride: int, tail: Ends, head: Ends
 ) -> None:
     generator = np.random.default_rng(1)
     offsets, data = np.array([0, 5, 5, 6, 10]), generator.normal(size=(10, 2))
