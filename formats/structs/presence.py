@@ -93,7 +93,7 @@ def with_common_records(schemas: Sequence[Schema]) -> list[Schema]:
     # Without a field there would be nothing left of them.
     bare = {name for found in files for name, records in found.items() if not records.leaves}
     mixed = {name for name, found in kinds.items() if len(found) > 1} - bare
-    required = {name for name in mixed if any(_never_null(name, found) for found in files)} - bare
+    required = {name for name in mixed if any(_never_null(name, found) for found in files)}
     return [
         tuple(
             _changed(spec, required, required=True)
