@@ -28,7 +28,6 @@ from lodcli.formats.items.concatenated import (
 )
 from lodcli.formats.remote.urls import is_url
 from lodcli.formats.several.patterns import files_below, fixed_folder, is_file, is_hidden, matching
-from lodcli.formats.several.small_files import SmallFiles
 from lodcli.formats.several.tables import refuse_table
 from lodcli.formats.storage.compression import suffix_codec
 from lodcli.formats.storage.inputs import Input
@@ -242,7 +241,6 @@ def _ending(path: str) -> str:
 class ManyFiles(Source):
     """Files of one format, one after another along the outermost level. One is open at a time.
 
-    Each is opened for its schema, and again to be read, except small ones, which are then read.
     In a format whose tensors have no levels, each file is an item.
 
     Args:
@@ -262,7 +260,6 @@ class ManyFiles(Source):
     def __init__(self, files: Listed, open_one: Open, keys: Iterable[str] = ()) -> None:
         self._paths, self._open_one, self._label = files.paths, open_one, files.label
         self._schemas: list[Schema] = []
-        self._small = SmallFiles()
         # Equal ones are kept once: there may be many files of many columns.
         specs: dict[TensorSpec, TensorSpec] = {}
         schemas: dict[Schema, Schema] = {}
@@ -283,7 +280,6 @@ class ManyFiles(Source):
                 self._schemas.append(schemas.setdefault(schema, schema))
                 versions.append(file.input.version)
                 attributes = [alike([*attributes, file.source.attributes])]
-                self._small.keep(path, file.source, file.input)
         self.attributes, self.version = attributes[0], tuple(versions)
         require_equal_names(self._schemas, files.paths)
         self._described = with_equal_records(self._schemas)
@@ -295,8 +291,8 @@ class ManyFiles(Source):
         notes = []
         if len(files.paths) > 1:
             notes.append(
-                f"{len(files.paths)} files without a manifest are opened one after another, large "
-                "ones twice; lod shard makes a dataset of them, which is faster to read in parts"
+                f"{len(files.paths)} files without a manifest are opened twice, one after another; "
+                "lod shard makes a dataset of them, which is faster to read in parts"
             )
         if files.beside:
             notes.append(
@@ -311,7 +307,7 @@ class ManyFiles(Source):
         return self.batches_of([spec.name for spec in self.schema], limit_bytes)
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        for path, schema, own, source in self._sources(names, limit_bytes):
+        for path, schema, own, source in self._sources(names):
             content = as_joined(source.batches_of(own, limit_bytes), schema, self._joined)
             with naming_file(path):
                 yield from (
@@ -325,7 +321,7 @@ class ManyFiles(Source):
             yield from super().chosen_batches(names, choice, limit_bytes)
             return
         start = stop = 0
-        for path, schema, own, source in self._sources(names, limit_bytes):
+        for path, schema, own, source in self._sources(names):
             of_file = _OfFile(choice, schema, self._joined, start, self._label)
             with naming_file(path):
                 for first, batch in source.chosen_batches(own, of_file, limit_bytes):
@@ -335,9 +331,7 @@ class ManyFiles(Source):
             # Only of a file that is read whole, it may be unknown.
             start = stop if schema[0].items is None else start + schema[0].items
 
-    def _sources(
-        self, names: Iterable[str], limit_bytes: int
-    ) -> Iterator[tuple[str, Schema, list[str], Source]]:
+    def _sources(self, names: Iterable[str]) -> Iterator[tuple[str, Schema, list[str], Source]]:
         """Open each file, and yield its path, its schema, the names of its tensors, and itself.
 
         Errors of reading are raised in the caller, which adds the path.
@@ -346,22 +340,13 @@ class ManyFiles(Source):
         wanted = [places[name] for name in names]
         each = zip(self._paths, self._schemas, self._described, strict=True)
         for path, found, schema in each:
-            with self._source(path, limit_bytes) as source, naming_file(path):
-                if source.schema != found:
+            with self._open_one(path) as file, naming_file(path):
+                if file.source.schema != found:
                     raise changed_while_read()
-                own = [schema[place].name for place in wanted]
-                yield path, schema, own, as_described(source, schema)
-                said = [f"{os.path.basename(path)}: {one}" for one in source.notes]
+                source = as_described(file.source, schema)
+                yield path, schema, [schema[place].name for place in wanted], source
+                said = [f"{os.path.basename(path)}: {one}" for one in file.source.notes]
                 self.notes = [*self.notes, *said][:MOST_NOTES]
-
-    @contextmanager
-    def _source(self, path: str, limit_bytes: int) -> Iterator[Source]:
-        """Yield one of the files, open or as it was read when it was opened first."""
-        if (small := self._small.take(path, limit_bytes)) is not None:
-            yield small
-            return
-        with self._open_one(path) as file:
-            yield file.source
 
 
 class _OfFile:

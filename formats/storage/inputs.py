@@ -71,11 +71,6 @@ def absolute(path: PathLike) -> str:
     return os.fspath(path) if is_url(path) else os.path.abspath(path)
 
 
-def file_version(found: os.stat_result) -> tuple[int, ...]:
-    """Return the size, time and inode of a file: equal until it is replaced or written to."""
-    return found.st_size, found.st_mtime_ns, found.st_ino
-
-
 class _Ahead(io.FileIO):
     """A file with lookahead at its first bytes, also for a pipe.
 
@@ -526,7 +521,7 @@ class Input:
         """
         own = self._first
         if own is not None:
-            found: tuple[tuple[int, ...], ...] = (file_version(own),)
+            found: tuple[tuple[int, ...], ...] = ((own.st_size, own.st_mtime_ns, own.st_ino),)
         else:
             opened = self.folder.descriptors if self.is_folder else ()
             found = tuple((os.fstat(fd).st_ino,) for fd in opened)

@@ -18,7 +18,6 @@ from lodcli.formats.core import io
 from lodcli.formats.core import registry as table
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
 from lodcli.formats.core.limits import Limits
-from lodcli.formats.several import many_files
 from lodcli.kernels.errors import (
     InvalidDataError,
     NullError,
@@ -415,42 +414,3 @@ def test_a_file_with_the_tensors_of_another_takes_little_memory(tmp_path: Path) 
 
     # A description of each column takes more than 200 bytes.
     assert (opened_bytes(40) - opened_bytes(10)) / 30 < 100 * 100
-
-
-def test_a_small_file_is_opened_again_only_if_it_was_changed(tmp_path: Path) -> None:
-    put(tmp_path / "all")
-    first = tmp_path / "all" / "part-1.jsonl"
-    large = tmp_path / "all" / "part-3.jsonl"
-    large.write_text("[8]\n" * 20_000)
-    opened: list[str] = []
-
-    def open_one(path: str) -> Any:
-        opened.append(path)
-        return io.open_file(path)
-
-    def read() -> list[list[int]]:
-        return [one for batch in source.batches() for one in lists(batch["data"])]
-
-    found = many_files.listed(tmp_path / "all", None)
-    assert found is not None
-    with many_files.opened(found, open_one) as (source, _, _):
-        assert opened == [*found.paths]
-        first.write_text("[5, 5]\n")
-        assert read() == [[5, 5], *PARTS[1], *[[8]] * 20_000, *PARTS[2]]
-        assert opened[4:] == [str(first), str(large)]
-        assert len(read()) == 20_005  # again, from all files
-        assert opened[6:] == [*found.paths]
-
-
-def test_a_small_file_is_cut_into_batches_of_the_limit(tmp_path: Path) -> None:
-    for number in range(2):
-        io.write(tmp_path / f"{number}.npz", rows([[number]] * 100))
-    with lodcli.open(tmp_path) as file:
-        assert [len(batch["data"]) for batch in file.batches(80)] == [5] * 40
-
-
-def test_tensors_of_small_files_are_read_alone(tmp_path: Path) -> None:
-    for number in range(2):
-        (tmp_path / f"{number}.csv").write_text("a,b\n1,2\n")
-    with lodcli.open(tmp_path) as file:
-        assert [[*batch] for batch in file.batches_of(["b"])] == [["b"]] * 2
