@@ -131,6 +131,12 @@ def prose(page: Path) -> str:
     return re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_blank_line_precedes_each_table(page: Path) -> None:
+    # Without one, the site prints the source of the table.
+    assert not re.findall(r"^[^|\n].*\n\|.*$", prose(page), re.MULTILINE)
+
+
 def flags_of_commands() -> dict[str, set[str]]:
     """Return the options of each command by its words; of a group those of all its commands."""
     flags: dict[str, set[str]] = {"": {"--help", "--version"}}
