@@ -235,16 +235,19 @@ class ExpressionCommand(options.Command):
     text: str
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        from lodcli.commands.apply.running import Column
+
         segments = _split(args)
         super().parse_args(ctx, segments[0])
         if ctx.resilient_parsing:
             return []
-        columns = [(self.text, ctx.params.pop("into"))]
+        own = ctx.params
+        columns = [Column(self.text, own.pop("into"), own.pop("float_dtype"))]
         for segment in segments[1:]:
             if not segment or (segment[0].startswith("-") and not _hides(segment[0])):
                 ctx.fail(f"{THEN} needs an expression")
-            if columns[-1][1] is None:
-                ctx.fail(f"{THEN} needs --into NAME before it, a name for {columns[-1][0]!r}")
+            if columns[-1].into is None:
+                ctx.fail(f"{THEN} needs --into NAME before it, a name for {columns[-1].text!r}")
             following = expression_command(segment[0], chained=True)
             inner = following.make_context(self.name, segment[1:], parent=ctx.parent)
             columns += inner.params.pop("columns")
@@ -345,7 +348,7 @@ def command(ctx: click.Context, as_list: bool, as_json: bool) -> None:
     from a null is null; sum, mean, median, max, min, any and all skip nulls, and coalesce(data, 0)
     replaces them. `data if data > 0 else 0` chooses. index() is the number of the item. --into NAME
     writes all tensors of the file, and the result. --then EXPRESSION --into NAME computes one more,
-    also of those before it, in the same pass.
+    also of those before it, in the same pass; --dtype is of one expression.
 
     With --device cuda all ops compute on an NVIDIA GPU (pip install 'lodcli[cuda12]'); rows are
     copied to the GPU after reading, and back before writing.

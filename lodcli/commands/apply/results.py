@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain, takewhile
 
@@ -27,7 +27,7 @@ from lodcli.formats.core.schema import (
     find_all,
     schema_of,
 )
-from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.errors import InvalidDataError, SelectionError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell.opened import COMPUTED_BYTES, opened
 from lodcli.shell.references import Reference
@@ -46,6 +46,7 @@ class Result:
         names: of the tensors to compute with; none: the selected one.
         into: name of the result, which is written with all tensors of the file; None: it is
             written alone.
+        text: the expression, for errors.
         keeps: whether the result has the index of the first of the tensors, or its upper levels.
         nulls: whether the result may have nulls, given that tensor and the result.
         check: raises an error if the schema of the file does not fit the computation.
@@ -54,6 +55,7 @@ class Result:
     compute: Compute
     names: Sequence[str] = ()
     into: str | None = None
+    text: str = ""
     keeps: bool = False
     nulls: Callable[[TensorSpec, TensorSpec], bool] = lambda lead, made: False
     check: Callable[[Schema], None] = lambda schema: None
@@ -95,8 +97,17 @@ def write_results(source: Reference, results: Sequence[Result], target: Target) 
             if again
             else items_or_batches(file, 0, names, only=only)
         )
-        with items as (shared, _, found):
-            require_shared(shared, names)
+        with ExitStack() as stack:
+            try:
+                shared, _, found = stack.enter_context(items)
+                require_shared(shared, names)
+            except SelectionError as error:
+                if len(results) > 1:
+                    error.args = (
+                        f"{error}; expressions with --then take tensors of the same items: "
+                        "run lod apply once more for the others",
+                    )
+                raise
             _write(results, names[0], target, shared.schema, found)
 
 
@@ -159,10 +170,11 @@ def write_beside(
     target.write(schema_of(items), [items])
 
 
-def refuse_into(known: Sequence[str], lead: str, into: str) -> None:
+def refuse_into(known: Sequence[str], lead: str, into: str, text: str = "") -> None:
     """Raise click.UsageError if a result would replace a tensor other than its first input."""
     if into in known and into != lead:
-        raise click.UsageError(f"--into: a tensor is called {into} already; give another name")
+        to = f" to {text!r}" if text else ""
+        raise click.UsageError(f"--into: a tensor is called {into} already; give another name{to}")
 
 
 def _only(results: Mapping[str, LoDTensor]) -> LoDTensor:
@@ -185,7 +197,7 @@ class _Computing:
         self._chosen = chosen
         self._lead = chosen[0]
         self._compute = result.compute
-        self._into = result.into
+        self._into, self._text = result.into, result.text
         self._keeps = result.keeps
         self._nulls = result.nulls
         # The tensor whose index the result has, and how many levels of it.
@@ -224,7 +236,7 @@ class _Computing:
         if self._into is None:
             specs = (spec.uncounted() for spec in schema_of(results))
             return tuple(replace(spec, nullable=self._nulls(self._lead, spec)) for spec in specs)
-        refuse_into([spec.name for spec in schema], self._lead.name, self._into)
+        refuse_into([spec.name for spec in schema], self._lead.name, self._into, self._text)
         result = _only(results)
         if self._keeps:
             depths = [_shared_depth(result, tensors[spec.name]) for spec in self._chosen]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import numpy as np
@@ -35,10 +35,15 @@ from lodcli.shell.options import refuse_two_pipes
 from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
 
-# An expression, and the name of its value, or None.
-Column = tuple[str, str | None]
-
 _SORTED, _REORDERED = "sort_by_length", "reorder_by_rank"
+
+
+class Column(NamedTuple):
+    """An expression, the name of its value, and the dtype to compute in: see `Writing`."""
+
+    text: str
+    into: str | None
+    dtype: str | None
 
 
 @dataclass(frozen=True)
@@ -323,7 +328,7 @@ def apply_expressions(columns: Sequence[Column], source: Reference, writing: Wri
 
         _require_cpu(writing)
         with showing_where():
-            if any(TensorExpression(text).counts for text, _ in columns):
+            if any(TensorExpression(one.text).counts for one in columns):
                 raise UnsupportedError(
                     f"{writing.target.shard_option} computes each shard separately, and index() "
                     "counts the items of all; leave it out"
@@ -332,13 +337,13 @@ def apply_expressions(columns: Sequence[Column], source: Reference, writing: Wri
         by_shards(_express_shard, source, writing.target, columns, aside)
         return
     with showing_where():
-        results = [_value(text, into, writing) for text, into in columns]
+        results = [_value(one, dataclasses.replace(writing, dtype=one.dtype)) for one in columns]
         write_results(source, results, writing.target)
 
 
-def _value(text: str, into: str | None, writing: Writing) -> Result:
+def _value(column: Column, writing: Writing) -> Result:
     """Return the value of an expression."""
-    expression = TensorExpression(text)
+    expression = TensorExpression(column.text)
     marks = dict[str, Marks]()
 
     def check(schema: Schema) -> None:
@@ -355,7 +360,8 @@ def _value(text: str, into: str | None, writing: Writing) -> Result:
         return {name: expression.of(placed, first)}
 
     return Result(
-        *(compute, expression.tensors, into),
+        *(compute, expression.tensors, column.into),
+        text=column.text,
         keeps=expression.keeps,
         nulls=lambda lead, made: expression.nulls(),
         check=check,

@@ -107,8 +107,11 @@ def test_shards_have_all_columns(lod: Lod, rows: str) -> None:
         (["--into", "n", "--then", "sum"], "no tensor 'sum'; there are: x, k, n; the function is"),
         (["--into", "n", "--then", "x +"], "expression, column"),
         (["--into", "n", "--then", "k + 1"], "k is text"),
-        (["--into", "n", "--then", "sum(x)", "--into", "n"], "a tensor is called n already"),
-        (["--into", "k"], "a tensor is called k already"),
+        (
+            ["--into", "n", "--then", "sum(x)", "--into", "n"],
+            "a tensor is called n already; give another name to 'sum(x)'",
+        ),
+        (["--into", "k"], "a tensor is called k already; give another name to 'length(x)'"),
     ],
 )
 def test_an_error_is_told_before_anything_is_written(
@@ -124,3 +127,38 @@ def test_an_expression_after_an_op_is_refused(lod: Lod, rows: str) -> None:
     done = lod("apply", "sum", f"{rows}::x", "--then", "x + 1", "-o", "out.lod.h5")
     assert done.code == 2
     assert "--then after an op takes an op, found 'x + 1'; in an expression" in done.stderr
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_dtype_is_of_one_expression(lod: Lod, folder: Path, order: int) -> None:
+    io.write("n.lod.h5", {"n": LoDTensor.from_lists([[1], [2, 3]])})
+    first, second = [
+        ("n * 2", ["--into", "p"]),
+        ("sum(n) / 2", ["--dtype", "float32", "--into", "s"]),
+    ][::order]
+    line = ("apply", first[0], "n.lod.h5", *first[1], "--then", second[0], *second[1])
+    assert lod(*line, "-o", "out.lod.h5").code == 0
+    found = io.read_all("out.lod.h5")
+    assert {name: str(found[name].dtype) for name in "nps"} == {
+        "n": "int64",
+        "p": "int64",
+        "s": "float32",
+    }
+
+
+@pytest.mark.parametrize("last", [[], ["--into", "ly"]])
+def test_expressions_over_tensors_of_other_items_need_separate_runs(
+    lod: Lod, folder: Path, last: list[str]
+) -> None:
+    data = {n: LoDTensor.from_lists([[1]] * count) for n, count in (("x", 2), ("y", 5))}
+    io.write("two.lod.h5", data)
+    line = ("apply", "length(x)", "two.lod.h5", "--into", "lx")
+    done = lod(*line, "--then", "length(y)", *last, "-o", "out.lod.h5")
+    assert done.code == 2
+    assert done.stderr.endswith(
+        "two.lod.h5: y does not share the items of x (level 0); expressions with --then take "
+        "tensors of the same items: run lod apply once more for the others\n"
+    )
+    assert not Path("out.lod.h5").exists()
+    assert lod(*line, "-qo", "lx.lod.h5").code == 0
+    assert lod("apply", "length(y)", "lx.lod.h5", *last, "-qo", "out.lod.h5").code == 0
