@@ -75,14 +75,18 @@ class SelectionError(LodError, IndexError):
 
     Attributes:
         choices: names of tensors, if one of them must be chosen.
+        level: the level without the item, 0 the outermost; with L levels, level L is the rows.
     """
 
     # Of an error that the sandbox sent without it.
     choices: Sequence[str] = ()
 
-    def __init__(self, message: str, choices: Sequence[str] = ()) -> None:
+    def __init__(
+        self, message: str, choices: Sequence[str] = (), *, level: int | None = None
+    ) -> None:
         super().__init__(message)
         self.choices = choices
+        self.level = level
 
 
 class ShapeMismatchError(InvalidDataError):

@@ -7,6 +7,7 @@ the reader of a file can resolve a slice first and then read only its rows.
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import NamedTuple, SupportsIndex
 
 from lodcli.kernels.errors import SelectionError, counted
@@ -121,10 +122,25 @@ def item_number(lod: Index, level: int, key: int, count: int) -> int:
         key = whole_number(key, "an item", booleans=False)
     index = key + count if key < 0 else key
     if not 0 <= index < count:
-        valid = f"{-count} to {count - 1}" if count else "none is valid"
-        called = level_text(lod, level)
-        raise SelectionError(f"{called}: no item {key}, there are {count} here ({valid})")
+        raise missing_item(lod.names, level, key, count)
     return index
+
+
+def missing_item(
+    names: Sequence[str | None], level: int, key: int, count: int, where: str = ""
+) -> SelectionError:
+    """Return the error about an item of a level that is not there.
+
+    Args:
+        names: of all levels; with L levels, level L is the rows.
+        level, key: the item.
+        count: of the items there are.
+        where: whose items these are, such as " in item 2".
+    """
+    called = "rows" if level == len(names) else level_label(names[level], level)
+    valid = f"{-count} to {count - 1}" if count else "none is valid"
+    what = f"{called}: no item {key}{where}, there are {count} here ({valid})"
+    return SelectionError(what, level=level)
 
 
 def level_text(lod: Index, level: int) -> str:

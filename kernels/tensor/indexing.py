@@ -17,7 +17,7 @@ from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.groups import near_step, segment_cut, segment_number, segment_places
 from lodcli.kernels.index.items import inner_offsets, picked_offsets
 from lodcli.kernels.index.lod import LevelNames, LoD
-from lodcli.kernels.index.selection import Selection, item_number, level_text, select
+from lodcli.kernels.index.selection import Selection, item_number, level_text, missing_item, select
 from lodcli.kernels.ops.slicing.row_ranges import RowRanges, rows_of_ranges
 from lodcli.kernels.runtime.arrays import beside, is_on_device, on_host
 from lodcli.kernels.runtime.dispatch import on
@@ -367,9 +367,7 @@ def _refuse_places(lod: LoD, depth: int, places: Offsets, length: int, counts: O
 
 def _refuse(lod: LoD, depth: int, number: int, group: int, counts: Offsets) -> NoReturn:
     where = "" if counts.size == 1 else f" in item {group}"
-    raise SelectionError(
-        f"{level_text(lod, depth)}: no item {number}{where}, there are {counts[group]} here"
-    )
+    raise missing_item(lod.names, depth, number, int(counts[group]), where)
 
 
 def _by_tensor(lod: LoD, shape: tuple[int, ...], key: Any, first: int, setting: bool) -> Picked:

@@ -19,8 +19,6 @@ _REMEDY = re.compile(
 )
 # A dataset, between the file and what is wrong.
 _DATASET = re.compile(r"(/[^\s:]+): ")
-# A level, before what is wrong, of errors without an attribute for it.
-_LEVEL = re.compile(r"(?:^|: )level ([0-9]{1,9})(?:, position ([0-9]{1,18}))?: ")
 
 
 def described(error: BaseException, message: str, code: int, command: str) -> Error:
@@ -35,8 +33,6 @@ def described(error: BaseException, message: str, code: int, command: str) -> Er
     known = places(error)
     file = next(iter(_files(error) or known), None)
     remedy = _REMEDY.search(message)
-    place = _LEVEL.search(message)
-    level, position = map(_number, place.groups() if place else (None, None))
     return {
         "code": code,
         "kind": type(error).__name__,
@@ -44,8 +40,8 @@ def described(error: BaseException, message: str, code: int, command: str) -> Er
         "message": message,
         "file": file,
         "dataset": ": ".join(known[1:]) or _dataset(message, file),
-        "level": getattr(error, "level", level),
-        "position": getattr(error, "position", position),
+        "level": getattr(error, "level", None),
+        "position": getattr(error, "position", None),
         "expected": _plain(getattr(error, "expected", None)),
         "found": _plain(getattr(error, "found", None)),
         "remedy": remedy and (remedy[1] or remedy[2]),
@@ -63,10 +59,6 @@ def _files(error: BaseException) -> list[str]:
 def _dataset(message: str, file: str | None) -> str | None:
     found = _DATASET.match(message.removeprefix(f"{file}: "))
     return found and found[1]
-
-
-def _number(text: str | None) -> int | None:
-    return None if text is None else int(text)
 
 
 def _plain(value: object) -> int | str | None:

@@ -215,8 +215,16 @@ def test_the_written_files_are_described(folder: Path, lod: Lod) -> None:
                 "the rest with --skip-unsupported (lod convert has --columns)"
             },
         ),
-        ("slice words.lod.h5 99", 2, {"kind": "SelectionError", "file": "words.lod.h5"}),
+        (
+            "slice words.lod.h5 99",
+            2,
+            {"kind": "SelectionError", "file": "words.lod.h5", "level": 0},
+        ),
+        ("slice words.lod.h5 99 --isolate", 2, {"level": 0}),
+        ("slice words.lod.h5 0:2,99", 2, {"level": 0}),
         ("slice level.jsonl --level 1 9", 2, {"level": 1, "position": None}),
+        ("slice level.jsonl 0,0,2", 2, {"level": 2}),
+        ("slice 'level 7: x.npz' 0", 3, {"level": None}),
         ("inspect bad.safetensors", 1, {"file": "bad.safetensors", "level": 0, "position": 2}),
         ("verify broken.lod.h5", 1, {"kind": "DamagedFileError", "dataset": "/data"}),
         ("head words.lod.h5 -o words.lod.h5", 3, {"kind": "TargetExistsError"}),

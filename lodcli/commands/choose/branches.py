@@ -23,7 +23,7 @@ from lodcli.formats.items.streaming import first_of
 from lodcli.kernels.errors import SelectionError, counted
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.index.selection import Key, select
+from lodcli.kernels.index.selection import Key, missing_item, select
 from lodcli.kernels.runtime.memory_budget import at_most
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import NO_NULLS, Mask, Nulls
@@ -57,7 +57,7 @@ class _Cut:
     lead: TensorSpec
     first: int
     specs: Schema
-    strict: bool = False
+    strict: bool
 
     @property
     def level(self) -> int:
@@ -123,12 +123,13 @@ def _write_in_order(file: Opened, cut: _Cut, target: Target) -> bool:
     if items is None:
         return False
     with naming_file(file.reference.label):
-        ranges = _ranges_in(range(items.count), cut.ranges)
+        ranges = _ranges_in(range(items.count), cut)
         alone = len(ranges) == 1 and ranges[0].step == 1
-        chosen = _numbers(range(0)) if alone else np.concatenate([_numbers(one) for one in ranges])
-        if (chosen[1:] <= chosen[:-1]).any():
-            return False
-        _note_what_is_missing(cut, ranges)
+        if not alone:
+            chosen = np.concatenate([_numbers(one) for one in ranges])
+            if (chosen[1:] <= chosen[:-1]).any():
+                return False
+        _note_what_is_missing(cut, ranges, items.count)
     if alone:
         write_range(target, file.reference, items, *_ends(ranges[0]))
     else:
@@ -141,7 +142,8 @@ def write_range(
 ) -> None:
     """Write the items from `start` to `stop`."""
     shared = items.shared
-    cut = _Cut((), (slice(start, stop),), max(shared.specs, key=_depth), shared.level, shared.specs)
+    lead, ranges = max(shared.specs, key=_depth), (slice(start, stop),)
+    cut = _Cut((), ranges, lead, shared.level, shared.specs, strict=False)
     if items.source.partial and _is_small(cut):
         with naming_file(reference.label):
             schema, found = _sliced(items.source, cut, shared.level)
@@ -278,7 +280,8 @@ def _sliced(source: Source, cut: _Cut, level: int | str) -> tuple[Schema, dict[s
                 spec, levels=levels, rows=tensor.rows, row_shape=shape, marks=found[spec.name].marks
             )
         )
-    _note_what_is_missing(cut, [range(len(found[cut.lead.name]))])
+    count = len(found[cut.lead.name])
+    _note_what_is_missing(cut, [range(count)], count)
     return tuple(schema), found
 
 
@@ -293,26 +296,25 @@ def _resolved(source: IndexedSource, cut: _Cut, level: int | str) -> list[range]
         number = start + (item + count if item < 0 else item)
         offsets = lod.levels[cut.first + depth]
         start, stop = int(offsets[number]), int(offsets[number + 1])
-    found = _ranges_in(range(start, stop), cut.ranges)
-    _note_what_is_missing(cut, found)
+    found = _ranges_in(range(start, stop), cut)
+    _note_what_is_missing(cut, found, stop - start)
     return found
 
 
-def _ranges_in(here: range, ranges: Sequence[Key]) -> list[range]:
-    """Return ranges of items as their numbers.
+def _ranges_in(here: range, cut: _Cut) -> list[range]:
+    """Return the ranges as numbers of items.
 
     Args:
         here: the numbers of the items that they count.
-        ranges: as in a branch.
     """
     found = []
-    for one in ranges:
+    for one in cut.ranges:
         if isinstance(one, slice):
             found.append(here[one])
         elif -len(here) <= one < len(here):
             found.append(range(here[one], here[one] + 1))
         else:
-            raise SelectionError(f"no item {one}, there are {len(here)} here")
+            raise missing_item(cut.lead.level_names, cut.level, one, len(here))
     return found
 
 
@@ -375,22 +377,34 @@ def _stepped(mask: Mask | None, step: int) -> Nulls:
 
 def _asked(one: slice) -> int | None:
     """Return how many items a range asks for; None if that depends on how many there are."""
-    start, stop = one.start or 0, one.stop
-    if one.step not in (None, 1):
+    start, stop, step = one.start or 0, one.stop, one.step or 1
+    if step < 0:
         return None
     if start < 0 and stop is None:
-        return -int(start)
+        return len(range(start, 0, step))
     if stop is not None and (start < 0) == (stop < 0):
-        return max(0, int(stop) - int(start))
+        return len(range(start, stop, step))
     return None
 
 
-def _note_what_is_missing(cut: _Cut, found: Sequence[range]) -> None:
-    """Print a note for each range that exceeds the number of items; an error if `strict`."""
+def _note_what_is_missing(cut: _Cut, found: Sequence[range], count: int) -> None:
+    """Print a note for each range that exceeds the number of items; an error if `strict`.
+
+    Args:
+        cut: with the ranges.
+        found: the items of each range.
+        count: of the items that the ranges count; not used for ranges that tell how many they ask.
+    """
     for one, items in zip(cut.ranges, found, strict=False):
-        asked = _asked(one) if isinstance(one, slice) else None
+        if not isinstance(one, slice):
+            continue
+        asked = _asked(one)
         if asked is not None and len(items) < asked:
             what = f"the range asks for {counted(asked, 'item')}, but only {len(items)} exist"
-            if cut.strict:
-                raise SelectionError(f"{what}; leave out --strict to write these")
-            note(what)
+        elif asked is None and (one.start or 0) > count - ((one.step or 1) < 0):
+            what = f"the range starts at item {one.start}, but only {count} exist"
+        else:
+            continue
+        if cut.strict:
+            raise SelectionError(f"{what}; leave out --strict to write these")
+        note(what)
