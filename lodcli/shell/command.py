@@ -59,11 +59,14 @@ class Command(click.Command):
             several = "s"[: len(rest) > 1]
             hint = self.misplaced(args)
             positional = self._positional(ctx, args)
-            if sum(map(os.path.isfile, positional)) > 1:
+            files = [arg for arg in positional if os.path.isfile(arg)]
+            # A pattern is of files of one format.
+            kinds = {os.path.splitext(file)[1] for file in files}
+            if len(files) > 1 == len(kinds) and "--from" in self._options():
                 hint = "; a pattern in quotes, such as '*.csv', reads several files as one"
             elif not hint and self.takes_expression and not _OPERATORS.isdisjoint(positional[1:]):
                 hint = "; put the expression in quotes"
-            hint = hint or self.meant_as_output(rest[-1])
+            hint = hint or self.meant_as_output(ctx, rest[-1])
             ctx.fail(f"got unexpected extra argument{several} ({listing(rest)}){hint}")
         return rest
 
@@ -75,14 +78,24 @@ class Command(click.Command):
                     return f"; the number of items goes after -n: -n {arg.removeprefix('-')}"
         return ""
 
-    def meant_as_output(self, arg: str) -> str:
+    def meant_as_output(self, ctx: click.Context, arg: str) -> str:
         """Return a hint on an argument that may be the file to write, where only -o names it."""
-        if {"-o", "out_argument"} & {name for one in self.params for name in one.opts} == {"-o"}:
-            from lodcli.formats.core.registry import of_name
+        options = self._options()
+        out, kind = options.get("-o"), options.get("--to")
+        if out is None or kind is None or "out_argument" in options or ctx.params.get(out.name):
+            return ""
+        from lodcli.formats.core.registry import get, of_name
 
-            if "::" not in arg and not os.path.exists(arg) and of_name(arg) is not None:
-                return f"; the file to write goes after -o: -o {shlex.quote(arg)}"
-        return ""
+        found, choices = of_name(arg), getattr(kind.type, "choices", ())
+        if found is None or found not in choices or get(found).read_only:
+            return ""
+        if os.path.exists(arg) or re.search(r"[*?[]|::|://", arg):
+            return ""
+        return f"; the file to write goes after -o: -o {shlex.quote(arg)}"
+
+    def _options(self) -> dict[str, click.Parameter]:
+        """Return the parameters by all their names."""
+        return {name: one for one in self.params for name in one.opts}
 
     def _positional(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Return the arguments that are neither options nor their values."""

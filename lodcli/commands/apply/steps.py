@@ -130,5 +130,5 @@ def _check_count(
         names = " ".join(one.name.upper() for one in wanted)
         before = ", the first of them the result before it" if chained else ""
         assert isinstance(ctx.command, Command)
-        hint = ctx.command.meant_as_output(texts[-1])
+        hint = ctx.command.meant_as_output(ctx, texts[-1])
         ctx.fail(f"{ctx.info_name} takes {len(wanted)} ({names}){before}; found {found}{hint}")
