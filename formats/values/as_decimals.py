@@ -18,9 +18,10 @@ from lodcli.formats.values.texts_arrow import decimal_digits, encoded
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.tensor.casting import Mask, scaled
+from lodcli.kernels.tensor.casting import scaled
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Decimals
+from lodcli.kernels.tensor.nulls import Mask
 
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,9})?", re.ASCII | re.I)
 # Powers of ten up to this one are floats, and so many digits fit an int64.

@@ -19,10 +19,11 @@ from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key
-from lodcli.kernels.tensor.casting import Mask, cast, exact_decimals, scaled
+from lodcli.kernels.tensor.casting import cast, exact_decimals, scaled
 from lodcli.kernels.tensor.exchange.units import texts
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Decimals, Marks
+from lodcli.kernels.tensor.nulls import Mask
 
 # So many digits fit an int64.
 _MOST_DIGITS = 18

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.tensor.marks import Decimals
+from lodcli.kernels.tensor.nulls import Mask
 
-Mask = npt.NDArray[np.bool_]
 # Floating dtypes hold all whole numbers up to 2 to this power.
 _EXACT_BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
 
