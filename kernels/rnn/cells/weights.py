@@ -77,7 +77,6 @@ class LayerWeights(CheckedFields, Summarized, ABC):
         ACTIVATION_FIELDS: the fields that hold the name of an activation.
         ELEMENTWISE: the fields with several dimensions that are not matrices.
         INPUT_WEIGHT, STATE_WEIGHT: the fields whose shapes determine D and H, for messages.
-        RANKS: the number of dimensions of the arrays whose shapes `sizes` reads, by field.
     """
 
     KIND: ClassVar[str]
@@ -90,7 +89,15 @@ class LayerWeights(CheckedFields, Summarized, ABC):
     ELEMENTWISE: ClassVar[frozenset[str]] = frozenset()
     INPUT_WEIGHT: ClassVar[str]
     STATE_WEIGHT: ClassVar[str]
-    RANKS: ClassVar[Mapping[str, int]]
+
+    # A property, so that a class without its own cannot be instantiated.
+    @property
+    @abstractmethod
+    def RANKS(self) -> Mapping[str, int]:
+        """The number of dimensions of the arrays whose shapes `sizes` reads, by field.
+
+        A kind declares it as a class variable, as the others.
+        """
 
     @classmethod
     @abstractmethod

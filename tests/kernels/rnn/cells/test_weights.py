@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import ClassVar
+
 import numpy as np
 import pytest
 
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.index.checks import Array
 from lodcli.kernels.rnn.cells.registry import CELLS
-from lodcli.kernels.rnn.cells.weights import LayerWeights
+from lodcli.kernels.rnn.cells.weights import LayerWeights, Shapes, Sizes
 from lodcli.kernels.rnn.stack.stack import seeded_weights
 
 
@@ -54,3 +60,30 @@ def test_what_is_no_array_or_does_not_fit_is_refused() -> None:
     short = one.with_arrays({"bias_ih": np.zeros(2)})
     with pytest.raises(ShapeMismatchError, match=r"bias_ih: expected shape \(12,\), found \(2,\)"):
         short.check()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class WithoutRanks(LayerWeights):
+    KIND: ClassVar[str] = "toy"
+
+    matrix: Array
+
+    @classmethod
+    def weight_shapes(cls, sizes: Sizes) -> Shapes:
+        return {"matrix": (sizes.hidden, sizes.input)}
+
+    def sizes(self) -> Sizes:
+        hidden, width = self.matrix.shape
+        return Sizes(width, hidden)
+
+
+class WithRanks(WithoutRanks):
+    RANKS: ClassVar[Mapping[str, int]] = MappingProxyType({"matrix": 2})
+
+
+def test_a_kind_has_to_declare_the_ranks_of_its_arrays() -> None:
+    WithRanks(matrix=np.ones((2, 3))).check()
+    with pytest.raises(ShapeMismatchError, match=r"matrix: expected 2 dimensions, found shape"):
+        WithRanks(matrix=np.ones(2)).check()
+    with pytest.raises(TypeError, match=r"WithoutRanks .*RANKS"):
+        WithoutRanks(matrix=np.ones((2, 3)))  # type: ignore[abstract]
