@@ -399,7 +399,7 @@ class Format(ABC):
     def sniff(self, head: bytes) -> bool:
         """Return whether a file that begins like this is certainly of this format.
 
-        Of the built-in formats, called only for those with `detected` in `table.TABLE`.
+        Of the built-in formats, called only for heads with one of `marks` in `table.TABLE`.
         """
         return False
 

@@ -10,7 +10,15 @@ from functools import cache
 from lodcli.formats.core.errors import NotThisFormatError
 from lodcli.formats.core.format import Format
 from lodcli.formats.core.options import ReadOptions
-from lodcli.formats.core.table import FOLDERS, MARKS, PAIRS, SUFFIXES, TABLE, UNFINISHED
+from lodcli.formats.core.table import (
+    FOLDERS,
+    HDF5_MAGIC,
+    MARKS,
+    PAIRS,
+    SUFFIXES,
+    TABLE,
+    UNFINISHED,
+)
 from lodcli.formats.storage.compression import without_suffix
 from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import OptionError, UnsupportedError
@@ -76,14 +84,13 @@ def of_input(source: Input, options: ReadOptions) -> str:
         kind = get(by_name)
         if type(kind).sniff is Format.sniff or kind.sniff(head):
             return by_name
-    for position, mark, name in MARKS:
-        begins = mark in head if position is None else head.startswith(mark, position)
-        if begins and get(name).sniff(head):
-            if by_name is not None and not plugged and TABLE[by_name].begins_like == name:
-                return by_name
-            return "hdf5" if name == "lod.h5" and options.data is not None else name
+    detected = of_head(head)
+    if detected is not None:
+        if by_name is not None and not plugged and TABLE[by_name].begins_like == detected:
+            return by_name
+        return "hdf5" if detected == "lod.h5" and options.data is not None else detected
     # HDF5 may begin with a user block, as files of MATLAB do.
-    if by_name in (None, "lod.h5", "hdf5") and any(get("lod.h5").sniff(head[n:]) for n in _BLOCKS):
+    if by_name in (None, "lod.h5", "hdf5") and any(head.startswith(HDF5_MAGIC, n) for n in _BLOCKS):
         return "hdf5"
     if options.data is not None and by_name in ("lod.h5", "hdf5"):
         return "hdf5"  # after a longer block
@@ -101,6 +108,19 @@ def of_input(source: Input, options: ReadOptions) -> str:
     if not plugged:
         _refuse_other(by_name, head, unpacked=not source.seekable)
     return by_name
+
+
+def of_head(head: bytes) -> str | None:
+    """Return the first built-in format whose `sniff` accepts the first bytes of a file, or None.
+
+    Formats are imported only if their marks are there.
+    """
+    lower = head.lower()
+    for position, mark, name in MARKS:
+        marked = mark in lower if position is None else head.startswith(mark, position)
+        if marked and get(name).sniff(head):
+            return name
+    return None
 
 
 def _unknown(message: str, unknown: bool = True) -> NotThisFormatError:

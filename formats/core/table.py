@@ -16,9 +16,10 @@ class Entry(NamedTuple):
         module: the module of its class.
         class_name: the class, a `Format`.
         endings: of its files, lower case, with the dot.
-        marks: positions and bytes, of which every file has at least one there, or anywhere in its
-            head if the position is None; only then `Format.sniff` is called, which detects a file
-            by its content alone. () if no file is detected so.
+        marks: positions and bytes, of which every head that `Format.sniff` accepts has at least one
+            there; if the position is None, anywhere and in any case, the mark in lower case.
+            `Format.sniff`, which detects a file by its content alone, is called only then. () if
+            no file is detected so.
         announced: whether every file begins with a magic number, so that a file with one of
             `endings` and without it is damaged.
         begins_like: a format with the same magic number; the extension decides which it is.
@@ -37,22 +38,42 @@ class Entry(NamedTuple):
     pair_ending: str = ""
 
 
+HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 # Of a member, or of the end of an archive without members.
 _ZIP = ((0, b"PK\x03\x04"), (0, b"PK\x05\x06"))
+# The directives of which one begins a .ts file, after comments.
+_DIRECTIVES = (
+    b"@problemname",
+    b"@timestamps",
+    b"@missing",
+    b"@univariate",
+    b"@dimension",  # also that of @dimensions
+    b"@equallength",
+    b"@serieslength",
+    b"@classlabel",
+    b"@targetlabel",
+    b"@data",
+)
 # In the order in which unknown content is tried.
 TABLE = {
     "lod.h5": Entry(
         "lodcli.formats.container.format",
         "Container",
         (".lod.h5",),
-        marks=((0, b"\x89HDF"),),
+        marks=((0, HDF5_MAGIC),),
         announced=True,
     ),
     "lod.stream": Entry(
         "lodcli.formats.stream.format",
         "LodStream",
         (".lods",),
-        marks=((0, b"\x89LODS"),),
+        # The others are of streams that a transfer in text mode changed.
+        marks=(
+            (0, b"\x89LODS"),
+            (0, b"\tLODS"),
+            (0, b"\xc2\x89LODS"),
+            (0, b"\xef\xbf\xbdLODS"),
+        ),
         announced=True,
     ),
     "lod.dataset": Entry(
@@ -113,6 +134,7 @@ TABLE = {
         "lodcli.formats.tfrecord.tfrecord",
         "TfRecord",
         (".tfrecord", ".tfrecords"),
+        # The upper bytes of a length: a file is not detected if its first record has 1 TiB or more.
         marks=((5, b"\0\0\0"), (0, b"\x1f\x8b")),
         announced=True,
     ),
@@ -140,7 +162,12 @@ TABLE = {
     ),
     "llmc": Entry("lodcli.formats.tokens.tokens", "LlmC", marks=((2, b"\x34\x01"),)),
     "tokens": Entry("lodcli.formats.tokens.tokens", "Tokens", (".bin",)),
-    "ts": Entry("lodcli.formats.ts.ts", "SktimeTs", (".ts",), marks=((None, b"@"),)),
+    "ts": Entry(
+        "lodcli.formats.ts.ts",
+        "SktimeTs",
+        (".ts",),
+        marks=tuple((None, directive) for directive in _DIRECTIVES),
+    ),
     "jsonl": Entry("lodcli.formats.json.jsonl", "JsonLines", (".jsonl", ".ndjson", ".geojsonl")),
     "json": Entry("lodcli.formats.json.documents", "JsonDocument", (".json", ".geojson")),
     "csv": Entry("lodcli.formats.csv.csv_file", "Csv", (".csv",)),

@@ -469,16 +469,22 @@ def test_inspect_loads_nothing_for_what_was_not_asked(folder: Path) -> None:
     assert not {"tempfile", "shutil", "lzma", "random"}.intersection(loaded)
 
 
-def test_detection_loads_only_the_format_of_the_file(folder: Path) -> None:
-    (folder / "x.csv").write_text("a\n1\n")
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("x.csv", {"lodcli.formats.csv", "lodcli.formats.text"}), ("x.unknown", set())],
+)
+def test_detection_loads_no_format_whose_marks_the_file_lacks(
+    folder: Path, name: str, expected: set[str]
+) -> None:
+    (folder / name).write_text("a\nname@example.org\n")
     loaded = python(
         "import sys; from lodcli.shell.failures import run; from lodcli.shell.group import group\n"
-        "run(group, ['inspect', 'x.csv'])\n"
+        f"run(group, ['inspect', {name!r}])\n"
         "print('LOADED', *sys.modules)"
     ).split()
     packages = {".".join(one.split(".")[:3]) for one in loaded if one.startswith("lodcli.formats.")}
     of_formats = {".".join(entry.module.split(".")[:3]) for entry in TABLE.values()}
-    assert packages & of_formats == {"lodcli.formats.csv", "lodcli.formats.text"}
+    assert packages & of_formats == expected
 
 
 def test_a_command_between_two_pipes_loads_nothing_for_files(folder: Path) -> None:

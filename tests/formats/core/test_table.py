@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import lzma
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,8 +16,11 @@ from lodcli.formats.core import registry
 from lodcli.formats.core.format import Format
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.table import FOLDERS, PAIRS, SUFFIXES, TABLE
-from lodcli.formats.storage.inputs import Input
+from lodcli.formats.storage.inputs import HEAD_BYTES, Input
 from lodcli.formats.tfrecord.frames import framed
+from lodcli.formats.ts.header import DIRECTIVES
+
+ROOT = Path(__file__).parents[3]
 
 # A format of one tensor of text lines, each a sequence of bytes as numbers.
 TOY = '''
@@ -92,12 +97,46 @@ def test_an_entry_agrees_with_its_class(name: str) -> None:
         ("llmc", (20240801).to_bytes(4, "little")),
         ("llmc", (20240522).to_bytes(4, "little")),
         ("ts", b"# words\n\n @data\n"),
+        ("ts", b"\xef\xbb\xbf@ProblemName vowels\r\n"),
+        *(("ts", b"@" + directive) for directive in sorted(DIRECTIVES)),
+        ("lod.stream", b"\x89LODS\n\x01{"),  # as text mode left it, and so the next three
+        ("lod.stream", b"\tLODS\r\n\x01"),
+        ("lod.stream", b"\xc2\x89LODS\r\n\x01"),
+        ("lod.stream", b"\xef\xbf\xbdLODS\r\n\x01"),
     ],
 )
 def test_every_beginning_of_a_format_has_a_mark(name: str, head: bytes, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(head)
     with Input(tmp_path / "x") as opened:
         assert registry.of_input(opened, ReadOptions()) == name
+
+
+def heads_of_files() -> Iterator[bytes]:
+    """Yield the first bytes of all files of the tests, also as text modes change them."""
+    for folder in ("tests/corpus", "tests/formats/theirs", "samples"):
+        for path in sorted((ROOT / folder).rglob("*")):
+            if not path.is_file() or path.suffix in (".py", ".pyc"):
+                continue
+            with lzma.open(path) if path.suffix == ".xz" else path.open("rb") as file:
+                head = file.read(HEAD_BYTES)
+            yield head
+            yield bytes(byte & 127 for byte in head)
+            yield head.replace(b"\n", b"\r\n")
+            yield head.replace(b"\r\n", b"\n")
+            yield head.decode("latin-1").encode()
+            yield head.decode(errors="replace").encode()
+            yield b"\xef\xbb\xbf" + head
+
+
+def test_marks_exclude_no_format_that_would_accept_a_file() -> None:
+    kinds = [registry.get(name) for name in TABLE]
+    found = Counter[str | None]()
+    for head in heads_of_files():
+        accepting = next((kind.name for kind in kinds if kind.sniff(head)), None)
+        assert registry.of_head(head) == accepting, head[:64]
+        found[accepting] += 1
+    marked = {name for name, entry in TABLE.items() if entry.marks}
+    assert marked - found.keys() <= {"tfrecord", "zarr-zip"}  # no such files in these folders
 
 
 def test_no_two_formats_are_recognised_by_the_same() -> None:
