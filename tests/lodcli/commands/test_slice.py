@@ -124,6 +124,14 @@ def test_an_error_lists_at_most_twenty_tensors(
         ("-2:", ""),
         ("-2:3", ""),
         (":", ""),
+        ("3:", ""),
+        ("0:4:2", ""),
+        ("2::-1", ""),
+        ("0:10:2", "asks for 5 items, but only 2 exist"),
+        ("-9::2", "asks for 5 items, but only 2 exist"),
+        ("9:", "starts at item 9, but only 3 exist"),
+        ("2,4:", "starts at item 4, but only 2 exist"),
+        ("9::-1", "starts at item 9, but only 3 exist"),
     ],
 )
 def test_a_range_beyond_the_end_is_cut_and_noted(
@@ -137,7 +145,8 @@ def test_a_range_beyond_the_end_is_cut_and_noted(
 
 
 @pytest.mark.parametrize(
-    "branch", ["1:9", "5:6", "-9:-1", "0:1,2:5", "0:1,1:2,2:9", "2,0:7", "2,1,1:4"]
+    "branch",
+    ["1:9", "5:6", "-9:-1", "0:1,2:5", "0:1,1:2,2:9", "2,0:7", "2,1,1:4", "0:9:2", "4:", "0:1,4:"],
 )
 @pytest.mark.parametrize("name", ["words.lod.h5", "words.lods", "words.parquet", "words.jsonl"])
 def test_a_range_beyond_the_end_is_an_error_with_strict(
@@ -147,8 +156,8 @@ def test_a_range_beyond_the_end_is_an_error_with_strict(
     done = lod("slice", name, branch, "--strict", "-q", "-o", "out.lod.h5")
     assert done.code == 2
     assert re.fullmatch(
-        rf"lod slice: {re.escape(name)}: the range asks for \d items?, but only \d exist; "
-        r"leave out --strict to write these\n",
+        rf"lod slice: {re.escape(name)}: the range (asks for \d items?|starts at item 4), "
+        r"but only \d exist; leave out --strict to write these\n",
         done.stderr,
     )
     assert not Path("out.lod.h5").exists()
