@@ -100,8 +100,6 @@ FILES = {
     "words.npz": b"",
 }
 
-SAMPLES = Path(__file__).parent.parent.parent / "samples"
-
 
 @pytest.fixture
 def files(folder: Path) -> Path:
