@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import glob
+import os
 import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from shlex import quote
 from typing import TypeVar
 
 import numpy as np
@@ -127,8 +130,8 @@ class DatasetSource(IndexedSource):
             file = self._folder.inside(name)
         except FileNotFoundError:
             raise DamagedFileError(
-                f"is missing; the manifest names {self._manifest.count} shards; {_RESTORE}, or "
-                "lod shard 'data-*.lod.h5' NEW makes a dataset of the others"
+                f"is missing; the manifest names {self._manifest.count} shards; {_RESTORE}"
+                + self._without_it()
             ) from None
         size, found = int(self._manifest.sizes[number]), file.size_bytes
         if found != size:
@@ -139,6 +142,13 @@ class DatasetSource(IndexedSource):
                 + (instead or f"; it was changed, or belongs to another dataset; {_RESTORE}")
             )
         return file
+
+    def _without_it(self) -> str:
+        """Return how to make a dataset of the other shards; "" at a URL, which lists no files."""
+        if self._folder.path is None or self._folder.remote:
+            return ""
+        pattern = quote(os.path.join(glob.escape(str(self._folder.path)), "data-*.lod.h5"))
+        return f", or lod shard {pattern} NEW makes a dataset of the others, without its items"
 
     def _check_header(self, number: int, found: int) -> None:
         expected = int(self._manifest.sums[number])
