@@ -46,7 +46,7 @@ from lodcli.expressions.hints import (
     TEXT_OF_BYTES,
     call_of,
     cast_hint,
-    hint_of_list,
+    compared_list,
     hint_of_two,
     misplaced,
     name_hint,
@@ -311,8 +311,9 @@ class Evaluation(ComparedTexts[V]):
     def _compared(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> V:
         for one, other in ((left, right), (right, left)):
             if isinstance(one, LISTS) and isinstance(op, ast.Eq | ast.NotEq):
-                text, listed = self.expression.source_of(other), self.expression.source_of(one)
-                self.fail(one, f"a list cannot be used here{hint_of_list(text, listed, op)}")
+                name, lists = self.expression.named(other), self.expression.lists_of(other)
+                text = self.expression.source_of(one)
+                self.fail(one, compared_list(name, one, text, op, lists))
         if isinstance(op, ast.Is | ast.IsNot):
             if not isinstance(right, ast.Constant) or right.value is not None:
                 self.fail(right, "compare with == and !=, and nulls with is None and is not None")

@@ -176,15 +176,31 @@ def misplaced(node: ast.expr) -> str:
     return f"{name} cannot be used here{how}"
 
 
-def hint_of_list(text: str, values: str, op: ast.cmpop) -> str:
-    """Return what to write instead of == or != of a part and a list.
+def compared_list(
+    name: str | None, listed: ast.Tuple | ast.List | ast.Set, text: str, op: ast.cmpop, lists: int
+) -> str:
+    """Return the message for == or != of a part and a list, with what to write instead if known.
 
-    >>> hint_of_list("x", "[1, 3]", ast.NotEq())
-    '; write x not in [1, 3]'
+    Args:
+        name: the tensor that the part is; None of others.
+        listed: the list.
+        text: the list as it was written.
+        op: == or !=.
+        lists: in how many lists the values of the part are.
+
+    >>> compared_list("x", ast.parse("[1, 3]", mode="eval").body, "[1, 3]", ast.NotEq(), 0)
+    'a list cannot be used here; write x not in [1, 3]'
     """
-    if values in ("[]", "()"):
-        return f"; write length({text}) {'==' if isinstance(op, ast.Eq) else '>'} 0"
-    return f"; write {text} {'in' if isinstance(op, ast.Eq) else 'not in'} {values}"
+    parts = [part for one in listed.elts for part in ast.walk(one)]
+    values = [one for one in parts if not isinstance(one, ast.UnaryOp | ast.unaryop)]
+    literals = all(isinstance(one, ast.Constant) and one.value is not None for one in values)
+    equal = isinstance(op, ast.Eq)
+    how = ""
+    if name is not None and parts and literals:
+        how = f"{as_written(name)} {'in' if equal else 'not in'} {text}"
+    elif name is not None and not parts and lists:
+        how = f"length({as_written(name)}) {'==' if equal else '>'} 0"
+    return f"a list cannot be used here; write {how}" if how else misplaced(listed)
 
 
 def syntax_hint(text: str) -> str:

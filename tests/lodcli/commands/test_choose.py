@@ -514,6 +514,11 @@ def test_items_are_kept_by_number(lod: Lod, labelled: list[list[int]]) -> None:
         ("label == [1, 3]", 10, "a list cannot be used here; write label in [1, 3]"),
         ("(1, 3) != label", 1, "a list cannot be used here; write label not in (1, 3)"),
         ("any(ids == [])", 12, "a list cannot be used here; write length(ids) == 0"),
+        ("label == []", 10, "a list cannot be used here; only in takes one, as in x in (1, 3)"),
+        ("label == [1, label]", 10, "a list cannot be used here; only in takes one"),
+        ("label == [None]", 10, "a list cannot be used here; only in takes one"),
+        ("label == [-1, 3]", 10, "a list cannot be used here; write label in [-1, 3]"),
+        ("label > 1 == [1]", 14, "a list cannot be used here; only in takes one"),
         ("label < (1, 3)", 9, "a list cannot be used here; only in takes one, as in x in (1, 3)"),
         ("label & 9", 1, "only + - * / // % and ** can be used here; write and, or for & and |"),
         (
