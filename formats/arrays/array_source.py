@@ -9,7 +9,7 @@ from typing import Generic, TypeVar, cast
 from lodcli.formats.arrays.dates import as_numbers, times_of
 from lodcli.formats.arrays.fixed_texts import KINDS, STRINGS, FixedTexts
 from lodcli.formats.arrays.flat_arrays import ArrayInfo, ArrayType, described, held, tensors_in
-from lodcli.formats.choosing.array_patterns import JoinedArrays
+from lodcli.formats.choosing.array_patterns import JoinedArrays, without_note
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.marks import Kept
@@ -72,6 +72,8 @@ class ArraySource(IndexedSource, Generic[A]):
     ) -> None:
         """Set the schema, indexes, arrays and masks, which are among flat arrays with these names.
 
+        A note names the groups that hold no array that matches a pattern.
+
         Args:
             names: of all arrays.
             look: returns the metadata of an array; called once for each.
@@ -92,6 +94,8 @@ class ArraySource(IndexedSource, Generic[A]):
         tensors = tensors_in(names, options, kept)
         sequences = {one.data: one.sequences for one in tensors.values() if one.sequences}
         tensors = held(tensors, looked, self.left_out)
+        matches = (parts.matches for parts in tensors.values() if parts.matches is not None)
+        self.notes = [*self.notes, *without_note(matches)]
         self.arrays = {name: arrays[parts.data] for name, parts in tensors.items()}
         others = cast(Mapping[str, Info], arrays)  # neither masks nor offsets are texts
         self.masks = {

@@ -18,7 +18,13 @@ import numpy as np
 
 from lodcli.formats.arrays.dates import times_of
 from lodcli.formats.arrays.fixed_texts import FixedTexts
-from lodcli.formats.choosing.array_patterns import JoinedArrays, is_pattern, matching
+from lodcli.formats.choosing.array_patterns import (
+    JoinedArrays,
+    Matches,
+    groups_of,
+    is_pattern,
+    matching,
+)
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.format import LeftOut, leaving_out
 from lodcli.formats.core.marks import Kept, check_fit, mask_name
@@ -62,13 +68,18 @@ class Parts:
         data: its rows; or the pattern of its sequences.
         levels: in order.
         masks: by level; with L levels, level L is the rows.
-        sequences: the arrays that match the pattern.
+        matches: what matches the pattern; None if `data` is an array.
     """
 
     data: str
     levels: tuple[str, ...] = ()
     masks: Mapping[int, str] = field(default_factory=dict)
-    sequences: tuple[str, ...] = ()
+    matches: Matches | None = None
+
+    @property
+    def sequences(self) -> tuple[str, ...]:
+        """The arrays that match the pattern."""
+        return self.matches.arrays if self.matches is not None else ()
 
 
 class ArrayType(Protocol):
@@ -202,14 +213,18 @@ def _chosen(names: Collection[str], options: ReadOptions) -> dict[str, Parts]:
             f"holds offsets and no rows; name an array of rows with {option('data')}"
         )
     tensors = {name_of(name): Parts(name, index) for name in data if name not in patterns}
-    found = matching(patterns, lambda pattern: names, lambda pattern: there_are(names, pattern))
-    for (name, arrays), pattern in zip(found.items(), patterns, strict=True):
+    found = matching(
+        patterns,
+        lambda pattern: (names, groups_of(names, pattern)),
+        lambda pattern: there_are(names, pattern),
+    )
+    for (name, matches), pattern in zip(found.items(), patterns, strict=True):
         if name in tensors:
             raise SelectionError(
                 f"{option('data')}: two tensors called {name}, {tensors[name].data} and {pattern}; "
                 "convert each by itself"
             )
-        tensors[name] = Parts(pattern, sequences=arrays)
+        tensors[name] = Parts(pattern, matches=matches)
     return tensors
 
 

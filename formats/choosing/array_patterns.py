@@ -10,8 +10,10 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from lodcli.formats.arrays.fixed_texts import KINDS, STRINGS
-from lodcli.formats.core.names import name_of, natural_key
+from lodcli.formats.core.losses import MOST_SHOWN
+from lodcli.formats.core.names import listing, name_of, natural_key
 from lodcli.formats.core.schema import DEFAULT_NAME
+from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import (
     InvalidDataError,
     SelectionError,
@@ -21,8 +23,7 @@ from lodcli.kernels.errors import (
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.options import option
 
-_WILDCARD = re.compile(r"([*?])")
-_FITS = {"*": "([^/]*)", "?": "([^/])"}
+_WILDCARD = re.compile(r"[*?]")
 
 
 class _Part(Protocol):
@@ -42,8 +43,23 @@ def is_pattern(name: str) -> bool:
 
 def fits(pattern: str) -> re.Pattern[str]:
     """Return the regular expression of a pattern, with a group for each wildcard."""
-    parts = _WILDCARD.split(pattern)
-    return re.compile("".join(_FITS.get(part, re.escape(part)) for part in parts), re.DOTALL)
+    return re.compile("/".join(map(_expression, pattern.split("/"))), re.DOTALL)
+
+
+def _expression(part: str) -> str:
+    """Return the expression of a part of a pattern, whose time is not exponential in its `*`.
+
+    What is between two `*` is matched at its first place and never again, by an atomic group: what
+    follows it matches behind any later place only if it does so behind the first.
+    """
+    first, *later = (
+        "".join("([^/])" if one == "?" else re.escape(one) for one in re.split(r"(\?)", text))
+        for text in part.split("*")
+    )
+    if not later:
+        return first
+    inner = "".join(f"(?>([^/]*?){text})" for text in later[:-1])
+    return f"{first}{inner}([^/]*){later[-1]}"
 
 
 def tensor_name(pattern: str) -> str:
@@ -62,24 +78,64 @@ def tensor_name(pattern: str) -> str:
     return name_of(".".join(parts[last + 1 :]) or next(filter(None, plain), DEFAULT_NAME))
 
 
+@dataclass(frozen=True)
+class Matches:
+    """What matches a pattern.
+
+    Attributes:
+        arrays: the arrays, in natural order of what the wildcards match.
+        without: the groups that match the first parts of the pattern and hold no such array, in
+            natural order; not the groups in them.
+    """
+
+    arrays: tuple[str, ...]
+    without: tuple[str, ...]
+
+
+def groups_of(names: Iterable[str], pattern: str) -> set[str]:
+    """Return the groups of arrays with these names that match the first parts of a pattern."""
+    parts = pattern.split("/")
+    fit = [fits("/".join(parts[:depth])).fullmatch for depth in range(1, len(parts))]
+    found = set()
+    for name in names:
+        within = name.split("/")[:-1]
+        for depth, matches in enumerate(fit[: len(within)], 1):
+            group = "/".join(within[:depth])
+            if group not in found and not matches(group):
+                break
+            found.add(group)
+    return found
+
+
+def without_note(found: Iterable[Matches]) -> list[str]:
+    """Return the note on the groups that hold no array that matches, if there are any."""
+    groups = dict.fromkeys(group for one in found for group in one.without)
+    told = listing(map(shown, groups), MOST_SHOWN)
+    return [f"groups without an array that matches are left out: {told}"] if groups else []
+
+
 def matching(
-    patterns: Sequence[str], names: Callable[[str], Iterable[str]], near: Callable[[str], str]
-) -> dict[str, tuple[str, ...]]:
-    """Return the arrays of each pattern, in natural order of what its wildcards match.
+    patterns: Sequence[str],
+    look: Callable[[str], tuple[Iterable[str], Iterable[str]]],
+    near: Callable[[str], str],
+) -> dict[str, Matches]:
+    """Return what matches each pattern, by the name of its tensor.
 
     Args:
         patterns: at least one.
-        names: returns names of arrays, those that match a pattern among them.
+        look: returns names of arrays, those that match a pattern among them; and the groups that
+            match its first parts.
         near: returns the part of a message that names other arrays.
 
     Raises:
         SelectionError: nothing matches; or patterns match the arrays of different sequences, or
             give tensors of one name.
     """
-    found: dict[str, tuple[str, ...]] = {}
+    found: dict[str, Matches] = {}
     first: dict[tuple[str, ...], str] = {}
     for pattern in patterns:
-        all_found = filter(None, map(fits(pattern).fullmatch, names(pattern)))
+        names, groups = look(pattern)
+        all_found = filter(None, map(fits(pattern).fullmatch, names))
         arrays = {one.groups(): one[0] for one in all_found}
         if not arrays:
             raise SelectionError(f"{option('data', pattern)}: no array matches; {near(pattern)}")
@@ -97,11 +153,23 @@ def matching(
                 f"{option('data')}: two patterns whose tensors would be called {tensor}; convert "
                 "each by itself"
             )
-        found[tensor] = tuple(arrays[key] for key in sorted(arrays, key=_natural))
+        ordered = tuple(arrays[key] for key in sorted(arrays, key=_natural))
+        found[tensor] = Matches(ordered, _without(groups, ordered))
     return found
 
 
-def _natural(texts: tuple[str, ...]) -> list[list[tuple[int, int, str]]]:
+def _without(groups: Iterable[str], arrays: Iterable[str]) -> tuple[str, ...]:
+    """Return the outermost of the groups that hold none of the arrays."""
+    holding = {""}
+    for name in arrays:
+        while (name := name.rpartition("/")[0]) not in holding:
+            holding.add(name)
+    lacking = (group for group in groups if group not in holding)
+    outermost = (group for group in lacking if group.rpartition("/")[0] in holding)
+    return tuple(sorted(outermost, key=natural_key))
+
+
+def _natural(texts: tuple[str, ...]) -> list[list[tuple[int, str, str]]]:
     return [*map(natural_key, texts)]
 
 
@@ -111,8 +179,9 @@ class JoinedArrays(Generic[P]):
 
     Attributes:
         parts: the arrays.
-        label: of the first, in messages.
-        dtype: of the rows, in native byte order.
+        label: of the first that has rows, in messages.
+        dtype: of its rows, in native byte order; an array of shape (0,) may have another dtype, as
+            NumPy makes it of an empty list.
         shape: of all rows.
         offsets: of the arrays in them.
     """
@@ -130,9 +199,11 @@ class JoinedArrays(Generic[P]):
         Raises:
             InvalidDataError: one is a single value.
             UnsupportedError: one holds text.
-            ShapeMismatchError: the rows of one differ from those of the first.
+            ShapeMismatchError: the rows of one differ from those of others.
         """
-        label, first = next(iter(parts.items()))
+        label, first = max(
+            parts.items(), key=lambda item: (item[1].shape[:1] != (0,), item[1].shape != (0,))
+        )
         dtype = first.dtype.newbyteorder("=")
         for name, one in parts.items():
             if one.dtype.kind in KINDS + STRINGS:
@@ -142,6 +213,8 @@ class JoinedArrays(Generic[P]):
                 )
             if not one.shape:
                 raise InvalidDataError(f"{name}: is a single value; a sequence needs rows")
+            if one.shape == (0,):
+                continue
             if one.shape[1:] != first.shape[1:] or one.dtype.newbyteorder("=") != dtype:
                 raise ShapeMismatchError(
                     f"{name}: expected rows of {dtype} and shape {first.shape[1:]}, as in "

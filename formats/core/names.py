@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterable
@@ -21,7 +22,7 @@ MOST_LISTED = 20
 UNNAMED = "unnamed"
 # Control characters and surrogates, "/", and the second of two colons.
 _FORBIDDEN = re.compile(r"[\0-\x1f\x7f-\x9f\ud800-\udfff/]|(?<=:):")
-_DIGITS = re.compile(r"(\d+)")
+_DIGITS = re.compile(r"([0-9]+)")
 _FOLDERS = frozenset({".", ".."})
 _MARK = "::"
 
@@ -75,14 +76,21 @@ def _encoded(found: re.Match[str]) -> str:
     return "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "surrogatepass"))
 
 
-def natural_key(name: str) -> list[tuple[int, int, str]]:
+def natural_key(name: str) -> list[tuple[int, str, str]]:
     """Return a key that sorts names in natural order: numbers in them are compared by value.
 
     >>> sorted(["demo_10", "demo_2"], key=natural_key)
     ['demo_2', 'demo_10']
     """
-    parts = _DIGITS.split(name)
-    return [(0, int(one), one) if one.isdecimal() else (1, 0, one) for one in parts if one]
+    # Numbers by their count of digits and then as texts: int refuses those of thousands of digits.
+    result = []
+    for place, one in enumerate(_DIGITS.split(name)):
+        digits = one.lstrip("0")
+        if place % 2:
+            result.append((len(digits), digits, one))
+        elif one:
+            result.append((sys.maxsize, "", one))
+    return result
 
 
 def repeated(names: Iterable[str]) -> dict[str, int]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lodcli.formats.choosing.array_patterns import is_pattern, matching
+from lodcli.formats.choosing.array_patterns import is_pattern, matching, without_note
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import Format, Source
 from lodcli.formats.core.losses import MOST_SHOWN
@@ -66,7 +66,9 @@ class PlainHdf5(Format):
         datasets = Datasets(source, chosen=True)
         index = index_names(options, datasets.has)
         several = [name.strip() for name in options.data.split(",")]
-        if not datasets.has(options.data) and any(map(is_pattern, several)):
+        if not datasets.has(options.data) and any(
+            is_pattern(name) and not datasets.has(name) for name in several
+        ):
             return _told(_joined(datasets, several, options), datasets)
         if several[1:] and not datasets.has(options.data) and all(map(datasets.has, several)):
             one_by_one = by_reader(
@@ -98,7 +100,7 @@ def _joined(datasets: Datasets, patterns: Sequence[str], options: ReadOptions) -
     from lodcli.formats.hdf5.tree import near
 
     for name in patterns:
-        if not is_pattern(name):
+        if not is_pattern(name) or datasets.has(name):
             raise SelectionError(
                 f"{option('data', name)}: is no pattern, as the others are; convert it by itself"
             )
@@ -108,20 +110,14 @@ def _joined(datasets: Datasets, patterns: Sequence[str], options: ReadOptions) -
                 f"{option('data', patterns[0])}: is a pattern of datasets of numbers that are a "
                 f"sequence each; name one dataset for {option(given)}"
             )
-    strict, without = datasets.strict, dict[str, None]()
-
-    def paths(pattern: str) -> list[str]:
-        found, groups = paths_of(strict, pattern)
-        without.update(dict.fromkeys(groups))
-        return found
-
+    strict = datasets.strict
     every = ["/" + "/".join(filter(None, pattern.split("/"))) for pattern in patterns]
-    found = matching(every, paths, lambda pattern: near(strict, pattern))
-    source = JoinedSource(datasets, found, options.levels)
-    if without:
-        groups = listing(map(shown, without), MOST_SHOWN)
-        told = f"groups without a dataset that matches are left out: {groups}"
-        source.notes = [*source.notes, told]
+    found = matching(
+        every, lambda pattern: paths_of(strict, pattern), lambda pattern: near(strict, pattern)
+    )
+    paths = {name: one.arrays for name, one in found.items()}
+    source = JoinedSource(datasets, paths, options.levels)
+    source.notes = [*source.notes, *without_note(found.values())]
     return source
 
 

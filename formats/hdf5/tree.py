@@ -9,7 +9,7 @@ from h5py import h5d, h5g, h5l, h5o, h5t
 
 from lodcli.formats.choosing.array_patterns import fits, is_pattern
 from lodcli.formats.core.errors import DamagedFileError
-from lodcli.formats.core.names import natural_key, there_are
+from lodcli.formats.core.names import there_are
 from lodcli.formats.hdf5.strict import StrictFile, link_text
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.options import option
@@ -39,7 +39,7 @@ def dataset_paths(file: StrictFile) -> list[str]:
 
 
 def matching(file: StrictFile, pattern: str) -> tuple[list[str], list[str]]:
-    """Return the paths that match a pattern, and those of groups where the rest of it is missing.
+    """Return the paths that match a pattern, and those of groups that match its first parts.
 
     A path may go on to the field of compounds. Whether it is a dataset is not checked.
 
@@ -50,7 +50,7 @@ def matching(file: StrictFile, pattern: str) -> tuple[list[str], list[str]]:
     Raises:
         UnsupportedError: soft or external links, or more names than any real file has.
     """
-    found, without = [], []
+    found, groups = [], []
     seen = 0
     waiting: list[tuple[str, h5g.GroupID, list[str]]] = [("", file.root, pattern.split("/")[1:])]
     while waiting:
@@ -64,8 +64,6 @@ def matching(file: StrictFile, pattern: str) -> tuple[list[str], list[str]]:
         else:
             with file.damage(path or "/"):
                 names = [part] if group.links.exists(part.encode()) else []
-            if not names:
-                without.append(path or "/")
         for name in names:
             child = f"{path}/{name}"
             if not rest:
@@ -78,11 +76,12 @@ def matching(file: StrictFile, pattern: str) -> tuple[list[str], list[str]]:
                 opened = h5o.open(group, name.encode())
                 if isinstance(opened, h5g.GroupID):
                     waiting.append((child, opened, rest))
+                    groups.append(child)
                 elif isinstance(opened, h5d.DatasetID) and (
                     opened.get_type().get_class() == h5t.COMPOUND
                 ):
                     found.append("/".join((child, *rest)))
-    return found, sorted(without, key=natural_key)
+    return found, groups
 
 
 def near(file: StrictFile, pattern: str) -> str:

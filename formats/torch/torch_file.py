@@ -66,13 +66,15 @@ class Torch(Format):
         file = source.make_seekable()
         loaded = load(file)
         most_bytes = source.bounds.growth(file.seek(0, 2))
-        left_out = LeftOut()
+        left_out, notes = LeftOut(), list[str]()
         items = items_of(
-            *(loaded.value, options, left_out),
+            *(loaded.value, options, left_out, notes),
             most_bytes=most_bytes,
             pickle_bytes=loaded.pickle_bytes,
         )
-        return MemorySource(items, left_out)
+        found = MemorySource(items, left_out)
+        found.notes = notes
+        return found
 
     def write(
         self, output: Output, schema: Schema, batches: Iterable[Batch], options: WriteOptions

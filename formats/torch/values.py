@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.formats.arrays.flat_arrays import described, offer_others, tensors_in
-from lodcli.formats.choosing.array_patterns import JoinedArrays
+from lodcli.formats.choosing.array_patterns import JoinedArrays, without_note
 from lodcli.formats.core.errors import TooLargeError, naming
 from lodcli.formats.core.format import LeftOut, leaving_out
 from lodcli.formats.core.names import name_of
@@ -38,7 +38,13 @@ MOST_LEVELS = 32
 
 
 def items_of(
-    value: Any, options: ReadOptions, left_out: LeftOut, *, most_bytes: int, pickle_bytes: int
+    value: Any,
+    options: ReadOptions,
+    left_out: LeftOut,
+    notes: list[str],
+    *,
+    most_bytes: int,
+    pickle_bytes: int,
 ) -> dict[str, Item]:
     """Return the tensors of a loaded value by name.
 
@@ -46,6 +52,7 @@ def items_of(
         value: from `archive.load`.
         options: choose rows and offsets in a dict of plain tensors.
         left_out: is filled with the errors of values in a dict that no tensor can hold.
+        notes: is filled with notes on groups that hold nothing that matches a pattern.
         most_bytes: maximum size of the result.
         pickle_bytes: size of the pickle, which also limits the number of items in lists and dicts.
     """
@@ -57,18 +64,20 @@ def items_of(
                 "a dict of tensors"
             )
         return {DEFAULT_NAME: _item(value, room)}
+    chosen = bool(options.data or options.offsets or options.lengths)
+    others = {*(options.offsets or ()), *(options.lengths or ())}
     flat: dict[str, _Plain] = {}
     items: dict[str, Item] = {}
     for name, part in named(value, room):
         key = name_of(name)
         if name in flat or key in items or key in left_out:
             raise InvalidDataError(f"two tensors are called {ascii(name)[1:-1][:100]}")
-        if isinstance(part, np.ndarray):
+        if isinstance(part, np.ndarray) or options.data or name in others:
             flat[name] = _Plain(name, part)
-        elif not (options.data or options.offsets or options.lengths):
+        elif not chosen:
             with leaving_out(left_out, key), naming(ascii(name)[1:-1]):
                 items[key] = _item(part, room)
-    items |= _flat_items(flat, options, left_out)
+    items |= _flat_items(flat, options, left_out, notes)
     offer_others(left_out, items)
     if not items:
         raise InvalidDataError("an empty dict holds no tensor")
@@ -113,10 +122,14 @@ class Room:
 
 @dataclass(frozen=True)
 class _Plain:
-    """A plain tensor of a dict."""
+    """A value of a dict that the user may choose: only plain tensors can be."""
 
     label: str
-    array: Array
+    value: Any
+
+    @property
+    def array(self) -> Array:
+        return _tensor(self.value)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -128,17 +141,23 @@ class _Plain:
 
 
 def _flat_items(
-    flat: Mapping[str, _Plain], options: ReadOptions, left_out: LeftOut
+    flat: Mapping[str, _Plain], options: ReadOptions, left_out: LeftOut, notes: list[str]
 ) -> dict[str, Item]:
     if not flat and not options.data:
         return {}
     tensors = {}
     arrays: dict[str, _Plain | JoinedArrays[_Plain]] = dict(flat)
-    for name, parts in tensors_in(flat, options, {}).items():
+    parts_of = tensors_in(flat, options, {})
+    notes += without_note(one.matches for one in parts_of.values() if one.matches is not None)
+    for name, parts in parts_of.items():
         with leaving_out(left_out, name), naming(f"tensor {name}"):
+            for one in (*parts.levels, *parts.sequences):
+                with naming(ascii(one)[1:-1][:100]):
+                    _tensor(flat[one].value, f"; choose plain tensors with {option('data')}")
             if parts.sequences:
                 arrays[parts.data] = JoinedArrays.of({one: flat[one] for one in parts.sequences})
-            _rows(_array(arrays[parts.data]))
+            else:
+                _rows(flat[parts.data].value)
             tensors[name] = parts
     _, lods = described(tensors, arrays, lambda name: flat[name].array, options)
     return {
@@ -200,12 +219,18 @@ _INSTEAD = {
 
 def _rows(array: Any, alone: str = "") -> Array:
     """Return a tensor that has a row axis; `alone` is what to do with a single value."""
+    found = _tensor(array)
+    if not found.ndim:
+        raise InvalidDataError(f"is a single value; a tensor needs a row axis{alone}")
+    return found
+
+
+def _tensor(array: Any, advice: str = "") -> Array:
+    """Return a plain tensor; `advice` is what to do with a value of another type."""
     require_supported(array)
     if not isinstance(array, np.ndarray):
-        remedy = _INSTEAD.get(type(array), "")
+        remedy = _INSTEAD.get(type(array), advice)
         raise UnsupportedError(f"expected a tensor, found {type(array).__name__}{remedy}")
-    if not array.ndim:
-        raise InvalidDataError(f"is a single value; a tensor needs a row axis{alone}")
     return array
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections import ChainMap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -118,12 +118,9 @@ class ZarrSource(ArraySource[ZarrArray]):
         """Yield a note for each array with attributes of netCDF that would change its values."""
         for name, rows in self.arrays.items():
             parts = rows.parts if isinstance(rows, JoinedArrays) else (rows,)
-            stored = [dict(one.array.attrs) for one in parts if isinstance(one, ZarrArray)]
-            attributes = dict(ChainMap(*stored))
-            named = [one for one in CONVENTIONS if not _is_nan(attributes.get(one, math.nan))]
-            if UNSIGNED in named and not changes_sign(attributes[UNSIGNED], rows.dtype):
-                named.remove(UNSIGNED)
-            if named:
+            stored = (_changing(part) for part in parts if isinstance(part, ZarrArray))
+            found = set(chain.from_iterable(stored))
+            if named := [one for one in CONVENTIONS if one in found]:
                 yield f"{name}: values are as stored: {', '.join(named)} not applied"
 
     def _look(self, name: str, path: str) -> ZarrArray:
@@ -188,6 +185,15 @@ def _codecs(array: zarr.Array[Any]) -> Iterator[Any]:
     """Yield the codecs of an array; those of version 2 are of numcodecs."""
     yield from array.filters
     yield from array.compressors
+
+
+def _changing(array: ZarrArray) -> list[str]:
+    """Return the names of the attributes of netCDF that would change the values of an array."""
+    attributes = dict(array.array.attrs)
+    named = [one for one in CONVENTIONS if not _is_nan(attributes.get(one, math.nan))]
+    if UNSIGNED in named and not changes_sign(attributes[UNSIGNED], array.dtype):
+        named.remove(UNSIGNED)
+    return named
 
 
 def _is_nan(value: Any) -> bool:

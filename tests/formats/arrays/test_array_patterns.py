@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import lodcli
+from lodcli.formats.choosing.array_patterns import fits
 from lodcli.kernels.errors import LodError, SelectionError, ShapeMismatchError, UnsupportedError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -125,3 +126,93 @@ def test_a_name_with_an_asterisk_is_not_a_pattern(tmp_path: Path) -> None:
     arrays: dict[str, Any] = {"x*": np.array([1, 2]), "xy": np.array([3])}
     np.savez(tmp_path / "a.npz", **arrays)
     assert lodcli.read(tmp_path / "a.npz", data="x*").to_list() == [1, 2]
+
+
+def test_what_npz_makes_of_empty_lists_fits_all_rows(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", *[np.array(one) for one in ([], [1, 2], [], [3])])
+    found: Any = lodcli.read(tmp_path / "a.npz", data="arr_*")
+    assert found.dtype == np.int64
+    assert found.to_list() == [[], [1, 2], [], [3]]
+    arrays: dict[str, Any] = {"a_1": np.empty(0), "a_2": np.empty((0, 2), "i4")}
+    np.savez(tmp_path / "b.npz", **arrays)
+    empty: Any = lodcli.read(tmp_path / "b.npz", data="a_*")
+    assert (empty.dtype, empty.data.shape, len(empty)) == (np.int32, (0, 2), 2)
+    np.savez(tmp_path / "c.npz", np.empty((0, 2), "f8"), np.ones((1, 2), "i8"))
+    with pytest.raises(ShapeMismatchError, match=r"arr_0: expected rows of int64 .* as in arr_1"):
+        lodcli.read(tmp_path / "c.npz", data="arr_*")
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize(
+    ("data", "left_out"),
+    [("demo_*/x", "'demo_2', 'demo_12'"), ("demo_*/o/x_*", "'demo_2', 'demo_3', 'demo_10'")],
+)
+def test_groups_without_the_array_have_a_note(
+    tmp_path: Path, name: str, data: str, left_out: str
+) -> None:
+    names = ["demo_12/o/x_1", "demo_3/x", "demo_10/x", "demo_2/y", "demo_2/o/y", "e/o/y"]
+    WRITERS[name](tmp_path / name, {one: np.ones((2, 1)) for one in names})
+    with lodcli.open(tmp_path / name, data=data) as source:
+        source.read()
+        assert [*source.notes] == [f"groups without an array that matches are left out: {left_out}"]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [([2], "list"), ("text", "str"), (None, "NoneType"), ("sparse", "sparse")],
+)
+def test_matches_that_are_no_plain_tensors_are_refused(
+    tmp_path: Path, value: object, kind: str
+) -> None:
+    torch = pytest.importorskip("torch")
+    if value == "sparse":
+        value = torch.ones(2).to_sparse()
+    ones = {f"d{number}_a": torch.ones(number + 1) for number in range(3)}
+    torch.save({**ones, "d1_a": value, "lengths": [1]}, tmp_path / "a.pt")
+    with pytest.raises(UnsupportedError, match=f"tensor d_a: d1_a: .*{kind}"):
+        lodcli.read(tmp_path / "a.pt", data="d*_a")
+    assert lodcli.read(tmp_path / "a.pt", data="d0_a").to_list() == [1]
+    with pytest.raises(UnsupportedError, match="tensor d0_a: lengths: expected a tensor"):
+        lodcli.read(tmp_path / "a.pt", data="d0_a", lengths="lengths")
+
+
+def test_a_tensor_that_was_named_and_is_not_plain_is_refused(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    torch.save({"a_0": torch.ones(2), "a_1": torch.ones(2).to_sparse()}, tmp_path / "a.pt")
+    with pytest.raises(UnsupportedError, match=r"tensor a_1: .*sparse"):
+        lodcli.read(tmp_path / "a.pt", data="a_1")
+
+
+def test_attributes_of_any_array_have_a_note(tmp_path: Path) -> None:
+    group = pytest.importorskip("zarr").open_group(tmp_path / "a.zarr", mode="w")
+    for name, scale in {"a_0": np.nan, "a_1": 2.0}.items():
+        group.create_array(name, data=np.ones(2)).attrs["scale_factor"] = scale
+    with lodcli.open(tmp_path / "a.zarr", data="a_*") as source:
+        source.read()
+        assert [*source.notes] == ["a: values are as stored: scale_factor not applied"]
+
+
+def test_numbers_of_thousands_of_digits_are_in_order(tmp_path: Path) -> None:
+    arrays: dict[str, Any] = {f"a_{'9' * count}": np.array([count]) for count in (1, 4401, 4400)}
+    np.savez(tmp_path / "a.npz", **arrays)
+    assert lodcli.read(tmp_path / "a.npz", data="a_*").to_list() == [[1], [4400], [4401]]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "groups"),
+    [
+        ("a*b", "a1b2b", ("1b2",)),
+        ("*_*", "x_y_z", ("x", "y_z")),
+        ("*a?c*/?", "abxaycz/1", ("abx", "y", "z", "1")),
+        ("**", "ab", ("", "ab")),
+        ("*", "a/b", None),
+        ("a*a", "a", None),
+        ("*" + "a*" * 20 + "b", "a" * 60_000, None),
+        ("*/" + "*a" * 20 + "/b", f"a/{'a' * 60_000}/c", None),
+    ],
+)
+def test_what_wildcards_match(
+    pattern: str, name: str, groups: tuple[str | None, ...] | None
+) -> None:
+    found = fits(pattern).fullmatch(name)
+    assert (found and found.groups()) == groups

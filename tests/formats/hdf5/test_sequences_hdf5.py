@@ -102,6 +102,35 @@ def test_groups_without_the_dataset_are_left_out_with_a_note(robomimic: h5py.Fil
     assert note.endswith("that matches are left out: '/data/demo_3', '/data/demo_10'")
 
 
+@pytest.mark.parametrize(
+    ("data", "left_out"),
+    [
+        ("data/demo_*/act*", "'/data/demo_3'"),
+        ("data/demo_*/obs/eef*", "'/data/demo_5', '/data/demo_7', '/data/demo_11'"),
+    ],
+)
+def test_groups_without_what_the_last_wildcard_matches_have_a_note(
+    robomimic: h5py.File, data: str, left_out: str
+) -> None:
+    del robomimic["data/demo_3/actions"], robomimic["data/demo_5/obs/eef_pos"]
+    del robomimic["data/demo_7/obs"], robomimic["data/demo_11/obs"]
+    robomimic["data/demo_11/obs"] = [1]
+    path = Path(robomimic.filename)
+    robomimic.close()
+    with lodcli.open(path, data=data) as source:
+        source.read()
+        (note,) = source.notes
+    assert note == f"groups without an array that matches are left out: {left_out}"
+
+
+def test_several_names_with_wildcards_are_not_patterns(robomimic: h5py.File) -> None:
+    robomimic["x*"], robomimic["z?"] = [1], [2]
+    path = Path(robomimic.filename)
+    robomimic.close()
+    refused(path, SelectionError, "data='x*,z?': names several datasets", data="x*,z?")
+    refused(path, SelectionError, "data='x*': is no pattern", data="x*,data/demo_*/dones")
+
+
 def test_rows_that_were_never_written_have_few_notes(robomimic: h5py.File) -> None:
     for number in range(12):
         robomimic.create_dataset(f"run_{number}/x", (number + 1,), "i4")
