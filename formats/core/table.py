@@ -134,8 +134,8 @@ TABLE = {
         "lodcli.formats.tfrecord.tfrecord",
         "TfRecord",
         (".tfrecord", ".tfrecords"),
-        # The upper bytes of a length: a file is not detected if its first record has 1 TiB or more.
-        marks=((5, b"\0\0\0"), (0, b"\x1f\x8b")),
+        # The upper byte of a length: a file whose first record has 64 PiB or more is not detected.
+        marks=((7, b"\0"), (0, b"\x1f\x8b")),
         announced=True,
     ),
     "zarr": Entry(

@@ -434,7 +434,7 @@ def test_a_deleted_current_folder_is_named_as_the_reason(
     [
         ("verify FOLDER/ds --jobs 2", ""),
         ("apply sum FOLDER/ds --jobs 2 -o FOLDER/sums", ""),
-        ("run-rnn FOLDER/words.lod.h5 --step m:f -o FOLDER/o.npz", "FOLDER/words.lod.h5: "),
+        ("run-rnn FOLDER/words.lod.h5 --step m:f -o FOLDER/o.npz", ""),
     ],
 )
 def test_a_deleted_current_folder_is_not_the_fault_of_the_source(

@@ -336,7 +336,7 @@ def command(ctx: click.Context, as_list: bool, as_json: bool) -> None:
       lod apply softmax vowels.lod.h5 --then reverse --then last -o last.lod.h5
       lod apply mul vowels.lod.h5 2 --then softmax -o weights.lod.h5
       lod apply 'data - mean(data)' vowels.lod.h5 --into centered -o both.lod.h5
-      lod apply 'length(x)' a.csv --into n --then 'sum(x) / n' --into m -o b.csv
+      lod apply 'length(data)' vowels.lod.h5 --into n --then 'n * 2' --into m -o c.lod.h5
       lod apply softmax shards --jobs 2 -o weights
 
     An op takes one file for each input tensor; a chained op takes its first input from the
