@@ -122,7 +122,7 @@ def matching(
     """Return what matches each pattern, by the name of its tensor.
 
     Args:
-        patterns: at least one.
+        patterns: of the tensors; there may be none.
         look: returns names of arrays, those that match a pattern among them; and the groups that
             match its first parts.
         near: returns the part of a message that names other arrays.

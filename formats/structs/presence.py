@@ -36,11 +36,7 @@ def with_equal_records(schemas: Sequence[Schema]) -> list[Schema]:
     different = {tuple(spec.marks.fields for spec in schema): schema for schema in schemas}
     if len(different) == 1:
         return list(schemas)
-    kinds: dict[str, set[tuple[bool, bool]]] = {}
-    for schema in different.values():
-        for name, records in _all_records(schema).items():
-            kinds.setdefault(name, set()).add((records.required, records.told is not None))
-    mixed = {name for name, found in kinds.items() if len(found) > 1}
+    mixed = _mixed(map(_all_records, different.values()))
     if not mixed:
         return list(schemas)
     equal = {schema: _with_told(schema, mixed) for schema in dict.fromkeys(schemas)}
@@ -86,13 +82,9 @@ def with_common_records(schemas: Sequence[Schema]) -> list[Schema]:
     records of all are required, and nothing stores which of them are null.
     """
     files = [_all_records(schema) for schema in schemas]
-    kinds: dict[str, set[tuple[bool, bool]]] = {}
-    for found in files:
-        for name, records in found.items():
-            kinds.setdefault(name, set()).add((records.required, records.told is not None))
     # Without a field there would be nothing left of them.
     bare = {name for found in files for name, records in found.items() if not records.leaves}
-    mixed = {name for name, found in kinds.items() if len(found) > 1} - bare
+    mixed = _mixed(files) - bare
     required = {name for name in mixed if any(_never_null(name, found) for found in files)}
     return [
         tuple(
@@ -102,6 +94,15 @@ def with_common_records(schemas: Sequence[Schema]) -> list[Schema]:
         )
         for schema in schemas
     ]
+
+
+def _mixed(files: Iterable[Mapping[str, _Records]]) -> set[str]:
+    """Return the names of records of which the files tell in different ways which are null."""
+    kinds: dict[str, set[tuple[bool, bool]]] = {}
+    for found in files:
+        for name, records in found.items():
+            kinds.setdefault(name, set()).add((records.required, records.told is not None))
+    return {name for name, ways in kinds.items() if len(ways) > 1}
 
 
 def _never_null(name: str, records: Mapping[str, _Records]) -> bool:

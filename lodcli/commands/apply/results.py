@@ -144,10 +144,9 @@ def _write(
     for result in results:
         result.check(schema)
         step = _Computing(find_all(schema, result.names or [lead]), result)
-        alone_before = alone
         schema, batches = step.begun(schema, batches, alone)
-        if alone_before is not None:
-            alone = functools.partial(step.again, alone_before)
+        if alone is not None:
+            alone = functools.partial(step.again, alone)
     target.write(schema, batches)
 
 
