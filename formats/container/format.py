@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING
 
-from lodcli.formats.container.parser import LONGEST_NAME, SIGNATURE
+from lodcli.formats.container.parser import LONGEST_NAME
 from lodcli.formats.container.types import NAMES
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import AnnotatedFormat, Source
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema
+from lodcli.formats.core.table import HDF5_MAGIC
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.errors import UnsupportedError
@@ -42,7 +43,7 @@ class Container(AnnotatedFormat):
     )
 
     def sniff(self, head: bytes) -> bool:
-        return head.startswith(SIGNATURE)
+        return head.startswith(HDF5_MAGIC)
 
     def refuse_unheld(self, schema: Schema) -> None:
         super().refuse_unheld(schema)

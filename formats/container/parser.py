@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from lodcli.formats.catalogue.unread import begins_instead
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
+from lodcli.formats.core.table import HDF5_MAGIC
 from lodcli.kernels.platform import files
 
-SIGNATURE = b"\x89HDF\r\n\x1a\n"
 NOWHERE = (1 << 64) - 1
 LIST_END = 1  # ends the free list of a local heap
 # Far more than the largest possible header can name.
@@ -141,7 +141,7 @@ def root_of(blocks: Blocks) -> Link:
     """
     # `look`, not `take`: a file too short for a superblock has a separate error.
     head = blocks.look(0, 96)
-    if not head.startswith(SIGNATURE):
+    if not head.startswith(HDF5_MAGIC):
         raise NotThisFormatError(f"is not an HDF5 file{begins_instead(head)}")
     if head[8:9] in (b"\1", b"\2", b"\3"):
         raise foreign(f"unlike containers written by lod (superblock version {head[8]})")

@@ -13,8 +13,9 @@ import os
 import struct
 from typing import Any
 
-from lodcli.formats.container.parser import LIST_END, SIGNATURE
+from lodcli.formats.container.parser import LIST_END
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
+from lodcli.formats.core.table import HDF5_MAGIC
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.platform import files, machine
 
@@ -36,10 +37,10 @@ def find_superblock(fd: int, size: int) -> int:
         UnsupportedError: the file has addresses of an unusual width.
     """
     base = 0
-    while base < size and files.pread(fd, len(SIGNATURE), base) != SIGNATURE:
+    while base < size and files.pread(fd, len(HDF5_MAGIC), base) != HDF5_MAGIC:
         base = base * 2 or 512
     head = files.pread(fd, 16, base)
-    if not head.startswith(SIGNATURE):
+    if not head.startswith(HDF5_MAGIC):
         raise NotThisFormatError("is not an HDF5 file")
     if (head[13:15] if head[8:9] < b"\2" else head[9:11]) != b"\x08\x08":
         raise UnsupportedError("its addresses are not of eight bytes; rewrite it with h5repack")

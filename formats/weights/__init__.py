@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from lodcli.formats.catalogue.unread import in_place_of
-from lodcli.formats.container.parser import SIGNATURE
 from lodcli.formats.core.errors import NotThisFormatError, naming
 from lodcli.formats.core.names import repeated
+from lodcli.formats.core.table import HDF5_MAGIC
 from lodcli.formats.storage.inputs import Input, require_path
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.weights.common import SAVE_ARRAYS
@@ -181,7 +181,7 @@ def _kind_of(source: Input) -> str:
             f"{what}; save the weights with "
             f"safetensors.{library}.save_file(model.state_dict(), 'weights.safetensors')"
         )
-    if head.startswith(SIGNATURE):
+    if head.startswith(HDF5_MAGIC):
         return "keras-h5"
     if head.startswith(b"PK\x03\x04"):
         # A zip file begins with its first member: the name is at 30, its length at 26.

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from lodcli.formats.container import parser
 from lodcli.formats.container.parser import CHILDREN_A_NODE, NAMES_A_LEAF, NOWHERE
+from lodcli.formats.core.table import HDF5_MAGIC
 
 SUPERBLOCK_BYTES = 96
 # Structures are written when this many bytes are waiting.
@@ -99,7 +100,7 @@ class StructureWriter:
         self._flush()
         # Widths of addresses and lengths, ranks of B-trees, the end, and the entry of the root.
         head = _SUPERBLOCK.pack(
-            *(parser.SIGNATURE, 0, 0, 0, 0, 0, 8, 8, 0, NAMES_A_LEAF // 2, CHILDREN_A_NODE // 2),
+            *(HDF5_MAGIC, 0, 0, 0, 0, 0, 8, 8, 0, NAMES_A_LEAF // 2, CHILDREN_A_NODE // 2),
             *(0, 0, NOWHERE, self._end, NOWHERE),
         )
         self._put(head + _entry(0, place), 0)

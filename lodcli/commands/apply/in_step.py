@@ -8,10 +8,10 @@ from contextlib import ExitStack
 
 from lodcli.commands.choose.choosing import named
 from lodcli.formats.arrays.budget import require_items_fit
-from lodcli.formats.container.parser import SIGNATURE
 from lodcli.formats.core.batching import cuts
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.marks import marked
+from lodcli.formats.core.table import HDF5_MAGIC
 from lodcli.formats.dataset.manifest import is_dataset
 from lodcli.formats.items.indexed_copy import in_place
 from lodcli.formats.items.items import Items
@@ -126,7 +126,7 @@ def _is_container(path: str) -> bool:
     if not os.path.isfile(path):
         return False
     with open(path, "rb") as file:
-        return file.read(len(SIGNATURE)) == SIGNATURE
+        return file.read(len(HDF5_MAGIC)) == HDF5_MAGIC
 
 
 def _read(references: Sequence[Reference], items: Sequence[Items]) -> Iterator[list[LoDTensor]]:
