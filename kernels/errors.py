@@ -1,8 +1,8 @@
 """The errors of all floors.
 
 Kernels name the level and the position, formats add the file and the dataset, and
-the command line turns the class into an exit code. A class exists where a caller
-would act differently on it, not for every message.
+the command line maps the class to an exit code. There is a separate class only where
+a caller would handle it differently.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ class InvalidDataError(LodError, ValueError):
 
 
 class OptionError(InvalidDataError):
-    """An argument that no data would make sense of: a window of no rows, two options at odds."""
+    """An argument that is invalid for any data, such as a window of no rows; or a contradiction."""
 
 
 class InvalidLoDError(InvalidDataError):
     """An index that breaks a rule of docs/format.md, "What a tensor is".
 
     Attributes:
-        level: the level at fault, 0 the outermost; None if the fault is no level's.
-        position: the position inside the level; None if the whole level is at fault.
-        expected: what the rule asks for, in words or as a number.
-        found: what was there instead.
+        level: the invalid level, 0 the outermost; None if no single level is invalid.
+        position: the position inside the level; None if the whole level is invalid.
+        expected: what the rule requires, in words or as a number.
+        found: what was found instead.
     """
 
     def __init__(
@@ -71,14 +71,14 @@ class InvalidLoDError(InvalidDataError):
 
 
 class SelectionError(LodError, IndexError):
-    """A level, sequence, tensor or step that is not there.
+    """A level, sequence, tensor or step that does not exist.
 
     Attributes:
         choices: names of tensors, if one of them must be chosen.
-        level: the level without the item, 0 the outermost; with L levels, level L is the rows.
+        level: the level that lacks the item, 0 the outermost; with L levels, level L is the rows.
     """
 
-    # Of an error that the sandbox sent without it.
+    # The default for an error that the sandbox sent without this attribute.
     choices: Sequence[str] = ()
 
     def __init__(
@@ -90,11 +90,11 @@ class SelectionError(LodError, IndexError):
 
 
 class ShapeMismatchError(InvalidDataError):
-    """Two arguments that do not fit each other.
+    """Two arguments whose shapes, dtypes, marks or indexes do not match.
 
     Attributes:
-        expected: what one of them has, in words or as a number; None if it is not known.
-        found: what the other one has.
+        expected: the property of one of them, in words or as a number; None if unknown.
+        found: the property of the other one.
     """
 
     def __init__(self, what: str, *, expected: object = None, found: object = None) -> None:
@@ -104,20 +104,20 @@ class ShapeMismatchError(InvalidDataError):
 
 
 class EmptySequenceError(InvalidDataError):
-    """An operation that is undefined for an empty sequence got one."""
+    """An empty sequence for an operation that is undefined for it."""
 
 
 class NotFloatingError(InvalidDataError):
-    """Whole numbers or booleans where only floating ones have a meaning."""
+    """Integers or booleans where floating-point numbers are required."""
 
 
 class UnsupportedError(LodError):
-    """Something a format, backend or missing optional package cannot do."""
+    """An operation that a format or backend does not support, or a missing optional package."""
 
 
 class NullError(UnsupportedError):
-    """A null where there can be none."""
+    """A null where none is allowed."""
 
 
 class LaunchRefusedError(UnsupportedError):
-    """A GPU does not run all blocks of a launch at once."""
+    """A launch that the driver of a GPU refuses, such as one of more blocks than run at once."""

@@ -65,17 +65,18 @@ class LoD(_Fields):
 
     `levels[i]` are nested offsets: int64, first 0, never decreasing, and permanently read-only.
     Those of level i count the items of level i+1, those of the finest level count
-    rows. Without levels it is the index of a plain tensor. Pass the object itself on if the
-    structure stays the same: comparing an index with itself costs nothing, nor does comparing it
-    again with the last index that was equal.
+    rows. Without levels it is the index of a plain tensor. Code that keeps the structure should
+    pass the same object on: comparing an index with itself takes constant time, as does comparing
+    it again with the last index that was equal.
 
     Args:
-        levels: nested offsets, outermost first. Copied, unless they are levels of an index, so
-            later changes to the caller's arrays have no effect.
-        names: what an item of each level is called ("article", "sentence"), or None.
+        levels: nested offsets, outermost first. Copied, unless they are levels of another index,
+            so later changes to the caller's arrays have no effect.
+        names: the name of an item of each level ("article", "sentence"), or None.
 
     Raises:
-        InvalidLoDError: names the level, the position, what was expected and found.
+        InvalidLoDError: the offsets break one of these rules, or the names are invalid; the error
+            has the level, the position, what was expected and what was found.
 
     >>> lod = LoD([[0, 3, 4, 6], [0, 3, 5, 9, 10, 12, 15]], names=["article", "sentence"])
     >>> lod.recursive_sequence_lengths()
@@ -130,15 +131,15 @@ class LoD(_Fields):
     def from_lengths(
         cls, lengths: Iterable[object], names: Sequence[str | None] | None = None
     ) -> LoD:
-        """Return the index of these item counts per level, outermost first.
+        """Return the index with the given item counts per level, outermost first.
 
         Args:
-            lengths: for each level the numbers of items of its sequences: integers of 0 or more.
-                Those of a level sum to the number of sequences of the next one.
-            names: of the levels, outermost first; None for a level without a name.
+            lengths: for each level, the number of items of each of its sequences: integers of 0 or
+                more. The lengths of a level sum to the number of sequences of the next level.
+            names: the names of the levels, outermost first; None for a level without a name.
 
         Raises:
-            InvalidLoDError: the lengths break one of these rules.
+            InvalidLoDError: the lengths or the names break one of these rules.
 
         >>> LoD.from_lengths([[2, 0, 1]]).levels
         (array([0, 2, 2, 3]),)
@@ -161,14 +162,14 @@ class LoD(_Fields):
 
     @property
     def rows(self) -> int | None:
-        """Number of rows indexed; None without levels: then only the data has that number."""
+        """Number of rows that the index covers; None without levels, as it is unknown then."""
         return int(self.levels[-1][-1]) if self.levels else None
 
     def level(self, level: int | str) -> int:
-        """Return the number of a level given by number (negative from the end) or name.
+        """Return the number of a level given by its number (negative from the end) or name.
 
         Raises:
-            SelectionError: no such level; lists those there are.
+            SelectionError: there is no such level, or several have the name.
         """
         count = len(self.levels)
         if type(level) is int and -count <= level < count:
@@ -214,7 +215,9 @@ class LoD(_Fields):
         return [offsets_to_lengths(offsets).tolist() for offsets in self.levels]
 
     def ones(self) -> tuple[int, ...]:
-        """Return the levels whose sequences all have one item: they carry no information.
+        """Return the numbers of the levels whose sequences all have one item.
+
+        Such levels carry no information.
 
         >>> LoD.from_lengths([[1, 1], [2, 1]]).ones()
         (0,)
@@ -228,7 +231,7 @@ class LoD(_Fields):
     # -- parts ---------------------------------------------------------------------
 
     def without_ones(self) -> LoD:
-        """Return this index without its `ones`; the same object if there are none.
+        """Return this index without the levels that `ones` returns; the same object if none.
 
         >>> LoD.from_lengths([[1, 1], [2, 1]]).without_ones()
         LoD.from_lengths([[2, 1]])
@@ -240,7 +243,7 @@ class LoD(_Fields):
         return LoD._trusted([self.levels[n] for n in kept], [self.names[n] for n in kept])
 
     def above(self, level: int | str) -> LoD:
-        """Return the levels strictly above `level`; their finest items are its sequences.
+        """Return the levels strictly above `level`, whose finest items are its sequences.
 
         The result is cached: each call returns the same object.
         """
@@ -271,15 +274,19 @@ class LoD(_Fields):
         return LoD._trusted(self.levels[number:], self.names[number:])
 
     def without_finest(self) -> LoD:
-        """Return all levels but the finest: the index of one row per finest sequence."""
+        """Return all levels but the finest, as an index over one row per finest sequence."""
         return self.above(-1)
 
     @types_explained
     def items(self, level: int | str, start: int, stop: int) -> tuple[LoD, slice]:
-        """Return the index below items start..stop of `level`, and their rows.
+        """Return the index of items start..stop of `level`, and the slice of their rows.
 
         The items become the outermost items of the result: the levels above theirs are
-        dropped and offsets are rebased to 0. Costs a few reads per level.
+        dropped and offsets are rebased to 0. Reads a few offsets per level, and copies those of
+        the items.
+
+        Raises:
+            SelectionError: there is no such level, or a bound is beyond its items.
 
         >>> lod = LoD.from_lengths([[3, 1, 2], [3, 2, 4, 1, 2, 3]])
         >>> lod.items(0, 2, 3)
@@ -289,12 +296,13 @@ class LoD(_Fields):
 
     @types_explained
     def part(self, level: int, start: int, stop: int) -> Offsets:
-        """Return the offsets of items start..stop of a level, (stop - start + 1,), not rebased.
+        """Return the offsets of items start..stop of a level, (stop - start + 1,) int64.
 
-        A read-only view, int64; bounds beyond the items are clipped, as in NumPy.
+        They are a read-only view and not rebased to 0. Bounds beyond the items are clipped, as in
+        NumPy.
 
         Raises:
-            SelectionError: no such level.
+            SelectionError: there is no such level.
 
         >>> LoD.from_lengths([[3, 1, 2]]).part(0, 1, 3)
         array([3, 4, 6])
@@ -302,18 +310,18 @@ class LoD(_Fields):
         return self.levels[self.level(level)][start : stop + 1]
 
     def with_names(self, names: Sequence[str | None] | None) -> LoD:
-        """Return the same levels under other names."""
+        """Return the same levels with other names; None for no names."""
         return LoD._trusted(self.levels, names)
 
     def with_finer(self, offsets: object, name: str | None = None) -> LoD:
-        """Return this index with one more level below the finest: its rows become sequences.
+        """Return this index with one more level below the finest, whose rows become sequences.
 
         Args:
-            offsets: of the new level, one more than this index has rows; copied.
-            name: of the new level.
+            offsets: the offsets of the new level, (rows + 1,); copied.
+            name: the name of the new level.
 
         Raises:
-            InvalidLoDError: they are no offsets, or not of as many sequences; not a name.
+            InvalidLoDError: the offsets are invalid or of another length, or the name is invalid.
 
         >>> LoD.from_lengths([[2, 1]], ["sentence"]).with_finer([0, 3, 3, 4], "word")
         LoD.from_lengths([[2, 1], [3, 0, 1]], names=['sentence', 'word'])
@@ -323,10 +331,10 @@ class LoD(_Fields):
     @staticmethod
     @types_explained
     def concatenate(parts: Sequence[LoD]) -> LoD:
-        """Return the index of several batches one after another, level by level.
+        """Return the index of several batches joined level by level, with the first one's names.
 
         Raises:
-            ShapeMismatchError: the parts differ in their number of levels.
+            ShapeMismatchError: there are no parts, or they differ in their number of levels.
         """
         if not parts:
             raise ShapeMismatchError("nothing to concatenate: no index given")
@@ -352,7 +360,10 @@ class LoD(_Fields):
 
     @types_explained
     def difference(self, other: LoD) -> str | None:
-        """Return where two indexes first differ, in words; None if their levels agree."""
+        """Return a description of the first difference of two indexes; None if offsets are equal.
+
+        Names are not compared.
+        """
         if self is other or self.same_levels(other):  # usually the same object
             return None
         if self.n_levels != other.n_levels:
@@ -412,7 +423,7 @@ def require_same_depth(parts: Sequence[LoD]) -> None:
 
 
 def part_below(index: Index, level: int | str, start: int, stop: int) -> tuple[LoD, slice]:
-    """Return the index below items start..stop of a level, and their rows; see `LoD.items`."""
+    """Return the index of items start..stop of a level, and their rows; see `LoD.items`."""
     first = index.level(level)
     count = index.count(first)
     if not 0 <= start <= stop <= count:

@@ -49,27 +49,27 @@ _new = object.__new__
 
 
 class LoDTensor(NumpyProtocol, Conversions):
-    """Dense rows plus a LoD.
+    """Dense rows and the index that divides them into sequences.
 
-    The data cannot be replaced, and the index only by one for the same number of rows: so the
-    index always describes the rows.
+    The rows cannot be replaced by another array, and the index only by one for the same number of
+    rows, so the two always match.
 
     Args:
         data: rows along the first axis, (N, D1, D2, ..): bool, (u)int8 to 64, float16,
-            bfloat16, float32, float64, complex64 or complex128. Not copied, unless its bytes
-            are in another order than the machine's; rows in a GPU's memory (cupy) stay there.
+            bfloat16, float32, float64, complex64 or complex128. Arrays are not copied, unless
+            their byte order is not native; rows in a GPU's memory (cupy) stay there.
         lod: an index over N rows, or item counts per level. None: a plain tensor.
         marks: what the values mean. Text is not checked to be UTF-8; `as_text` checks it.
-        nulls: which items and rows are missing. A null item is empty; a null row becomes zeros.
+        nulls: which items and rows are missing. Null items must be empty; null rows become zeros.
 
     Raises:
-        InvalidDataError: data without a row axis, of another dtype, or that cannot have these
-            marks or nulls.
+        InvalidDataError: no row axis, another dtype, or marks or nulls that do not fit the data.
         InvalidLoDError: the index does not fit N rows.
+        UnsupportedError: nulls of rows on a GPU.
 
     Elementwise NumPy functions apply directly and pass the index object on, as do those that
     only reduce features. Functions that reduce the rows return plain arrays. All other NumPy
-    functions raise an error for a tensor with levels, which they would drop: use `.data`.
+    functions would drop the levels, and raise an error if there are any: apply them to `.data`.
 
     >>> words = LoDTensor(np.arange(6.0), LoD.from_lengths([[3, 1, 2]]))
     >>> (words * 2)[2].data
@@ -121,10 +121,10 @@ class LoDTensor(NumpyProtocol, Conversions):
 
     @property
     def data(self) -> Array:
-        """The rows, (N, D1, D2, ..). Values may be changed in place, but not the number of rows.
+        """The rows, (N, D1, D2, ..), as a view: values may be changed in place.
 
         Raises:
-            NullError: something is null. See `values` and `nulls`.
+            NullError: a row or an item is null. See `values` and `nulls`.
         """
         if self._nulls.masks:  # not bool(self._nulls), which calls a method in Python
             self.refuse_nulls("an array of rows")
@@ -133,12 +133,12 @@ class LoDTensor(NumpyProtocol, Conversions):
 
     @property
     def values(self) -> Array:
-        """The rows as `data`, with zeros in place of null rows; `nulls` has their mask."""
+        """The same rows as `data`, with zeros in place of null rows; `nulls` has their mask."""
         return self._data.view()
 
     @property
     def nulls(self) -> Nulls:
-        """Which items and rows are null; false if none is.
+        """The masks of null items and rows; its truth value is False if nothing is null.
 
         >>> LoDTensor.from_lists([[1, None], None]).nulls.count
         2
@@ -146,7 +146,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         return self._nulls
 
     def refuse_nulls(self, what: str, before: int = 0) -> None:
-        """Raise NullError if something is null, which `what` cannot hold, after `before` items."""
+        """Raise NullError if anything is null: `what` has no nulls; items count from `before`."""
         if self._nulls.masks:
             where = self._nulls.first(self._lod, before)
             remedy = self._nulls.remedy(self._data.dtype)
@@ -159,7 +159,7 @@ class LoDTensor(NumpyProtocol, Conversions):
 
     @property
     def marks(self) -> Marks:
-        """The meaning of the values: text, bytes, or numbers."""
+        """What the values mean: text, bytes, times, decimals or categories; and attributes."""
         return self._marks
 
     @property
@@ -174,12 +174,12 @@ class LoDTensor(NumpyProtocol, Conversions):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The data's dtype."""
+        """The dtype of the rows."""
         return self._data.dtype
 
     @property
     def nbytes(self) -> int:
-        """Bytes of data, without the index."""
+        """Size of the rows in bytes, without the index."""
         return int(self._data.nbytes)
 
     def recursive_sequence_lengths(self) -> list[list[int]]:
@@ -187,10 +187,13 @@ class LoDTensor(NumpyProtocol, Conversions):
         return self._lod.recursive_sequence_lengths()
 
     def set_recursive_sequence_lengths(self, lengths: Iterable[object]) -> None:
-        """Replace the index of this tensor by one made of these item counts; it is no longer text.
+        """Replace the index of this tensor by one with the given item counts, outermost first.
+
+        Text and bytes become numbers, since sequences may be cut in the middle.
 
         Raises:
             InvalidLoDError: the new index does not fit the rows; the old one stays.
+            NullError: a row or an item is null.
 
         >>> tensor = LoDTensor(np.zeros(6), LoD.from_lengths([[6]]))
         >>> tensor.set_recursive_sequence_lengths([[3, 1, 2]])
@@ -205,12 +208,12 @@ class LoDTensor(NumpyProtocol, Conversions):
     # -- marks ---------------------------------------------------------------------
 
     def as_text(self) -> LoDTensor:
-        """Return this tensor marked as text: each finest sequence is UTF-8; no copy.
+        """Return this tensor marked as text, where each finest sequence is UTF-8; no copy.
 
-        Categories become their words, with one more level for the bytes of a word.
+        Categories are replaced by their words, with one more level for the bytes of a word.
 
         Raises:
-            InvalidDataError: rows that are not single uint8, no levels, or not UTF-8.
+            InvalidDataError: rows other than single uint8, no levels, or invalid UTF-8.
 
         >>> LoDTensor(np.frombuffer(b"Hi you", np.uint8), [[2, 4]]).as_text().to_list()
         ['Hi', ' you']
@@ -226,15 +229,15 @@ class LoDTensor(NumpyProtocol, Conversions):
         return text
 
     def as_bytes(self) -> LoDTensor:
-        """Return this tensor marked as bytes; no copy. Raises InvalidDataError as `as_text`."""
+        """Return this tensor marked as bytes; no copy. Errors as `as_text`, but not for UTF-8."""
         return self._marked(values="bytes", unit=None)
 
     def as_numbers(self) -> LoDTensor:
-        """Return this tensor as plain numbers, without marks of its values; no copy."""
+        """Return this tensor as plain numbers: no marks of the values, the same rows."""
         return self if self._marks.kind is None else self._marked(values=None, unit=None)
 
     def _marked(self, **changes: Any) -> LoDTensor:
-        """Return this tensor with some marks changed; no copy."""
+        """Return this tensor with some marks changed, without a copy of the rows."""
         return LoDTensor(self._data, self._lod, replace(self._marks, **changes), self._nulls)
 
     @types_explained
@@ -243,14 +246,14 @@ class LoDTensor(NumpyProtocol, Conversions):
     ) -> LoDTensor:
         """Return this tensor marked as codes: each row is the position of its word; no copy.
 
-        Texts become codes, int64, under one level fewer: class numbers for torch.
+        Texts are replaced by int64 codes with one level fewer: class numbers for torch.
 
         Args:
             words: the categories, in order; all are different. None: those of the texts, sorted.
             ordered: whether categories compare by their order.
 
         Raises:
-            InvalidDataError: rows that are not positions of words, or a text that is none of them.
+            InvalidDataError: a row is not the position of a word, or a text is not among the words.
 
         >>> LoDTensor([1, 0, 1], [[2, 1]]).as_categories(["no", "yes"]).to_list()
         [['yes', 'no'], ['yes']]
@@ -266,7 +269,7 @@ class LoDTensor(NumpyProtocol, Conversions):
 
     @types_explained
     def recoded(self, categories: Categories) -> LoDTensor:
-        """Return this tensor of categories with codes of another dictionary that has all its words.
+        """Return this tensor of categories with the codes of another dictionary.
 
         The dtype may become wider. Raises InvalidDataError: no categories, or a missing word.
         """
@@ -278,7 +281,7 @@ class LoDTensor(NumpyProtocol, Conversions):
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """The attributes of this tensor, a JSON object; {} if it has none. A copy.
+        """A copy of the attributes of this tensor, a JSON object; {} if there are none.
 
         >>> LoDTensor([1, 2]).with_attributes({"unit": "m"}).attributes
         {'unit': 'm'}
@@ -290,17 +293,17 @@ class LoDTensor(NumpyProtocol, Conversions):
         """Return this tensor with other attributes; no copy.
 
         Raises:
-            InvalidDataError: they are not a JSON object, or take more than 256 KiB.
+            InvalidDataError: the attributes are not a JSON object, or take more than 256 KiB.
         """
         return self._marked(attributes=attributes_text(attributes))
 
     # -- nulls ---------------------------------------------------------------------
 
     def fill_nulls(self, value: Any = 0) -> LoDTensor:
-        """Return a tensor without nulls: null rows are `value`, null items are empty.
+        """Return a tensor without nulls: null rows become `value`, null items empty sequences.
 
         Raises:
-            InvalidDataError: the dtype or unit has no such value, as nan among integers.
+            InvalidDataError: the dtype or unit has no such value, such as nan for integers.
 
         >>> LoDTensor.from_lists([[1, None], None]).fill_nulls(7).to_list()
         [[1, 7], []]
@@ -323,13 +326,13 @@ class LoDTensor(NumpyProtocol, Conversions):
     # -- slices --------------------------------------------------------------------
 
     def select(self, *branch: Key, level: int | str = 0) -> LoDTensor:
-        """Return the slice at `branch`, whose first part counts items of `level`; a view.
+        """Return a view of the slice at `branch`, whose first part selects an item of `level`.
 
-        Each part is a whole number, which drops its level; the last may be a range. One part more
-        than levels selects rows.
+        Each part is an integer, which drops its level; the last one may be a range without a step.
+        A part after those of all levels selects rows.
 
         Raises:
-            SelectionError: no such item, a range with a step, a single value, or a null.
+            SelectionError: no such item, a range with a step, a single value or a null item.
 
         >>> words = LoDTensor(np.arange(6), [[2, 1], [3, 1, 2]])
         >>> words.select(0, slice(0, 1)).to_list(), words.select(2, level=1).to_list()
@@ -342,7 +345,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         """Return the view that a resolved slice of this tensor describes.
 
         Raises:
-            SelectionError: the slice is a single item, which is null.
+            SelectionError: the slice is a single value, or a single item that is null.
         """
         data, nulls = self._data[selection.rows], self._nulls
         if nulls.masks:
@@ -371,17 +374,18 @@ class LoDTensor(NumpyProtocol, Conversions):
     def __getitem__(self, key: Any) -> Any:
         """Return the selection of a key; a single value as a number, as NumPy does.
 
-        Each part of a key is for one level, outermost first, then for the rows, then for the
-        axes of a row: a whole number, which drops its level, a range with or without a step, a
-        flat array of numbers, one of booleans, or `...`. If the first part is the name of a level,
-        the others start there. A tensor of booleans or positions selects separately per sequence.
+        The parts of a key select from the levels, outermost first, then from the rows, then from
+        the axes of a row. A part is an integer, which drops its level, a range, a flat array of
+        integers or booleans, or `...`. If the first part is the name of a level, the next one
+        selects from it. A tensor of booleans or positions selects separately in each sequence.
 
-        Ranges without a step return views, all other keys copies. Bytes within texts are returned
-        as numbers. A null item or row is None.
+        Integers and ranges without a step return views, all other keys copies. Bytes within texts
+        are returned as numbers. A null item or row is None.
 
         Raises:
-            SelectionError: no such item or level, or two arrays in a key.
+            SelectionError: there is no such item or level, or the key has two arrays.
             ShapeMismatchError: the key is a tensor with other sequences.
+            NullError: there are nulls, and the key selects more than items of the outermost level.
 
         >>> words = LoDTensor(np.arange(6), LoD.from_lengths([[3, 1, 2]], ["sentence"]))
         >>> words[::-1, 0].data, words["sentence", 1:].to_list()
@@ -419,15 +423,17 @@ class LoDTensor(NumpyProtocol, Conversions):
         return self._data[found.rows.start] if number else self.cut(found)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Set the rows that a key picks, in the memory of this tensor.
+        """Set the rows that a key selects, in the memory of this tensor.
 
         Args:
-            key: as in `tensor[key]`; a tensor of booleans may also pick values within rows.
-            value: an array that broadcasts to the rows; a tensor or nested lists of those levels;
-                for a tensor of booleans also one with the sequences of this tensor.
+            key: as in `tensor[key]`; a tensor of booleans may also select values within rows.
+            value: an array that broadcasts to the selected rows, or a tensor or nested lists with
+                their levels. With a key of booleans also a tensor like this one, from which the
+                same values are taken.
 
         Raises:
-            ShapeMismatchError, InvalidDataError: a value does not fit; the rows are read-only.
+            SelectionError, NullError: no such item or level; this tensor or the value has nulls.
+            ShapeMismatchError, InvalidDataError: the value does not fit; the rows are read-only.
 
         >>> words = LoDTensor(np.arange(6), LoD.from_lengths([[3, 1, 2]]))
         >>> words[:, 0] = 9
@@ -457,7 +463,7 @@ class LoDTensor(NumpyProtocol, Conversions):
             raise InvalidDataError(f"value: not one of {self.dtype}: {error}") from None
 
     def iterate(self, level: int | str = 0) -> Iterator[Any]:
-        """Yield the items of a level in order, as views; None for a null item.
+        """Yield a view of each item of a level in order; None for a null item.
 
         >>> words = LoDTensor(np.arange(6), LoD.from_lengths([[2, 1], [3, 1, 2]]))
         >>> [sentence.data.tolist() for sentence in words.iterate(level=1)]
@@ -488,10 +494,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         return (self[item] for item in reversed(range(len(self))))
 
     def __contains__(self, value: object) -> bool:
-        """Return whether an item equals a tensor, a list or text, or a value equals a number.
-
-        An array is found like the list of its values.
-        """
+        """Return whether an item equals a tensor, list, array or text, or a value a number."""
         if isinstance(value, LoDTensor):
             return any(isinstance(item, LoDTensor) and item.identical(value) for item in self)
         return has_value(value, self)
@@ -509,10 +512,11 @@ class LoDTensor(NumpyProtocol, Conversions):
         return LoDTensor, (self._data, self._lod, self._marks, self._nulls)
 
     def with_data(self, data: npt.ArrayLike) -> LoDTensor:
-        """Return other rows under the same index object, without marks.
+        """Return a tensor of other rows with the same index object, without marks.
 
         Raises:
-            InvalidLoDError: a different number of rows.
+            InvalidLoDError: there is another number of rows.
+            NullError: this tensor has nulls.
         """
         self.refuse_nulls("with_data()")
         return LoDTensor(data, self._lod)
@@ -539,7 +543,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         return tensor
 
     def astype(self, dtype: npt.DTypeLike) -> LoDTensor:
-        """Return the rows in another dtype under the same index object, copied, without marks.
+        """Return a copy in another dtype, with the same index object and nulls, without marks.
 
         >>> LoDTensor([1.5, 2.5], [[2]]).astype("int8").data.tolist()
         [1, 2]
@@ -548,7 +552,7 @@ class LoDTensor(NumpyProtocol, Conversions):
 
     @types_explained
     def identical(self, other: LoDTensor) -> bool:
-        """Return whether dtype, shape, every bit of data, index, names, marks and nulls agree."""
+        """Return whether dtype, shape, index, names, marks, nulls and all bits of data agree."""
         from lodcli.kernels.tensor.compare import same_bytes
 
         return (
@@ -562,11 +566,13 @@ class LoDTensor(NumpyProtocol, Conversions):
 
     @types_explained
     def difference(self, other: LoDTensor, *, rtol: float = 0, atol: float = 0) -> str | None:
-        """Return where two tensors first differ, in words; None if they are equal.
+        """Return a description of the first difference of two tensors; None if they are equal.
+
+        Names of levels and attributes are not compared.
 
         Args:
-            other: what to compare with.
-            rtol, atol: how far values may differ, as for `numpy.isclose`; nan equals nan.
+            other: the tensor to compare with.
+            rtol, atol: tolerances of values, as for `numpy.isclose`; nan equals nan.
 
         >>> words = LoDTensor(np.arange(6), LoD.from_lengths([[3, 1, 2]]))
         >>> words.difference(words + (words == 4))
@@ -582,7 +588,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         return found
 
     def assert_equal(self, other: LoDTensor, *, rtol: float = 0, atol: float = 0) -> None:
-        """Raise AssertionError with the first `difference` from `other`, with these tolerances."""
+        """Raise AssertionError if there is a `difference` from `other`, with its description."""
         found = self.difference(other, rtol=rtol, atol=atol)
         if found is not None:
             raise AssertionError(f"the tensors differ: {found}")
@@ -590,13 +596,13 @@ class LoDTensor(NumpyProtocol, Conversions):
     @staticmethod
     @types_explained
     def concatenate(parts: Sequence[LoDTensor]) -> LoDTensor:
-        """Return several batches as one, their indexes joined level by level.
+        """Return several batches as one tensor, with their indexes joined level by level.
 
-        Categories of other words become codes of all words, those of the first part first.
+        The new dictionary of categories has the words of all parts, in their order.
 
         Raises:
-            ShapeMismatchError: different row shapes, dtypes, marks or numbers of levels.
-            InvalidDataError: ordered categories of other words.
+            ShapeMismatchError: no parts; different row shapes, dtypes, marks or numbers of levels.
+            InvalidDataError: ordered categories with different dictionaries.
         """
         parts = LoDTensor._agreeing(parts)
         first = parts[0]
@@ -656,7 +662,7 @@ class LoDTensor(NumpyProtocol, Conversions):
             is queued on the current stream; a copy to main memory is complete on return.
 
         Raises:
-            OptionError: no such name.
+            OptionError: the name of the device is invalid.
             UnsupportedError: cupy is not installed, or there is no such GPU.
         """
         from lodcli.kernels.runtime.devices import moved
