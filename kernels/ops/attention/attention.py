@@ -51,18 +51,18 @@ def sequence_attention(
             keys 0 to i + m - n, so that the last query sees all keys, as with a cache of earlier
             keys. "first": keys 0 to i, as torch's is_causal. For n = m both are the same.
         scale: factor of the products of queries and keys; by default 1 / sqrt(D).
-        level: the level whose sequences these are.
+        level: the level of the sequences; by default the finest.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
-        Data (N, heads, E) or (N, E), heads of `q`, its dtype, under the index of `q`. A query
-        that sees no key gives zeros. Memory beside the result: blocks of scores, of some queries
+        Data (N, heads, E) or (N, E), with the heads, dtype and index of `q`; zeros for a query
+        that sees no key. Memory in addition to the result: blocks of scores, of some queries
         against all keys of their sequence; of all threads together at most 64 MiB or as much as
         the keys and values take, unless one block takes more.
 
     Raises:
-        SelectionError: no such level.
-        InvalidDataError, ShapeMismatchError: dtypes, shapes or indexes that do not fit.
+        SelectionError: there is no such level.
+        InvalidDataError, ShapeMismatchError: dtypes, shapes or indexes do not match.
 
     References:
         Vaswani et al. (2017), "Attention Is All You Need", equation 1. Ainslie et al. (2023),
@@ -97,7 +97,7 @@ def sequence_attention_grad(
     """Return the gradients of `sequence_attention` for q, k and v.
 
     Args:
-        upstream: the shape of the result, its gradient.
+        upstream: the gradient of the result, in its shape.
         q, k, v, causal, align, scale, level: as passed to the op.
         backend: "auto", "numpy", "numba" or "cupy".
 

@@ -64,8 +64,8 @@ def sequence_conv(
         sequence of n, and no levels below `level`.
 
     Raises:
-        SelectionError: no such level, or several and none chosen.
-        InvalidDataError, ShapeMismatchError: numbers or shapes that do not fit.
+        SelectionError: there is no such level, or there are several and none is chosen.
+        InvalidDataError, ShapeMismatchError: dtypes or shapes do not match.
 
     References:
         PaddlePaddle 2.6.2, sequence_conv (stride 1 only; its gradient of the weights is
@@ -147,15 +147,15 @@ def sequence_row_conv(
     Args:
         tensor: data (N, D), floating point; or, without levels, a padded batch (B, T, D).
         weight: (K, D), K at least 1: the row itself and K - 1 rows ahead.
-        level: the level whose sequences bound the view ahead.
+        level: the level of the sequences, beyond whose ends rows count as 0; by default the finest.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
         Data of the same shape under the same index. An empty sequence stays empty.
 
     Raises:
-        SelectionError: no such level.
-        InvalidDataError, ShapeMismatchError: numbers or shapes that do not fit.
+        SelectionError: there is no such level.
+        InvalidDataError, ShapeMismatchError: dtypes or shapes do not match.
 
     References:
         Amodei et al. (2016), "Deep Speech 2", lookahead convolution.

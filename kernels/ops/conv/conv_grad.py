@@ -42,8 +42,8 @@ def sequence_conv_grad(
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
-        (N, D) under the index of `tensor`, (K * D, M) and (P, D), in the dtypes of what they
-        are the gradients of; None in the place of a padding that is None.
+        (N, D) under the index of `tensor`, (K * D, M) and (P, D), each in the dtype of its
+        argument; None in place of a `padding` that is None.
 
     Raises:
         SelectionError, InvalidDataError, ShapeMismatchError: as `sequence_conv`; or `upstream`
@@ -92,13 +92,12 @@ def sequence_row_conv_grad(
     """Return the gradients of `sequence_row_conv` for `tensor` and `weight`.
 
     Args:
-        upstream: the shape of the rows, the gradient of the result.
+        upstream: the gradient of the result, in the shape of the rows.
         tensor, weight, level: as passed to the op.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
-        (N, ...) under the index of `tensor` and (K, D), in the dtypes of what they are the
-        gradients of.
+        (N, ...) under the index of `tensor` and (K, D), each in the dtype of its argument.
 
     Raises:
         SelectionError, InvalidDataError, ShapeMismatchError: as `sequence_row_conv`; or `upstream`

@@ -43,8 +43,8 @@ def sequence_im2sequence(
         sequences are the images. Windows go by rows, then columns.
 
     Raises:
-        InvalidDataError: no images, sizes that are no such numbers, or a window larger
-            than the padded image.
+        InvalidDataError: the data is not of images, a size is invalid, or a window is larger than
+            the padded image.
 
     References:
         PaddlePaddle 2.6.2, im2sequence.

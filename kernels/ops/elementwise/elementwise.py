@@ -32,10 +32,10 @@ def sequence_add(
 
     Args:
         tensor: data (N, ...), numbers.
-        other: as many levels as `tensor`, and then the same ones: row by row. Fewer: one
-            row for each of the S sequences of `level`, either without levels or under
-            those above `level`; it goes to every row of its sequence. Its rows have the
-            shape of those of `tensor`, or are single values.
+        other: a tensor with the same levels, combined row by row; or one row for each of the S
+            sequences of `level`, without levels or with those above `level`, combined with every
+            row of its sequence. Its rows have the shape of those of `tensor`, or are single
+            values.
         level: if `other` has one row for each sequence, the level of these sequences.
         backend: "auto", "numpy", "numba" or "cupy".
 
@@ -44,10 +44,9 @@ def sequence_add(
         numbers wrap around where they overflow. A division by 0 gives inf or NaN, silently.
 
     Raises:
-        SelectionError: no such level.
+        SelectionError: there is no such level.
         InvalidDataError: booleans.
-        ShapeMismatchError: indexes or shapes that do not fit; says where. Times or decimals that
-            count other units.
+        ShapeMismatchError: indexes or shapes do not match; or times or decimals have other units.
 
     >>> words = LoDTensor(np.array([1, 2, 3]), [[2, 1]])
     >>> sequence_add(words, LoDTensor(np.array([10, 20]))).data.tolist()
@@ -116,7 +115,7 @@ def sequence_dot(
     Args:
         a: data (N, ...), numbers.
         b: the same shape and index.
-        level: the level whose sequences are multiplied.
+        level: the level whose sequences are multiplied; by default the finest.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
@@ -125,9 +124,9 @@ def sequence_dot(
         unsigned ones uint64. Complex numbers are multiplied as they are, not conjugated.
 
     Raises:
-        SelectionError: no such level.
+        SelectionError: there is no such level.
         InvalidDataError: booleans.
-        ShapeMismatchError: they differ in shape or index.
+        ShapeMismatchError: `a` and `b` differ in shape or index.
 
     >>> a = LoDTensor(np.array([[1, 2], [3, 4], [5, 6]]), [[2, 1]])
     >>> sequence_dot(a, a).data.tolist()

@@ -51,12 +51,11 @@ def sequence_add_grad(
 
     Returns:
         Two tensors with the shapes, dtypes and indexes of `tensor` and `other`; float16 and
-        bfloat16 are worked out in float32.
+        bfloat16 are computed in float32.
 
     Raises:
-        SelectionError, InvalidDataError, ShapeMismatchError: as `sequence_add`; no
-            floating-point numbers; or `upstream` has another shape or index than
-            `tensor`.
+        SelectionError, InvalidDataError, ShapeMismatchError: as `sequence_add`; or the tensors are
+            not floating-point, or `upstream` has another shape or index than `tensor`.
 
     >>> words = LoDTensor(np.array([1.0, 2.0, 3.0]), [[2, 1]])
     >>> grads = sequence_add_grad([1.0, 1.0, 5.0], words, LoDTensor(np.zeros(2)))

@@ -34,23 +34,27 @@ def sequence_edit_distance(
     level: int | str = -1,
     backend: Backend = "auto",
 ) -> LoDTensor:
-    """Return the number of insertions, deletions and substitutions from each `hyps` to its `refs`.
+    """Return the edit distance between sequence s of `hyps` and sequence s of `refs`, for all s.
+
+    It is the least number of insertions, deletions and substitutions.
 
     Args:
         hyps: whole numbers, (N,) or (N, 1).
-        refs: the same, (M,) or (M, 1), with as many sequences.
+        refs: whole numbers, (M,) or (M, 1), with the same number of sequences.
         normalized: divide by the length of the reference.
-        ignored_tokens: ids taken out of both beforehand.
-        level: the level whose sequences are compared, each with all its rows.
+        ignored_tokens: ids that are first removed from both.
+        level: the level whose sequences are compared, each with all its rows; by default the
+            finest.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
-        float32 (S, 1), one distance a sequence, under the levels above `level`.
+        float32 (S, 1), one distance for each sequence, under the levels above `level`.
 
     Raises:
-        SelectionError: no such level.
+        SelectionError: there is no such level.
         EmptySequenceError: `normalized`, and a reference is empty; names it.
-        InvalidDataError, ShapeMismatchError: no ids, or sequences that do not pair up.
+        InvalidDataError, ShapeMismatchError: the rows are not single integers, or the numbers of
+            sequences differ.
 
     References:
         Wagner and Fischer (1974), "The String-to-String Correction Problem".
@@ -107,18 +111,18 @@ def sequence_ctc_align(
 
     Args:
         tensor: whole numbers, (N,) or (N, 1).
-        blank: the id that means no label, also a word of categories.
-        merge_repeated: an id equal to the one just before it in its sequence is dropped;
-            a blank between keeps both.
+        blank: the id of the blank label; also its word, if the rows are categories.
+        merge_repeated: drop an id that equals the one just before it in its sequence; a blank
+            between two equal ids keeps both.
         level: the level whose sequences are paths; by default the outermost, as in PaddlePaddle.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
-        The rows that are left, under levels 0 to `level`. With nothing left, no rows.
+        The remaining rows, under levels 0 to `level`.
 
     Raises:
-        SelectionError: no such level.
-        InvalidDataError: not one whole number per row.
+        SelectionError: there is no such level.
+        InvalidDataError: the rows are not single integers.
 
     References:
         Graves et al. (2006), "Connectionist Temporal Classification", the map B.

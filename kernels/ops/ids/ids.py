@@ -31,16 +31,16 @@ def sequence_erase(
 
     Args:
         tensor: whole numbers, (N,) or (N, 1).
-        tokens: ids to drop, also words of categories. One that the dtype cannot hold drops nothing.
+        tokens: ids to drop, also words of categories; ids beyond the dtype's range are ignored.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
-        The rows that are left. The finest level shrinks, which may leave empty sequences;
+        The remaining rows. The finest level shrinks, which may leave empty sequences;
         those above stay as they are.
 
     Raises:
-        SelectionError: no levels.
-        InvalidDataError: not one whole number per row, or tokens that are none.
+        SelectionError: the tensor has no levels.
+        InvalidDataError: the rows or the tokens are not single integers.
 
     >>> ids = LoDTensor(np.array([2, 7, 2, 5]), [[2, 1, 1]])
     >>> sequence_erase(ids, [2, 5])
@@ -63,22 +63,22 @@ def sequence_enumerate(
     level: int | str = -1,
     backend: Backend = "auto",
 ) -> LoDTensor:
-    """Return every id together with those that follow it in its sequence.
+    """Return, for every id, the window that begins with it and has the next ids of its sequence.
 
     Args:
         tensor: whole numbers, (N,) or (N, 1).
-        win_size: how many, the id itself included; 1 or more.
-        pad_value: fills the places after the end of the sequence.
-        level: the level whose sequences are looked at.
+        win_size: number of ids in a window, 1 or more.
+        pad_value: the value of positions after the end of the sequence.
+        level: the level of the sequences; by default the finest.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
         Data (N, win_size), same dtype, under the same index.
 
     Raises:
-        SelectionError: no such level.
-        InvalidDataError: not one whole number per row, a window of none, or a pad_value the
-            dtype cannot hold.
+        SelectionError: there is no such level.
+        InvalidDataError: the rows are not single integers, the window is below 1, or the dtype
+            cannot hold `pad_value`.
 
     >>> ids = LoDTensor(np.array([1, 2, 3]), [[2, 1]])
     >>> sequence_enumerate(ids, 2, pad_value=-1).data.tolist()

@@ -23,21 +23,19 @@ from lodcli.kernels.tensor.marks import NO_MARKS
 def sequence_concat(
     tensors: Sequence[LoDTensor], *, out: Array | None = None, backend: Backend = "auto"
 ) -> LoDTensor:
-    """Return the i-th finest sequences of all tensors joined, in the order given.
+    """Return a tensor whose i-th finest sequence joins the i-th sequences of all tensors.
 
     Args:
-        tensors: one or more, of equal dtype, row shape and number of finest sequences;
-            levels above the finest must be equal, and stay. Either all hold times of one unit, for
-            example, or none does.
-        out: where the rows are written, of the result's shape and dtype; by default a new
-            array. It may not share memory with what is read.
+        tensors: one or more, of equal dtype, row shape and number of finest sequences. The levels
+            above the finest must be equal, and so must units, such as times in ms.
+        out: C-contiguous array for the result, of its shape and dtype; by default a new one. It
+            may not share memory with the rows that are read.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Raises:
-        SelectionError: a tensor without levels.
-        ShapeMismatchError: they do not fit each other, or there are none; `out` has another
-            shape.
-        InvalidDataError: `out` does not fit otherwise.
+        SelectionError: a tensor has no levels.
+        ShapeMismatchError: there are no tensors, or they do not match; `out` has another shape.
+        InvalidDataError: `out` has another dtype or layout, is read-only or overlaps an input.
 
     >>> a, b = LoDTensor(np.array([1, 2, 3]), [[2, 1]]), LoDTensor(np.array([8, 9]), [[1, 1]])
     >>> sequence_concat([a, b])

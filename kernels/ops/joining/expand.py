@@ -34,22 +34,22 @@ def sequence_expand(
 
     Args:
         x: data (N, ...), any dtype, with one level or none.
-        y: its lengths of `ref_level`, in that level's own units, are the counts. Its rows are
-            not read. A count of 0 drops the sequence.
+        y: a tensor; the lengths of its `ref_level`, in items of the next level, are the counts. Its
+            rows are not read. A count of 0 drops the sequence.
         ref_level: a level of `y`: -1, the finest, 0 or more, or a name.
-        out: where the rows are written, of the result's shape and dtype; by default a new
-            array. It may not share memory with what is read.
+        out: C-contiguous array for the result, of its shape and dtype; by default a new one. It
+            may not share memory with the rows that are read.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
-        Of a plain `x` a plain tensor; else one level, each copy a sequence, copies of a
-        sequence one after another.
+        A plain tensor if `x` is one; else a tensor with one level. Each copy is a sequence, and the
+        copies of a sequence are next to each other.
 
     Raises:
-        SelectionError: no such level.
-        ShapeMismatchError: `x` has more than one level, or not one sequence for each count;
-            `out` has another shape.
-        InvalidDataError: `out` does not fit otherwise.
+        SelectionError: there is no such level.
+        ShapeMismatchError: `x` has more than one level, or another number of sequences than there
+            are counts; `out` has another shape.
+        InvalidDataError: `out` has another dtype or layout, is read-only or overlaps an input.
 
     >>> x = LoDTensor(np.array([1, 2, 3]), [[2, 1]])
     >>> sequence_expand(x, LoDTensor(np.zeros(3), [[2, 1]])).data.tolist()
@@ -141,14 +141,14 @@ def sequence_expand_as(
         x: data (S, ...), any dtype; its levels are ignored.
         y: S sequences in `level`; its rows are not read.
         level: a level of `y`; by default the only one.
-        out: where the rows are written, of the result's shape and dtype; by default a new
-            array. It may not share memory with what is read.
+        out: C-contiguous array for the result, of its shape and dtype; by default a new one. It
+            may not share memory with the rows that are read.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Raises:
-        SelectionError: no such level, or several and none chosen.
-        ShapeMismatchError: `x` has not S rows; `out` has another shape.
-        InvalidDataError: `out` does not fit otherwise.
+        SelectionError: there is no such level, or there are several and none is chosen.
+        ShapeMismatchError: `x` does not have S rows; `out` has another shape.
+        InvalidDataError: `out` has another dtype or layout, is read-only or overlaps an input.
 
     >>> x = LoDTensor(np.array([7, 8]))
     >>> sequence_expand_as(x, LoDTensor(np.zeros(3), [[1, 2]])).data.tolist()

@@ -48,23 +48,24 @@ def sequence_windows(
 
     Args:
         tensor: data (N, ...), any dtype.
-        length: items a window holds; 1 or more.
-        stride: how many items lie between the starts of two windows; 1 or more.
+        length: number of items in a window, 1 or more.
+        stride: number of items from the start of a window to the start of the next, 1 or more.
         tail: "drop" leaves out the items after the last whole window; "keep" adds one shorter
             window for them.
         head: "keep" adds shorter windows before the first whole one, each a stride before the
             next: with a stride of 1, the first windows end at item 1, 2, .., and there is one
             window for each item.
-        level: the level whose sequences are cut; its items are rows, or whole sequences.
-        name: what the new level is called.
+        level: the level whose sequences are cut, by default the finest; its items are rows, or
+            sequences of the next level.
+        name: name of the new level.
         backend: "auto", "numpy", "numba" or "cupy"; for windows of rows.
 
     Returns:
         One level more: `level` counts windows, the new one below it the items of each.
 
     Raises:
-        SelectionError: no such level.
-        InvalidDataError: numbers below 1, or another `tail` or `head`.
+        SelectionError: there is no such level.
+        InvalidDataError: `length` or `stride` is below 1, or `tail` or `head` is invalid.
 
     >>> words = LoDTensor(np.arange(5), [[4, 1]])
     >>> sequence_windows(words, 3, stride=2, tail="keep").recursive_sequence_lengths()
@@ -112,7 +113,7 @@ def sequence_windows_grad(
         summed in float32.
 
     Raises:
-        SelectionError: no such level.
+        SelectionError: there is no such level.
         InvalidDataError, ShapeMismatchError: as `sequence_windows`; or `upstream` has another
             shape or index than the result.
 
@@ -165,14 +166,15 @@ def sequence_interleave(tensors: Sequence[LoDTensor], *, level: int | str = 0) -
     Args:
         tensors: one or more with the same row shape, dtype and number of levels, equal
             above `level`.
-        level: the level whose sequences take turns; by default the outermost.
+        level: the level whose sequences are interleaved; by default the outermost.
 
     Returns:
-        As many sequences as all of them have; what held n holds n of each.
+        The sequences of all tensors. A sequence of the level above that had n items in each tensor
+        has n from each.
 
     Raises:
-        SelectionError: no such level.
-        ShapeMismatchError: none, or tensors that do not fit each other.
+        SelectionError: there is no such level.
+        ShapeMismatchError: there are no tensors, or they do not match.
 
     >>> a, b = LoDTensor(np.array([1, 1, 2]), [[2, 1]]), LoDTensor(np.array([7, 8]), [[1, 1]])
     >>> sequence_interleave([a, b]).data.tolist()
@@ -247,14 +249,14 @@ def sequence_deinterleave(
     """Return the tensors that `sequence_interleave` combined.
 
     Args:
-        tensor: every sequence of the level above `level`, or the batch, holds a multiple
-            of `count`.
-        count: how many tensors; 1 or more.
-        level: the level whose sequences took turns; by default the outermost.
+        tensor: every sequence of the level above `level`, or without one the whole batch, has a
+            multiple of `count` items.
+        count: number of tensors, 1 or more.
+        level: the level whose sequences were interleaved; by default the outermost.
 
     Raises:
-        SelectionError: no such level.
-        ShapeMismatchError: a number of sequences that `count` does not divide.
+        SelectionError: there is no such level.
+        ShapeMismatchError: `count` does not divide a number of sequences.
 
     >>> [one.data.tolist() for one in sequence_deinterleave(LoDTensor(np.arange(4), [[1] * 4]), 2)]
     [[0, 2], [1, 3]]

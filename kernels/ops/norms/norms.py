@@ -44,7 +44,7 @@ def sequence_layer_norm(
             a row are its features.
         weight: of a row's shape, multiplies each feature; by default 1.
         bias: of a row's shape, is added to each feature; by default 0.
-        epsilon: added to the variance (that over D, not D - 1); above 0.
+        epsilon: added to the variance, whose divisor is D; above 0.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
@@ -52,8 +52,8 @@ def sequence_layer_norm(
         out in float32.
 
     Raises:
-        InvalidDataError: no floating-point numbers, or an epsilon not above 0.
-        ShapeMismatchError: a weight or bias of another shape.
+        InvalidDataError: the rows are not floating-point, or `epsilon` is not above 0.
+        ShapeMismatchError: `weight` or `bias` has another shape.
 
     References:
         Ba, Kiros and Hinton (2016), "Layer Normalization".
@@ -77,7 +77,7 @@ def sequence_rms_norm(
     epsilon: float = 1e-5,
     backend: Backend = "auto",
 ) -> LoDTensor:
-    """Return every row over its root mean square, scaled. See `sequence_layer_norm`.
+    """Return every row divided by its root mean square, scaled. See `sequence_layer_norm`.
 
     Args:
         tensor, backend: as for `sequence_layer_norm`.

@@ -35,27 +35,27 @@ def sequence_pad(
     out: Array | None = None,
     backend: Backend = "auto",
 ) -> tuple[Array, Offsets]:
-    """Return the sequences of a level side by side, and their lengths in rows.
+    """Return the sequences of a level as one padded array, and their lengths in rows.
 
     Args:
         tensor: data (N, ...), any dtype, S sequences in `level`.
-        pad_value: what fills a sequence's end: one value, or a row.
+        pad_value: the value, or the row, after the end of a sequence.
         maxlen: T, the padded length; -1: the longest sequence.
         pad_to_multiple: round T up to a multiple of this.
         truncate: cut sequences longer than T; otherwise they are an error.
-        level: the level whose sequences are padded; those above and below it are lost.
+        level: the level whose sequences are padded; the levels above and below it are lost.
             By default the only level.
-        out: where the rows are written, of the result's shape and dtype; by default a new
-            array. It may not share memory with what is read.
+        out: C-contiguous array for the result, of its shape and dtype; by default a new one. It
+            may not share memory with the rows that are read.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
         (S, T, ...) of the same dtype, and (S,) int64 lengths, at most T.
 
     Raises:
-        SelectionError: no such level, or several and none chosen.
-        ShapeMismatchError: a sequence longer than T, a pad row of another shape.
-        InvalidDataError: an impossible `maxlen` or `pad_to_multiple`; `out` does not fit.
+        SelectionError: there is no such level, or there are several and none is chosen.
+        ShapeMismatchError: a sequence is longer than T, or a row of `pad_value` has another shape.
+        InvalidDataError: `maxlen` or `pad_to_multiple` is out of range; or `out` is invalid.
 
     >>> padded, lengths = sequence_pad(LoDTensor(np.array([1, 2, 3]), [[2, 1]]))
     >>> padded.tolist(), lengths.tolist()
@@ -104,7 +104,7 @@ def sequence_pad_grad(
 
     Raises:
         SelectionError: as `sequence_pad`.
-        ShapeMismatchError: `upstream` has not S sequences, or rows of another shape.
+        ShapeMismatchError: `upstream` does not have S sequences, or has rows of another shape.
     """
     op, flow = "sequence_pad_grad", as_array(upstream)
     offsets = tensor.lod.absolute(chosen_level(tensor.lod, level, op))
@@ -127,16 +127,16 @@ def sequence_unpad(
     Args:
         padded: (S, T, ...), any dtype.
         lengths: (S,) integers, 0 to T.
-        out: where the rows are written, of the result's shape and dtype; by default a new
-            array. It may not share memory with what is read.
+        out: C-contiguous array for the result, of its shape and dtype; by default a new one. It
+            may not share memory with the rows that are read.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
         Data (sum of lengths, ...) with one level.
 
     Raises:
-        InvalidDataError: lengths that are no integers; `out` does not fit.
-        ShapeMismatchError: a length below 0 or past T, or not S of them.
+        InvalidDataError: the lengths are not integers; or `out` is invalid.
+        ShapeMismatchError: a length is below 0 or above T, or there are not S of them.
 
     >>> sequence_unpad([[1, 2], [3, 0]], [2, 1]).data.tolist()
     [1, 2, 3]
@@ -196,15 +196,17 @@ def sequence_mask(
     """Return the mask of valid steps in a padded batch: 1 at step t if t < length, else 0.
 
     Args:
-        lengths: integers of any shape (...), or floats that are; a negative one counts as 0.
-        maxlen: T, the number of columns; -1: the greatest length. Greater lengths are cut to T.
+        lengths: integers of any shape (...), or floats with integer values; negative ones count
+            as 0.
+        maxlen: T, the number of columns; -1: the greatest length. Greater lengths count as T.
         dtype: dtype of the result.
 
     Returns:
         (..., T).
 
     Raises:
-        InvalidDataError: no whole numbers; an impossible `maxlen`, no such dtype (OptionError).
+        InvalidDataError: the lengths are not integers.
+        OptionError: `maxlen` or `dtype` is invalid.
 
     >>> sequence_mask([2, 0, 1]).astype(int).tolist()
     [[1, 1], [0, 0], [1, 0]]

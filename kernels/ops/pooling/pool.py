@@ -51,9 +51,9 @@ def sequence_sum(
     Args:
         tensor: data (N, ...), any dtype, at least one level.
         level: the level whose S sequences become rows; by default the finest.
-        pad_value: every value of the row of an empty sequence.
-        out: where the rows are written, of the result's shape and dtype; by default a new
-            array. It may not share memory with the tensor.
+        pad_value: the value in all columns for an empty sequence.
+        out: C-contiguous array for the result, of its shape and dtype; by default a new one. It
+            may not share memory with the tensor.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
@@ -64,8 +64,8 @@ def sequence_sum(
         kernels do not.
 
     Raises:
-        SelectionError: no such level.
-        InvalidDataError: the result's dtype cannot hold `pad_value`; `out` does not fit.
+        SelectionError: there is no such level.
+        InvalidDataError: the result's dtype cannot hold `pad_value`; or `out` is invalid.
 
     >>> words = LoDTensor(np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), [[2, 0, 1]])
     >>> sequence_sum(words).data.tolist()
@@ -88,7 +88,7 @@ def sequence_mean(
     Args:
         tensor, out, backend: as for `sequence_sum`.
         level: the level whose S sequences become rows; by default the finest.
-        pad_value: every value of the row of an empty sequence.
+        pad_value: the value in all columns for an empty sequence.
 
     >>> sequence_mean(LoDTensor(np.array([1.0, 2.0, 6.0]), [[2, 1]])).data.tolist()
     [1.5, 6.0]
@@ -110,7 +110,7 @@ def sequence_sqrt(
     Args:
         tensor, out, backend: as for `sequence_sum`.
         level: the level whose S sequences become rows; by default the finest.
-        pad_value: every value of the row of an empty sequence.
+        pad_value: the value in all columns for an empty sequence.
 
     >>> sequence_sqrt(LoDTensor(np.array([1.0, 2.0, 3.0, 4.0, 6.0]), [[4, 1]])).data.tolist()
     [5.0, 6.0]
@@ -135,11 +135,11 @@ def sequence_max(
     Args:
         tensor, out, backend: as for `sequence_sum`.
         level: the level whose S sequences become rows; by default the finest.
-        pad_value: every value of the row of an empty sequence, also a text of a time or a word of
-            categories; by default 0, or null for times and categories.
+        pad_value: the value in all columns for an empty sequence; also a time as text, or a word
+            of categories. By default 0, or null for times and categories.
 
     Raises:
-        InvalidDataError: complex numbers.
+        InvalidDataError: the rows are complex.
 
     >>> sequence_max(LoDTensor(np.array([1, 7, 3]), [[2, 1]])).data.tolist()
     [7, 3]
@@ -162,8 +162,8 @@ def sequence_min(
     Args:
         tensor, out, backend: as for `sequence_sum`.
         level: the level whose S sequences become rows; by default the finest.
-        pad_value: every value of the row of an empty sequence, also a text of a time or a word of
-            categories; by default 0, or null for times and categories.
+        pad_value: the value in all columns for an empty sequence; also a time as text, or a word
+            of categories. By default 0, or null for times and categories.
 
     >>> sequence_min(LoDTensor(np.array([4, 1, 3]), [[2, 1]])).data.tolist()
     [1, 3]
@@ -187,8 +187,8 @@ def sequence_max_index(
         tensor, backend: as for `sequence_sum`.
         out: None, or a pair of arrays for the two results.
         level: the level whose S sequences become rows; by default the finest.
-        pad_value: every value of the row of an empty sequence, also a text of a time or a word of
-            categories; by default 0, or null for times and categories.
+        pad_value: the value in all columns for an empty sequence; also a time as text, or a word
+            of categories. By default 0, or null for times and categories.
 
     Returns:
         The maxima, and int64 row numbers of the same shape; of equal values the first row,
@@ -215,8 +215,8 @@ def sequence_min_index(
     Args:
         tensor, out, backend: as for `sequence_max_index`.
         level: the level whose S sequences become rows; by default the finest.
-        pad_value: every value of the row of an empty sequence, also a text of a time or a word of
-            categories; by default 0, or null for times and categories.
+        pad_value: the value in all columns for an empty sequence; also a time as text, or a word
+            of categories. By default 0, or null for times and categories.
 
     >>> value, row = sequence_min_index(LoDTensor(np.array([1, 7, 3]), [[2, 0, 1]]))
     >>> value.data.tolist(), row.data.tolist()
@@ -239,8 +239,8 @@ def sequence_first(
     Args:
         tensor, out, backend: as for `sequence_sum`.
         level: the level whose S sequences become rows; by default the finest.
-        pad_value: every value of the row of an empty sequence, also a text of a time or a word of
-            categories; by default 0, or null for times and categories.
+        pad_value: the value in all columns for an empty sequence; also a time as text, or a word
+            of categories. By default 0, or null for times and categories.
 
     >>> sequence_first(LoDTensor(np.array([1, 7, 3]), [[2, 1]])).data.tolist()
     [1, 3]
@@ -262,8 +262,8 @@ def sequence_last(
     Args:
         tensor, out, backend: as for `sequence_sum`.
         level: the level whose S sequences become rows; by default the finest.
-        pad_value: every value of the row of an empty sequence, also a text of a time or a word of
-            categories; by default 0, or null for times and categories.
+        pad_value: the value in all columns for an empty sequence; also a time as text, or a word
+            of categories. By default 0, or null for times and categories.
 
     >>> sequence_last(LoDTensor(np.array([1, 7, 3]), [[2, 1]])).data.tolist()
     [7, 3]

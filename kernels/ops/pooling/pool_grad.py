@@ -37,7 +37,7 @@ def sequence_sum_grad(
         (N, ...) under the index of `tensor`, the dtype of `upstream`.
 
     Raises:
-        SelectionError: no such level.
+        SelectionError: there is no such level.
         ShapeMismatchError: `upstream` has another shape or index than the result.
 
     >>> words = LoDTensor(np.array([1.0, 2.0, 3.0]), [[2, 0, 1]])
@@ -95,16 +95,16 @@ def sequence_max_grad(
         tensor, level: as passed to the op; with `index` only the tensor's index and shape are read.
         index: (S, ...) int64, the rows that `sequence_max_index` returned. None: they are
             found again.
-        backend: to find them: "auto", "numpy", "numba" or "cupy".
+        backend: of the search for them: "auto", "numpy", "numba" or "cupy".
 
     Returns:
         (N, ...) under the index of `tensor`, the dtype of `upstream`: the gradient in the rows
-        taken, zeros elsewhere.
+        of the maxima, zeros elsewhere.
 
     Raises:
-        SelectionError: no such level.
-        ShapeMismatchError: `upstream` or `index` has another shape than the result, or `index`
-            names a row that is not there.
+        SelectionError: there is no such level.
+        ShapeMismatchError: `upstream` or `index` has another shape than the result, or `index` has
+            a row that does not exist.
 
     >>> words = LoDTensor(np.array([1.0, 7.0, 3.0]), [[2, 1]])
     >>> sequence_max_grad([5.0, 9.0], words).data.tolist()

@@ -41,7 +41,7 @@ def sequence_topk_avg_pooling(
         column: its finest level has the numbers of matrix columns, c_i.
         topks: the K numbers k, each 1 or more, in any order.
         channel_num: 1 or more.
-        level: the level of `tensor` whose sequences these are.
+        level: the level of the sequences in `tensor`; by default the finest.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
@@ -49,9 +49,9 @@ def sequence_topk_avg_pooling(
         gives zeros. A NaN counts as smaller than any number.
 
     Raises:
-        SelectionError: a missing level.
-        InvalidDataError, ShapeMismatchError: sequences that are not channel_num * r_i *
-            c_i long, or numbers out of range.
+        SelectionError: an index lacks the level.
+        InvalidDataError, ShapeMismatchError: a sequence does not have channel_num * r_i * c_i
+            rows, or a number is out of range.
 
     References:
         PaddlePaddle 1.8, sequence_topk_avg_pooling (there topks must ascend, and values
@@ -88,7 +88,8 @@ def sequence_topk_avg_pooling_grad(
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
-        The shape, dtype and index of `tensor`; of equal values the first are the largest.
+        A tensor of the shape, dtype and index of `tensor`; of equal values, the first count as the
+        largest.
 
     Raises:
         SelectionError, InvalidDataError, ShapeMismatchError: as the op; or `upstream` has

@@ -36,14 +36,14 @@ _INT64 = np.dtype(np.int64)
 
 @types_explained
 def sequence_rank_table(lod: LoD, level: int | str = 0) -> Offsets:
-    """Return the rank table of a level, (S, 2) int64; empty sequences come last.
+    """Return the rank table of a level, (S, 2) int64: number and length, longest sequence first.
 
     Args:
         lod: an index of at least one level.
         level: the level whose S sequences are ranked by length; by default the outermost.
 
     Raises:
-        SelectionError: no such level.
+        SelectionError: there is no such level.
 
     >>> sequence_rank_table(LoD.from_lengths([[1, 3, 2]])).tolist()
     [[1, 3], [2, 2], [0, 1]]
@@ -73,8 +73,8 @@ def sequence_to_steps(tensor: LoDTensor, table: npt.ArrayLike, level: int | str 
         level: the level whose sequences are cut into steps; by default the outermost.
 
     Raises:
-        SelectionError: no such level.
-        InvalidDataError, ShapeMismatchError: no rank table, or one of other lengths.
+        SelectionError: there is no such level.
+        InvalidDataError, ShapeMismatchError: the rank table is invalid, or has other lengths.
 
     >>> words = LoDTensor(np.arange(6), LoD.from_lengths([[1, 3, 2]]))
     >>> [step.data.tolist() for step in sequence_to_steps(words, sequence_rank_table(words.lod))]
@@ -91,7 +91,7 @@ def sequence_to_steps_grad(
     """Return the gradient of `sequence_to_steps` for `tensor`.
 
     Args:
-        upstream: one value a step, their gradients.
+        upstream: the gradients of all steps.
         tensor, table, level: as passed to the op; of the tensor only its index and shape are read.
 
     Returns:
@@ -116,13 +116,13 @@ def sequence_from_steps(
     """Return the sequences that `sequence_to_steps` split: its inverse.
 
     Args:
-        array: one value a step.
+        array: one value for each step.
         table: the rank table with which the steps were made.
         outer: levels 0 to the unpacked one of the source; by default that level alone, with
             the lengths in the table.
 
     Raises:
-        InvalidDataError, ShapeMismatchError: no rank table, or one that does not fit.
+        InvalidDataError, ShapeMismatchError: the rank table is invalid, or does not fit the steps.
 
     >>> array = TensorArray(values=[np.array([1, 4, 0]), np.array([2, 5]), np.array([3])])
     >>> sequence_from_steps(array, [[1, 3], [2, 2], [0, 1]]).recursive_sequence_lengths()
@@ -142,7 +142,8 @@ def sequence_from_steps_grad(
         array, table, outer: as passed to the op; of the array only its indexes and shapes are read.
 
     Returns:
-        One value a step, of the shape and index of that of `array`, the dtype of `upstream`.
+        One value for each step, of the shape and index of that of `array`, in the dtype of
+        `upstream`.
 
     Raises:
         InvalidDataError: as `sequence_from_steps`.
@@ -157,17 +158,17 @@ def sequence_from_steps_grad(
 
 @types_explained
 def sequence_shrink_memory(x: LoDTensor, table: npt.ArrayLike, step: int) -> LoDTensor:
-    """Return the items of `x` whose sequences are alive at `step`: the first few, a view.
+    """Return a view of the first items of `x`, those whose sequences are alive at `step`.
 
     Args:
-        x: states in table order, one outermost item a sequence; those of sequences that
-            ended before may already be gone.
+        x: states in table order, one outermost item per sequence; items of sequences that ended
+            before may be missing.
         table: a rank table.
         step: 0 or more.
 
     Raises:
-        SelectionError: a step before the start.
-        ShapeMismatchError: `x` has fewer items than sequences are alive.
+        SelectionError: `step` is negative.
+        ShapeMismatchError: `x` has fewer items than there are sequences alive.
 
     >>> sequence_shrink_memory(LoDTensor(np.arange(3)), [[1, 3], [2, 2], [0, 1]], 1).data
     array([0, 1])
@@ -179,7 +180,7 @@ def sequence_shrink_memory(x: LoDTensor, table: npt.ArrayLike, step: int) -> LoD
 def sequence_shrink_memory_grad(
     upstream: Upstream, x: LoDTensor, table: npt.ArrayLike, step: int
 ) -> LoDTensor:
-    """Return the gradient of `sequence_shrink_memory` for `x`: zeros for what it dropped.
+    """Return the gradient of `sequence_shrink_memory` for `x`: zeros for the items it dropped.
 
     Args:
         upstream: (n, ...), the gradient of the result.
@@ -215,14 +216,14 @@ def _alive(x: LoDTensor, table: npt.ArrayLike, step: int) -> int:
 
 @types_explained
 def sequence_reorder_by_rank(tensor: LoDTensor, table: npt.ArrayLike) -> LoDTensor:
-    """Return the outermost items in table order, with everything inside them.
+    """Return the outermost items, with all levels below, in the order of a rank table.
 
     Args:
         tensor: one outermost item (a row, without levels) for each sequence of the table.
         table: a rank table, often of another tensor.
 
     Raises:
-        ShapeMismatchError: another number of items than the table has.
+        ShapeMismatchError: `tensor` and `table` have different numbers of items.
 
     >>> words = LoDTensor(np.arange(4), LoD.from_lengths([[1, 3]]))
     >>> sequence_reorder_by_rank(words, sequence_rank_table(words.lod)).data.tolist()
@@ -235,7 +236,7 @@ def sequence_reorder_by_rank(tensor: LoDTensor, table: npt.ArrayLike) -> LoDTens
 def sequence_reorder_by_rank_grad(
     upstream: Upstream, tensor: LoDTensor, table: npt.ArrayLike
 ) -> LoDTensor:
-    """Return the gradient of `sequence_reorder_by_rank` for `tensor`: items back at their places.
+    """Return the gradient of `sequence_reorder_by_rank` for `tensor`: puts items back.
 
     Args:
         upstream: (N, ...), the gradient of the result.
@@ -254,7 +255,7 @@ def sequence_reorder_by_rank_grad(
 
 @types_explained
 def sequence_sort_by_length(tensor: LoDTensor, level: int | str = 0) -> LoDTensor:
-    """Return the sequences of a level, longest first, equal ones in their order.
+    """Return the sequences of a level, longest first; equally long ones keep their order.
 
     Lengths count items of the next level. The levels above are dropped, because sequences of
     different parents are now next to each other.
@@ -267,7 +268,7 @@ def sequence_sort_by_length(tensor: LoDTensor, level: int | str = 0) -> LoDTenso
         Data (N, ...), same dtype, under `level` and the levels below.
 
     Raises:
-        SelectionError: no such level.
+        SelectionError: there is no such level.
 
     References:
         PaddlePaddle's "Varient Length supported RNN Design", SortBySeqLen.
@@ -285,7 +286,7 @@ def sequence_sort_by_length(tensor: LoDTensor, level: int | str = 0) -> LoDTenso
 def sequence_sort_by_length_grad(
     upstream: Upstream, tensor: LoDTensor, level: int | str = 0
 ) -> LoDTensor:
-    """Return the gradient of `sequence_sort_by_length` for `tensor`: items back at their places.
+    """Return the gradient of `sequence_sort_by_length` for `tensor`: puts items back.
 
     See `sequence_reorder_by_rank_grad`.
     """

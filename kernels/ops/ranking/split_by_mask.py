@@ -38,11 +38,11 @@ def sequence_split_by_mask(
         level: the level whose sequences are split; by default the outermost.
 
     Returns:
-        Two tensors with the levels from `level` on; either may be a batch of none.
+        Two tensors with the levels from `level` on; either may have no sequences.
 
     Raises:
-        SelectionError: no such level.
-        InvalidDataError, ShapeMismatchError: no booleans, or not one per sequence.
+        SelectionError: there is no such level.
+        InvalidDataError, ShapeMismatchError: the mask is not one boolean per sequence.
 
     >>> words = LoDTensor(np.arange(6), LoD.from_lengths([[3, 1, 2]]))
     >>> kept, rest = sequence_split_by_mask(words, [False, True, True])
@@ -96,15 +96,15 @@ def sequence_merge_by_mask(
     """Return two parts as one batch: the inverse of `sequence_split_by_mask`.
 
     Args:
-        true: the sequences (rows, without levels) for the places where `mask` is true.
-        false: those for the others; the same row shape, dtype and number of levels.
+        true: the sequences (or rows, without levels) of the positions where `mask` is true.
+        false: those of the other positions; the same row shape, dtype and number of levels.
         mask: (S,) or (S, 1) booleans.
         above: the levels above those of the parts, which `sequence_split_by_mask` left out; its
             finest level counts S sequences.
 
     Raises:
-        ShapeMismatchError: the parts differ, or have not as many sequences as `mask` asks
-            for.
+        ShapeMismatchError: the parts do not match, or their numbers of sequences are not those of
+            true and false values in `mask`.
         InvalidLoDError: `above` counts another number of sequences.
 
     >>> sequence_merge_by_mask(

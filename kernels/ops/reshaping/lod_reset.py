@@ -52,8 +52,8 @@ def sequence_lod_reset(
         order: order of the levels in `lengths`, `absolute` and `row_lengths`.
 
     Raises:
-        InvalidDataError: none or several of these arguments.
-        InvalidLoDError: not an index, or not one of N rows.
+        InvalidDataError: none of these arguments is given, or several are.
+        InvalidLoDError: the index is invalid, or does not cover N rows.
 
     References:
         PaddlePaddle 2.6.2, lod_reset.
@@ -113,8 +113,8 @@ def sequence_lod_append(
             PaddlePaddle replaces levels.
 
     Raises:
-        InvalidDataError: none or several of these arguments.
-        InvalidLoDError: levels that do not fit those above, or the rows.
+        InvalidDataError: none of these arguments is given, or several are.
+        InvalidLoDError: the new levels do not match the finest level, or the rows.
 
     >>> rows = LoDTensor([0.5] * 6, [[6]])
     >>> sequence_lod_append(rows, lengths=[[1] * 6]).recursive_sequence_lengths()

@@ -19,9 +19,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 def sequence_reshape(
     tensor: LoDTensor, new_dim: int, *, level: int | str | None = None
 ) -> LoDTensor:
-    """Return every sequence in rows of `new_dim` values.
-
-    A view where the data is contiguous.
+    """Return every sequence as rows of `new_dim` values; a view if the data is contiguous.
 
     Args:
         tensor: data (N, D), any dtype, at least one level.
@@ -32,9 +30,9 @@ def sequence_reshape(
         Data (N * D / new_dim, new_dim), same dtype, under levels 0 to `level`.
 
     Raises:
-        SelectionError: no such level, or several and none chosen.
-        InvalidDataError: a width below 1.
-        ShapeMismatchError: rows of another rank, or a sequence that does not divide.
+        SelectionError: there is no such level, or there are several and none is chosen.
+        InvalidDataError: `new_dim` is below 1.
+        ShapeMismatchError: rows are not 1-D, or the values of a sequence do not fill whole rows.
 
     >>> words = LoDTensor(np.arange(6).reshape(6, 1), [[4, 2]])
     >>> sequence_reshape(words, 2).data.tolist()

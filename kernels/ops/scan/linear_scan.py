@@ -42,24 +42,24 @@ def sequence_linear_scan(
             last row with `reverse`), real if `a` and `b` are. By default it is 0, and the first
             row of `a` is not used.
         reverse: run from the end of the sequence: h[t] = a[t] * h[t+1] + b[t].
-        level: the level whose sequences are run through; by default the finest.
+        level: the level of the sequences; by default the finest.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
         Data (N, ...) under the index of `b`, in NumPy's dtype for the two; float16 and bfloat16
         are computed in float32.
 
-        A sequence is computed from row to row. Compiled kernels cut one that is much longer than
-        256 KiB into blocks, to use all cores, and carry the state across a block by the product
-        of its `a`: rounded differently, and 0 where that product underflows. Where it overflows
-        or is NaN, the block waits for the one before. The result does not depend on the number
-        of threads.
+        A sequence is computed row by row. Compiled kernels divide one that is much longer than
+        256 KiB into blocks, to use all cores, and multiply the state by the product of all `a` of
+        a block, which rounds differently and is 0 where the product underflows. Where it overflows
+        or is NaN, the block is computed after the one before. The result does not depend on the
+        number of threads.
 
     Raises:
-        SelectionError: no such level.
-        NotFloatingError: whole numbers or booleans.
-        InvalidDataError: a complex `initial` of a real recurrence.
-        ShapeMismatchError: shapes or indexes that do not fit.
+        SelectionError: there is no such level.
+        NotFloatingError: `a` or `b` are integers or booleans.
+        InvalidDataError: `initial` is complex, but `a` and `b` are real.
+        ShapeMismatchError: shapes or indexes do not match.
 
     References:
         Blelloch (1990), "Prefix sums and their applications", section 1.4; Merrill and Garland
@@ -94,7 +94,7 @@ def sequence_linear_scan_grad(
     """Return the gradients of `sequence_linear_scan` for `a`, `b` and `initial`.
 
     With g[t] = upstream[t] + conj(a[t+1]) g[t+1]: g for `b`, g[t] conj(h[t-1]) for `a`, and
-    conj(a) g of the first row for `initial`; of complex numbers as torch defines it.
+    conj(a) g of the first row for `initial`; gradients of complex numbers are defined as in torch.
 
     Args:
         upstream: (N, ...), the gradient of the result.
@@ -103,9 +103,8 @@ def sequence_linear_scan_grad(
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
-        (N, ...) under the index of `a`, the same of `b`, and (S, ...), in the dtypes of what they
-        are the gradients of; None in the place of an `initial` that is None. Complex gradients
-        of real arguments are their real parts.
+        (N, ...) under the index of `a`, the same of `b`, and (S, ...), each in the dtype of its
+        argument; None in place of an `initial` that is None. For real arguments, the real part.
 
     Raises:
         SelectionError, NotFloatingError, ShapeMismatchError: as `sequence_linear_scan`; or

@@ -46,7 +46,7 @@ def sequence_cumsum(
         and wrap around where that overflows.
 
     Raises:
-        SelectionError: no such level.
+        SelectionError: there is no such level.
 
     >>> tensor = LoDTensor(np.array([1, 2, 3, 4]), [[3, 1]])
     >>> sequence_cumsum(tensor).data.tolist()
@@ -102,7 +102,7 @@ def sequence_cumsum_grad(
         (N, ...) under the index of `tensor`, dtype as `sequence_cumsum` gives.
 
     Raises:
-        SelectionError: no such level.
+        SelectionError: there is no such level.
         ShapeMismatchError: `upstream` has another shape or index than the result.
 
     >>> words = LoDTensor(np.zeros(3), [[2, 1]])
@@ -134,10 +134,10 @@ def sequence_cumprod_grad(
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
-        (N, ...) under the index of `tensor`, its dtype, worked out in float64.
+        (N, ...) under the index of `tensor`, its dtype, computed in float64.
 
     Raises:
-        SelectionError: no such level.
+        SelectionError: there is no such level.
         InvalidDataError: `tensor` is not floating point.
         ShapeMismatchError: `upstream` has another shape or index than the result.
 

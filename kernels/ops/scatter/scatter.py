@@ -32,15 +32,15 @@ def sequence_scatter(
         x: data (S, M), one row for each of the S sequences.
         ids: whole numbers 0 to M - 1, (N,) or (N, 1).
         updates: (N,) or (N, 1), the dtype of `x`, segmented like `ids`.
-        level: the level of `ids` whose sequences are meant.
+        level: the level of the sequences in `ids` and `updates`; by default the finest.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
         Data (S, M) under the index of `x`.
 
     Raises:
-        SelectionError: no such level, or an id that is no column; names its row.
-        InvalidDataError, ShapeMismatchError: dtypes, shapes or indexes that do not fit.
+        SelectionError: there is no such level, or no column with the number of an id.
+        InvalidDataError, ShapeMismatchError: dtypes, shapes or indexes do not match.
 
     >>> ids = LoDTensor(np.array([2, 0, 2]), [[1, 2]])
     >>> sequence_scatter(LoDTensor(np.zeros((2, 3))), ids, ids.with_data([1.0, 2.0, 3.0])).data

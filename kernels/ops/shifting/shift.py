@@ -50,15 +50,15 @@ def sequence_shift(
         tensor: data (N, ...), any dtype, at least one level. Nulls move with their rows.
         lag: how many rows before; negative for later rows.
         level: the level whose sequences are shifted; by default the finest.
-        pad_value: every value of a row for which the sequence has no such row, also a text of a
-            time or a word of categories; by default 0, or null for times and categories.
+        pad_value: the value of rows whose sequence has no row at that distance; also a time as
+            text, or a word of categories. By default 0, or null for times and categories.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
         Data (N, ...) of the same dtype under the same index.
 
     Raises:
-        SelectionError: no such level.
+        SelectionError: there is no such level.
         InvalidDataError: the dtype cannot hold `pad_value`.
 
     >>> words = LoDTensor(np.array([1, 2, 3, 4]), [[3, 1]])
@@ -108,7 +108,7 @@ def sequence_shift_grad(
         does not have.
 
     Raises:
-        SelectionError: no such level.
+        SelectionError: there is no such level.
         ShapeMismatchError: `upstream` has another shape or index than the result.
 
     >>> words = LoDTensor(np.zeros(3), [[2, 1]])
@@ -137,9 +137,9 @@ def sequence_diff(
         tensor: data (N, ...), any dtype, at least one level. The difference from a null is null.
         lag: how many rows before; negative for later rows. `numpy.diff(x, n)` takes differences
             of differences instead.
-        level: the level whose sequences are meant; by default the finest.
-        pad_value: every value of a row for which the sequence has no such row, also a text of a
-            duration if the rows are times; by default these rows are left out, as in `numpy.diff`.
+        level: the level of the sequences; by default the finest.
+        pad_value: the value of rows whose sequence has no row at that distance; for times a
+            duration as text. By default these rows are left out, as in `numpy.diff`.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
@@ -148,7 +148,7 @@ def sequence_diff(
         overflows. Differences of times are numbers of their unit.
 
     Raises:
-        SelectionError: no such level.
+        SelectionError: there is no such level.
         InvalidDataError: the dtype of the differences cannot hold `pad_value`.
 
     >>> words = LoDTensor(np.array([1, 4, 9, 5]), [[3, 1]])
@@ -193,7 +193,7 @@ def sequence_diff_grad(
         (N, ...) under the index of `tensor`, the dtype of `upstream`; int64 for whole numbers.
 
     Raises:
-        SelectionError: no such level.
+        SelectionError: there is no such level.
         ShapeMismatchError: `upstream` has another shape or index than the result.
 
     >>> words = LoDTensor(np.zeros(4), [[3, 1]])

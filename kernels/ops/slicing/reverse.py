@@ -28,20 +28,21 @@ def sequence_reverse(
     out: Array | None = None,
     backend: Backend = "auto",
 ) -> LoDTensor:
-    """Return every sequence of a level backwards. It is its own inverse.
+    """Return every sequence of a level in reverse order; the op is its own inverse.
 
     Args:
-        tensor: data (N, ...), any dtype, at least one level. Nulls are kept, without `out`.
+        tensor: data (N, ...), any dtype, at least one level. Nulls are kept; with `out` they are
+            an error.
         level: the level whose sequences are reversed; by default the finest.
         items: reverse the order of the items, each of which stays unchanged (the sentences of
             an article from the last to the first, with their words in order); otherwise
             reverse all rows of a sequence, and the lengths of the levels below.
-        out: where the rows are written, of the result's shape and dtype; by default a new
-            array. It may not share memory with what is read.
+        out: C-contiguous array for the result, of its shape and dtype; by default a new one. It
+            may not share memory with the rows that are read.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Raises:
-        SelectionError: no such level.
+        SelectionError: there is no such level.
         ShapeMismatchError, InvalidDataError: `out` does not fit.
 
     >>> sequence_reverse(LoDTensor(np.array([1, 2, 3]), [[2, 1]])).data.tolist()
@@ -75,7 +76,7 @@ def sequence_reverse_grad(
     items: bool = False,
     backend: Backend = "auto",
 ) -> LoDTensor:
-    """Return the gradient of `sequence_reverse` for `tensor`: every row back at its place.
+    """Return the gradient of `sequence_reverse` for `tensor`: puts rows back.
 
     Args:
         upstream: (N, ...), the gradient of the result.
@@ -86,7 +87,7 @@ def sequence_reverse_grad(
         (N, ...) under the index of `tensor`, the dtype of `upstream`.
 
     Raises:
-        SelectionError: no such level.
+        SelectionError: there is no such level.
         ShapeMismatchError: `upstream` has another shape or index than the result.
 
     >>> words = LoDTensor(np.zeros(3), [[2, 1]])

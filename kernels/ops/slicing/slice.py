@@ -35,23 +35,24 @@ def sequence_slice(
     """Return, for every sequence s of a level, length[s] items starting at item offset[s].
 
     Args:
-        tensor: data (N, ...), any dtype, S sequences in `level`. Nulls are kept, without `out`.
+        tensor: data (N, ...), any dtype, S sequences in `level`. Nulls are kept; with `out` they
+            are an error.
         offset: (S,) or (S, 1) integers, counted inside the sequence.
         length: (S,) or (S, 1) integers; 0 leaves an empty sequence.
-        level: the level whose sequences are cut; its items are rows, or whole sequences of
-            the next level. By default the only level.
-        out: where the rows are written, of the result's shape and dtype; by default a new
-            array. It may not share memory with what is read.
+        level: the level whose sequences are cut; its items are rows, or sequences of the next
+            level. By default the only level.
+        out: C-contiguous array for the result, of its shape and dtype; by default a new one. It
+            may not share memory with the rows that are read.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
-        The rows that are left, same dtype, under as many levels.
+        The remaining rows, same dtype, under as many levels.
 
     Raises:
-        SelectionError: no such level, or several and none chosen.
-        ShapeMismatchError: not S numbers, or items that the sequence has not; `out` has
+        SelectionError: there is no such level, or there are several and none is chosen.
+        ShapeMismatchError: there are not S numbers, or a sequence lacks the items; `out` has
             another shape.
-        InvalidDataError: `out` does not fit otherwise.
+        InvalidDataError: `out` has another dtype or layout, is read-only or overlaps an input.
 
     >>> words = LoDTensor(np.array([1, 2, 3, 4]), [[3, 1]])
     >>> sequence_slice(words, [1, 0], [2, 1]).data.tolist()

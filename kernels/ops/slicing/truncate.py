@@ -34,15 +34,16 @@ def sequence_truncate(
         tensor: data (N, ...), any dtype, at least one level. Nulls are kept.
         length: 0 or more.
         keep: which items of a longer sequence are kept, the "first" or the "last".
-        level: the level whose sequences are cut; its items are rows, or whole sequences.
+        level: the level whose sequences are cut, by default the finest; its items are rows, or
+            sequences of the next level.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
-        The rows that are left, same dtype, under as many levels.
+        The remaining rows, same dtype, under as many levels.
 
     Raises:
-        SelectionError: no such level.
-        InvalidDataError: a negative length, or another `keep`.
+        SelectionError: there is no such level.
+        InvalidDataError: `length` is negative, or `keep` is invalid.
 
     >>> words = LoDTensor(np.array([1, 2, 3, 4]), [[3, 1]])
     >>> sequence_truncate(words, 2, keep="last").data.tolist()

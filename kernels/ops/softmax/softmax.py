@@ -28,18 +28,18 @@ def sequence_softmax(
     """Return the softmax over the rows of every sequence, separately for each column.
 
     Args:
-        tensor: data (N, ...), floating numbers, at least one level.
-        level: the level whose sequences each sum to 1; by default the finest.
-        out: where the rows are written, of the result's shape and dtype; by default a new
-            array. It may not share memory with what is read.
+        tensor: data (N, ...), floating-point, at least one level.
+        level: the level of the sequences, each of which sums to 1; by default the finest.
+        out: C-contiguous array for the result, of its shape and dtype; by default a new one. It
+            may not share memory with the rows that are read.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
-        Data and index of the same shape and dtype; float16 and bfloat16 pass through float32.
+        Data and index of the same shape and dtype; float16 and bfloat16 are computed in float32.
 
     Raises:
-        SelectionError: no such level.
-        InvalidDataError: no floating numbers; `out` does not fit.
+        SelectionError: there is no such level.
+        InvalidDataError: the rows are not floating-point numbers; or `out` is invalid.
 
     >>> words = LoDTensor(np.array([0.0, 0.0, 1000.0]), [[2, 1]])
     >>> sequence_softmax(words).data.tolist()
@@ -52,7 +52,7 @@ def sequence_softmax(
 def sequence_log_softmax(
     tensor: LoDTensor, *, level: int | str = -1, out: Array | None = None, backend: Backend = "auto"
 ) -> LoDTensor:
-    """Return the logarithm of `sequence_softmax`, computed without the log of tiny numbers.
+    """Return the logarithm of `sequence_softmax`, also where the softmax underflows to 0.
 
     Args:
         tensor, out, backend: as for `sequence_softmax`.

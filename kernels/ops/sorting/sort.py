@@ -47,7 +47,7 @@ def sequence_sort(
 
     Args:
         tensor: data (N, ...), any dtype but complex; each column is sorted by itself.
-        level: the level whose sequences are sorted, each with all its rows.
+        level: the level whose sequences are sorted, each with all its rows; by default the finest.
         descending: the greatest first (a NaN is the greatest).
         backend: "auto", "numpy", "numba" or "cupy".
 
@@ -55,8 +55,8 @@ def sequence_sort(
         Data (N, ...), same dtype, under the same index.
 
     Raises:
-        SelectionError: no such level.
-        InvalidDataError: complex numbers.
+        SelectionError: there is no such level.
+        InvalidDataError: the rows are complex.
 
     >>> sequence_sort(LoDTensor(np.array([3, 1, 2, 0]), [[3, 1]])).data.tolist()
     [1, 2, 3, 0]
@@ -75,7 +75,7 @@ def sequence_argsort(
 
     Args:
         tensor, backend: as for `sequence_sort`.
-        level: the level whose sequences are sorted, each with all its rows.
+        level: the level whose sequences are sorted, each with all its rows; by default the finest.
         descending: the greatest first (a NaN is the greatest).
 
     Returns:
@@ -99,23 +99,24 @@ def sequence_topk(
     largest: bool = True,
     backend: Backend = "auto",
 ) -> tuple[LoDTensor, LoDTensor]:
-    """Return the k largest values of every column of every sequence, and their places.
+    """Return the k largest values of every column of every sequence, and their positions.
 
     Args:
         tensor: data (N, ...), any dtype but complex.
-        k: how many, 0 or more: one number, or one for each sequence, (S,) or (S, 1).
-        level: the level whose sequences are looked at.
+        k: number of values, 0 or more; or one number for each sequence, (S,) or (S, 1).
+        level: the level of the sequences; by default the finest.
         largest: the k largest values; otherwise the k smallest.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
-        The values, best first, and their int64 places counted from the sequence's start;
-        both under levels 0 to `level`. A sequence shorter than k gives all it has.
+        The values in descending order (ascending for the smallest), and their int64 positions from
+        the start of the sequence; both under levels 0 to `level`. A sequence shorter than k gives
+        all its values.
 
     Raises:
-        SelectionError: no such level.
-        InvalidDataError: complex numbers, or a k that is none.
-        ShapeMismatchError: not one k for each sequence.
+        SelectionError: there is no such level.
+        InvalidDataError: the rows are complex, or a k is negative or not an integer.
+        ShapeMismatchError: the number of k is neither 1 nor that of the sequences.
 
     >>> values, places = sequence_topk(LoDTensor(np.array([3, 1, 2, 0]), [[3, 1]]), 2)
     >>> values.data.tolist(), places.data.tolist(), values.recursive_sequence_lengths()
@@ -135,8 +136,8 @@ def ordered_offsets(tensor: LoDTensor, level: int | str, op: str) -> Offsets:
     """Return the offsets of the sequences that are sorted.
 
     Raises:
-        SelectionError: no such level.
-        InvalidDataError: complex numbers.
+        SelectionError: there is no such level.
+        InvalidDataError: the rows are complex.
     """
     require_order(tensor.dtype, op)
     return segments(tensor, level, op)
@@ -172,20 +173,20 @@ def best_bounds(offsets: Offsets, k: npt.ArrayLike, op: str) -> Offsets:
 def sequence_unique(
     tensor: LoDTensor, *, level: int | str = -1, backend: Backend = "auto"
 ) -> LoDTensor:
-    """Return the different values of every sequence, in ascending order.
+    """Return the unique values of every sequence, in ascending order.
 
     Args:
         tensor: one value per row, (N,) or (N, 1), any dtype but complex.
-        level: the level whose sequences are looked at.
+        level: the level of the sequences; by default the finest.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
-        The values, same dtype, under levels 0 to `level`; of equal ones (0 and -0.0) the
+        The values, same dtype, under levels 0 to `level`; of equal values (0 and -0.0) the
         first.
 
     Raises:
-        SelectionError: no such level.
-        InvalidDataError: complex numbers, or several values a row.
+        SelectionError: there is no such level.
+        InvalidDataError: the rows are complex or have several values.
 
     >>> found = sequence_unique(LoDTensor(np.array([3, 1, 3, 1]), [[3, 1]]))
     >>> found.data.tolist(), found.recursive_sequence_lengths()
@@ -202,7 +203,7 @@ def sequence_unique_counts(
 
     Args:
         tensor, backend: as for `sequence_unique`.
-        level: the level whose sequences are looked at.
+        level: the level of the sequences; by default the finest.
 
     >>> values, counts = sequence_unique_counts(LoDTensor(np.array([3, 1, 3, 1]), [[3, 1]]))
     >>> values.data.tolist(), counts.data.tolist()
@@ -220,17 +221,17 @@ def sequence_deduplicate(
     Args:
         tensor: data (N, ...), any dtype. Rows are equal when all their values
             are; NaN equals NaN.
-        level: the level whose sequences are looked at, each with all its rows.
+        level: the level of the sequences, each with all its rows; by default the finest.
         adjacent: drop a row only if it equals the one just before it in its sequence;
             otherwise if it equals any before it.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
-        The rows that are left, in their order. The finest level shrinks, which may leave
+        The remaining rows, in their order. The finest level shrinks, which may leave
         empty sequences where `level` is above it; the others stay as they are.
 
     Raises:
-        SelectionError: no such level.
+        SelectionError: there is no such level.
 
     >>> tensor = LoDTensor(np.array([1, 1, 2, 1, 1]), [[4, 1]])
     >>> sequence_deduplicate(tensor).data.tolist()
@@ -253,12 +254,12 @@ def sequence_searchsorted(
     side: Literal["left", "right"] = "left",
     backend: Backend = "auto",
 ) -> LoDTensor:
-    """Return the insertion points of the values of sequence s in the sorted sequence s.
+    """Return the positions at which to insert the values of sequence s into sorted sequence s.
 
     Args:
         tensor: one value per row, (N,) or (N, 1), ascending in every sequence (NaN last).
-        values: the values to place, (M,) or (M, 1), same dtype, as many sequences.
-        level: the level of both tensors, whose sequences are paired.
+        values: the values to insert, (M,) or (M, 1), same dtype and number of sequences.
+        level: the level of both tensors whose sequences are paired; by default the finest.
         side: insert a value to the "left" of equal sorted values, or to their "right".
         backend: "auto", "numpy", "numba" or "cupy".
 
@@ -266,10 +267,10 @@ def sequence_searchsorted(
         int64, the shape and index of `values`: 0 to the length of the sequence.
 
     Raises:
-        SelectionError: no such level.
-        InvalidDataError: complex numbers, several values a row, two dtypes, an unknown
-            side, or a sequence that is not sorted; names it.
-        ShapeMismatchError: a different number of sequences.
+        SelectionError: there is no such level.
+        InvalidDataError: the rows are complex or have several values, the dtypes differ, `side` is
+            invalid, or a sequence is not sorted; names it.
+        ShapeMismatchError: the numbers of sequences differ.
 
     >>> tensor = LoDTensor(np.array([1, 3, 5, 2]), [[3, 1]])
     >>> sequence_searchsorted(tensor, LoDTensor(np.array([3, 9, 0]), [[2, 1]])).data.tolist()
@@ -300,16 +301,16 @@ def sequence_histogram(
     Args:
         tensor: one value per row, (N,) or (N, 1), any dtype but complex.
         edges: (B+1,) ascending numbers. Bin b holds edges[b] <= x < edges[b+1], the last
-            one its upper edge as well; other values and NaN count nowhere.
-        level: the level whose S sequences become rows.
+            one its upper edge as well; other values and NaN are not counted.
+        level: the level whose S sequences become rows; by default the finest.
         backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
         int64 (S, B) under the levels above `level`.
 
     Raises:
-        SelectionError: no such level.
-        InvalidDataError: complex numbers, several values a row, or edges that do not ascend.
+        SelectionError: there is no such level.
+        InvalidDataError: the rows are complex or have several values, or `edges` do not ascend.
 
     >>> tensor = LoDTensor(np.array([0.5, 1.0, 2.0, 7.0]), [[3, 1]])
     >>> sequence_histogram(tensor, [0, 1, 2]).data.tolist()

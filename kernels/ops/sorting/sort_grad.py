@@ -65,7 +65,7 @@ def sequence_topk_grad(
     """Return the gradient of the values of `sequence_topk` for `tensor`: zero for the others.
 
     Args:
-        upstream: the shape of the values, their gradient.
+        upstream: the gradient of the values, in their shape.
         tensor, k, level, largest: as passed to the op.
         backend: "auto", "numpy", "numba" or "cupy".
 
