@@ -37,11 +37,12 @@ find_python() {
     return 1
 }
 
-# find_pythons: prints an interpreter of each version from 3.11 on, found on PATH or in pyenv.
+# find_pythons: prints an interpreter of each version that pyproject.toml lists, found on PATH or in
+# pyenv, the oldest first.
 find_pythons() {
     versions=$(pyenv root 2>/dev/null)/versions
-    for minor in 11 12 13 14 15; do
-        for name in "python3.$minor" "$versions/3.$minor."*"/bin/python3.$minor"; do
+    for version in $(sed -n 's/.*Python :: \(3\.[0-9]*\)".*/\1/p' "$root/pyproject.toml"); do
+        for name in "python$version" "$versions/$version."*"/bin/python$version"; do
             if is_recent "$name"; then
                 command -v "$name"
                 break
