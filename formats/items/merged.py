@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from lodcli.formats.core.batching import interleaved, only
@@ -16,9 +16,10 @@ from lodcli.formats.core.schema import (
     LevelSpec,
     Schema,
     TensorSpec,
+    find,
 )
 from lodcli.formats.items.indexed_copy import Labelled, S
-from lodcli.formats.structs.presence import with_common_records
+from lodcli.formats.structs.presence import Told, any_valid, common_presence, with_common_records
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
@@ -35,15 +36,25 @@ class MergedSource(IndexedSource):
     that both have; or if it has no levels, and a row for each outermost item of such a tensor. Text
     is one value: the level of its bytes is none of them.
 
-    Fields of the same records may come from several files, see `with_common_records`.
+    Fields of the same records may come from several files, see `with_common_records`. A record is
+    null only where it is null in all of them: what stores it is one tensor, see `common_presence`.
 
     Raises:
         InvalidDataError: two tensors have the same name, or a shared level has two names.
-        ShapeMismatchError: a tensor does not fit; names the position.
+        ShapeMismatchError: a tensor does not fit, or lists of the same records differ; names the
+            position.
     """
 
     def __init__(self, parts: Sequence[Labelled[IndexedSource]]) -> None:
         parts = _with_common_records(parts)
+        keys, equal = LevelKeys(), EqualOffsets()
+
+        def chain(part: Labelled[IndexedSource], name: str) -> Chain:
+            offsets = [equal.first(one) for one in part.source.lods[name].levels]
+            return offsets, keys.of(map(id, offsets))
+
+        self._presence: dict[str, list[tuple[Labelled[IndexedSource], Told]]] = {}
+        parts = self._with_one_presence(parts, chain)
         self._part_of: dict[str, Labelled[IndexedSource]] = {}
         for part in parts:
             for spec in part.schema:
@@ -51,13 +62,35 @@ class MergedSource(IndexedSource):
                     self._refuse(part, spec)
                 self._part_of[spec.name] = part
         tensors = [(part, spec) for part in parts for spec in part.schema]
-        keys, equal = LevelKeys(), EqualOffsets()
-        chains: dict[str, Chain] = {}
-        for part, spec in tensors:
-            offsets = [equal.first(one) for one in part.source.lods[spec.name].levels]
-            chains[spec.name] = offsets, keys.of(map(id, offsets))
+        chains = {spec.name: chain(part, spec.name) for part, spec in tensors}
         _require_fit(parts, chains)
         self._unify(tensors, chains)
+
+    def _with_one_presence(
+        self,
+        parts: Sequence[Labelled[IndexedSource]],
+        chain: Callable[[Labelled[IndexedSource], str], Chain],
+    ) -> list[Labelled[IndexedSource]]:
+        """Return the parts with one tensor only that stores which records of a name are null."""
+        left_out: list[set[str]] = [set() for _ in parts]
+        for ways in common_presence([part.schema for part in parts]).values():
+            found = [(parts[number], told) for number, told in ways]
+            ends = [
+                (told.spec.rows, chain(part, told.like)[1][: told.level]) for part, told in found
+            ]
+            for (part, told), end in zip(found, ends, strict=True):
+                if end != ends[0]:
+                    first, like = found[0]
+                    with naming_file(part.label):
+                        raise _misfit(told.like, part, like.like, first)
+            (_, kept), *others = ((number, told) for number, told in ways if told.is_stored)
+            self._presence[kept.spec.name] = found
+            for number, told in others:
+                left_out[number].add(told.spec.name)
+        return [
+            replace(part, schema=tuple(spec for spec in part.schema if spec.name not in names))
+            for part, names in zip(parts, left_out, strict=True)
+        ]
 
     def _refuse(self, part: Labelled[IndexedSource], spec: TensorSpec) -> None:
         if spec.array:
@@ -101,16 +134,35 @@ class MergedSource(IndexedSource):
         self.lods = {spec.name: lods[chains[spec.name][1]] for spec in schema}
 
     def read_rows(self, name: str, start: int, stop: int) -> Array:
+        if name in self._presence:
+            return any_valid(list(self._present(name, start, stop)), stop - start)
         part = self._part_of[name]
         with naming_file(part.label):
             return part.source.read_rows(name, start, stop)
 
+    def _present(self, name: str, start: int, stop: int) -> Iterator[Mask]:
+        """Yield which records are not null in each of the files."""
+        for part, told in self._presence[name]:
+            with naming_file(part.label):
+                yield told.read_rows(part.source, start, stop)
+
     def read_mask(self, name: str, level: int, start: int, stop: int) -> Mask | None:
+        if name in self._presence:
+            masks = list(self._valid_lists(name, level, start, stop))
+            return None if any(mask is None for mask in masks) else any_valid(masks, stop - start)
         part = self._part_of[name]
         with naming_file(part.label):
             return part.source.read_mask(name, level, start, stop)
 
+    def _valid_lists(self, name: str, level: int, start: int, stop: int) -> Iterator[Mask | None]:
+        """Yield which items of a level above these records are valid in each of the files."""
+        for part, told in self._presence[name]:
+            with naming_file(part.label):
+                yield told.read_mask(part.source, level, start, stop)
+
     def read_masked(self, name: str, start: int, stop: int) -> tuple[Array, Mask | None]:
+        if name in self._presence:
+            return super().read_masked(name, start, stop)
         part = self._part_of[name]
         with naming_file(part.label):
             return part.source.read_masked(name, start, stop)
@@ -121,8 +173,9 @@ def merged_records(
 ) -> tuple[Schema, Iterator[Batch]] | None:
     """Return the schema and the batches of files of records, read at the same time.
 
-    None if only `MergedSource` can merge them: if lists of two files have to be compared, or the
-    files differ in their numbers of records or in names, or do not say them.
+    None if only `MergedSource` can merge them: if lists of two files have to be compared, what
+    stores null records has to be combined, or the files differ in their numbers of records or in
+    names, or do not say them.
     """
     parts = _with_common_records(parts)
     names = [spec.name for part in parts for spec in part.schema]
@@ -131,7 +184,7 @@ def merged_records(
     records = all(part.source.records for part in parts)
     if not records or with_lists > 1 or None in counts or len(counts) > 1:
         return None
-    if len(set(names)) < len(names):
+    if len(set(names)) < len(names) or common_presence([part.schema for part in parts]):
         return None
     schema = tuple(
         replace(spec, levels=tuple(replace(one, key=f"{n}/{one.key}") for one in spec.levels))
@@ -169,14 +222,15 @@ def _require_fit(parts: Sequence[Labelled[IndexedSource]], chains: Mapping[str, 
             fits = spec.items in flat if chain else spec.items in items
             begins = (chain[:depth] for depth in range(1, len(chain)))
             if not (fits or chain in known or any(begin in ends for begin in begins)):
+                other = next((one for one in first.schema if one.depth), first.schema[0])
                 with naming_file(part.label):
-                    raise _misfit(spec, part, first)
+                    raise _misfit(spec.name, part, other.name, first)
 
 
 def _misfit(
-    spec: TensorSpec, part: Labelled[IndexedSource], first: Labelled[IndexedSource]
+    name: str, part: Labelled[IndexedSource], other_name: str, first: Labelled[IndexedSource]
 ) -> ShapeMismatchError:
-    other = next((one for one in first.schema if one.depth), first.schema[0])
+    spec, other = find(part.schema, name), find(first.schema, other_name)
     depth = min(spec.depth, other.depth)
     lod, other_lod = part.source.lods[spec.name], first.source.lods[other.name]
     found = lod.upto(depth - 1).difference(other_lod.upto(depth - 1)) if depth else None

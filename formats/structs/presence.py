@@ -15,6 +15,7 @@ import numpy as np
 from lodcli.formats.choosing.choice import Choice
 from lodcli.formats.core.batching import only, together
 from lodcli.formats.core.format import BATCH_BYTES, Source
+from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.names import presence_name
 from lodcli.formats.core.schema import Batch, Item, Schema, TensorSpec, find_all, tensor_of
 from lodcli.formats.core.wrapped import Wrapped
@@ -79,21 +80,57 @@ def with_common_records(schemas: Sequence[Schema]) -> list[Schema]:
     """Return the schemas of files whose fields are merged into the same records.
 
     Where the files differ in how they tell null records and one of them has no null record, the
-    records of all are required, and nothing stores which of them are null.
+    records of all are required, and nothing stores which of them are null. If otherwise a file
+    stores which are null, the records of none are required, see `common_presence`.
     """
     files = [_all_records(schema) for schema in schemas]
     # Without a field there would be nothing left of them.
     bare = {name for found in files for name, records in found.items() if not records.leaves}
     mixed = _mixed(files) - bare
     required = {name for name in mixed if any(_never_null(name, found) for found in files)}
+    told = {name for found in files for name, records in found.items() if records.told is not None}
+    optional = (mixed & told) - required
     return [
         tuple(
-            _changed(spec, required, required=True)
+            _changed(_changed(spec, required, required=True), optional, required=False)
             for spec in schema
             if not (spec.marks.tells_records and records_above(spec)[-1] in required)
         )
         for schema in schemas
     ]
+
+
+def common_presence(schemas: Sequence[Schema]) -> dict[str, list[tuple[int, Told]]]:
+    """Return the records of several files of which some store which are null, when merged.
+
+    Args:
+        schemas: from `with_common_records`.
+
+    Returns:
+        By their names: for each file with fields of these records its position, and how it tells
+        which are null.
+    """
+    files = [_all_records(schema) for schema in schemas]
+    owners: dict[str, list[int]] = {}
+    for number, found in enumerate(files):
+        for name, records in found.items():
+            if records.leaves:
+                owners.setdefault(name, []).append(number)
+    common = {
+        name: numbers
+        for name, numbers in owners.items()
+        if len(numbers) > 1 and any(files[number][name].told for number in numbers)
+    }
+    if not common:
+        return {}
+    described = [_all_records(_with_told(schema, common)) for schema in schemas]
+    ways: dict[str, list[tuple[int, Told]]] = {}
+    for name, numbers in common.items():
+        for number in numbers:
+            spec = described[number][name].told
+            assert spec is not None
+            ways.setdefault(name, []).append((number, _told_by(spec, files[number])))
+    return ways
 
 
 def _mixed(files: Iterable[Mapping[str, _Records]]) -> set[str]:
@@ -216,7 +253,7 @@ def _changed(spec: TensorSpec, names: Container[str], *, required: bool) -> Tens
     return replace(spec, marks=replace(spec.marks, fields=(*fields, *path[len(fields) :])))
 
 
-class _Told(NamedTuple):
+class Told(NamedTuple):
     """How to compute which records are null.
 
     Attributes:
@@ -238,6 +275,22 @@ class _Told(NamedTuple):
     @property
     def level(self) -> int:
         return len(self.spec.levels)
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the file has the tensor."""
+        return self.told == self.spec.name
+
+    def read_rows(self, source: IndexedSource, start: int, stop: int) -> Mask:
+        """Return which of these records of an open file are not null."""
+        if self.told is not None:
+            return source.read_rows(self.told, start, stop)
+        masks = [source.read_mask(leaf, self.level, start, stop) for leaf in self.leaves]
+        return any_valid(masks, stop - start)
+
+    def read_mask(self, source: IndexedSource, level: int, start: int, stop: int) -> Mask | None:
+        """Return which items of a level above these records are valid; None if all are."""
+        return source.read_mask(self.like, level, start, stop) if level < self.level else None
 
 
 class _Described(Wrapped):
@@ -292,7 +345,7 @@ class _Described(Wrapped):
         return list(dict.fromkeys(name for used in each for name in used))
 
 
-def _told_by(spec: TensorSpec, records: Mapping[str, _Records]) -> _Told:
+def _told_by(spec: TensorSpec, records: Mapping[str, _Records]) -> Told:
     """Return how the values of a new tensor are made from those of a file."""
     above = records_above(spec)
     like = records[above[-1]].leaves[0].name
@@ -302,16 +355,16 @@ def _told_by(spec: TensorSpec, records: Mapping[str, _Records]) -> _Told:
         if one.level != len(spec.levels):
             break
         if one.told is not None:
-            return _Told(spec, like, one.told.name, ())
+            return Told(spec, like, one.told.name, ())
         if not one.required:
-            return _Told(spec, like, None, tuple(leaf.name for leaf in one.leaves))
-    return _Told(spec, like, None, ())
+            return Told(spec, like, None, tuple(leaf.name for leaf in one.leaves))
+    return Told(spec, like, None, ())
 
 
 class _Waiting:
     """Tensors of single records, one for each item, that are in different batches."""
 
-    def __init__(self, one: _Told) -> None:
+    def __init__(self, one: Told) -> None:
         self._one = one
         self._parts: dict[str, LoDTensor | None] = dict.fromkeys(one.used)
         self.yielded = False
@@ -334,7 +387,7 @@ class _Waiting:
         return {self._one.spec.name: self._one.spec.empty()}
 
 
-def _presence(one: _Told, batch: Mapping[str, Item]) -> LoDTensor:
+def _presence(one: Told, batch: Mapping[str, Item]) -> LoDTensor:
     """Return which records are not null."""
     like, level = tensor_of(batch[one.like]), one.level
     deeper = level < like.lod.n_levels
@@ -343,8 +396,14 @@ def _presence(one: _Told, batch: Mapping[str, Item]) -> LoDTensor:
         rows: Mask = tensor_of(batch[one.told]).values
     else:
         masks = [tensor_of(batch[name]).nulls.mask(level) for name in one.leaves]
-        known = [mask for mask in masks if mask is not None]
-        some = known if masks and len(known) == len(masks) else [np.ones(count, np.bool_)]
-        rows = np.logical_or.reduce(some)
+        rows = any_valid(masks, count)
     nulls = Nulls.of([*(like.nulls.mask(number) for number in range(level)), None])
     return LoDTensor(rows, like.lod.above(level) if deeper else like.lod, one.spec.marks, nulls)
+
+
+def any_valid(masks: Sequence[Mask | None], count: int) -> Mask:
+    """Return which items are valid in any of some tensors; all are where a mask is None."""
+    known = [mask for mask in masks if mask is not None]
+    some = known if masks and len(known) == len(masks) else [np.ones(count, np.bool_)]
+    valid: Mask = np.logical_or.reduce(some)
+    return valid

@@ -21,7 +21,8 @@ def command(sources: list[Reference], target: Target) -> None:
 
     Each index must equal that of the first: equal levels are stored once, and a tensor without
     levels has one row for each outermost item. A text is one value. Names of tensors must differ;
-    `lod rename` changes them. `lod concat` joins items one after another instead.
+    `lod rename` changes them. A record with fields in several files is null where it is null in all
+    of them. `lod concat` joins items one after another instead.
     """
     if len(sources) < 2:
         raise click.UsageError("give two files or more")

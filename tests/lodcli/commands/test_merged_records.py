@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import permutations
+from itertools import cycle, permutations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -119,3 +120,54 @@ def test_what_tells_null_records_alone_is_a_column(
         io.write(f"{name}.lod.h5", dict(FILES[name]))
     assert lod("merge", *sources, "-o", "out.jsonl").code == 0
     assert read_jsonl("out.jsonl") == [{"a.x": 1, "a.p": True}, {"a.x": 2, "a.p": False}]
+
+
+def test_records_are_null_where_all_files_have_null(lod: Lod, folder: object) -> None:
+    lines = {
+        "told": '{"a":null}\n{"a":{"x":null}}\n{"a":null}\n{"a":{"x":1}}\n',
+        "also": '{"a":null}\n{"a":null}\n{"a":{"y":null}}\n{"a":{"y":2}}\n',
+        "null": '{"a":null}\n{"a":{"z":3}}\n{"a":{"z":4}}\n{"a":null}\n',
+    }
+    fields: dict[str, list[Any]] = {
+        "told": [None, {"x": None}, None, {"x": 1}],
+        "also": [None, None, {"y": None}, {"y": 2}],
+        "null": [None, {"z": 3}, {"z": 4}, None],
+    }
+    for name, text in lines.items():
+        Path(f"{name}.jsonl").write_text(text)
+        assert lod("convert", "-q", f"{name}.jsonl", f"{name}.lods").code == 0
+        assert lod("convert", "-q", f"{name}.jsonl", f"{name}.lod.h5").code == 0
+    orders = [*permutations(lines, 2), *permutations(lines, 3)]
+    for names, ending in zip(orders, cycle(["jsonl", "lod.h5", "lods"]), strict=False):
+        keys = [key for name in names for key in fields[name][-1] or {"z": None}]
+        expected = [
+            {"a": dict.fromkeys(keys) | {k: v for one in parts for k, v in (one or {}).items()}}
+            if any(one is not None for one in parts)
+            else {"a": None}
+            for parts in zip(*(fields[name] for name in names), strict=True)
+        ]
+        done = lod("merge", *(f"{name}.{ending}" for name in names), "-o", "out.jsonl", "-f")
+        assert (done.code, done.stderr) == (0, "")
+        assert read_jsonl("out.jsonl") == expected
+
+
+def test_lists_of_records_are_null_where_all_files_have_null(lod: Lod, folder: object) -> None:
+    Path("x.jsonl").write_text('{"a":[null,{"x":null},{"x":1}]}\n{"a":null}\n{"a":[]}\n')
+    Path("y.jsonl").write_text('{"a":[{"y":2},null,{"y":null}]}\n{"a":null}\n{"a":[]}\n')
+    assert lod("merge", "x.jsonl", "y.jsonl", "-o", "out.jsonl").code == 0
+    assert read_jsonl("out.jsonl") == [
+        {"a": [{"x": None, "y": 2}, {"x": None, "y": None}, {"x": 1, "y": None}]},
+        {"a": None},
+        {"a": []},
+    ]
+
+
+def test_null_records_of_lists_that_differ_are_not_combined(lod: Lod, folder: object) -> None:
+    Path("x.jsonl").write_text('{"a":[null,{"x":null}]}\n{"a":[{"x":1}]}\n')
+    Path("y.jsonl").write_text('{"a":[null]}\n{"a":[{"y":null},{"y":1}]}\n')
+    done = lod("merge", "x.jsonl", "y.jsonl", "-o", "out.jsonl")
+    assert done.code == 1
+    assert done.stderr == (
+        "lod merge: y.jsonl: a.y does not have the index of a.x in x.jsonl: "
+        "level 0, item 0 has length 1 against 2\n"
+    )
