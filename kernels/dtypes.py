@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lodcli.kernels.errors import OptionError
 from lodcli.kernels.suggestions import or_near
 
-# Imported where a dtype is given: --help can do without.
+# Imported only when a dtype is used: --help does not need it.
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 INTEGERS = frozenset(f"{kind}{bits}" for kind in ("uint", "int") for bits in (8, 16, 32, 64))
 FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 COMPLEX = frozenset({"complex64", "complex128"})
-# What files can hold and every op is tested with; complex numbers count each part.
+# The dtypes that files can hold, with which every op is tested.
 ALL_DTYPES = frozenset({"bool"}) | INTEGERS | FLOATS | COMPLEX
 
 
 def dtype_of_rows(given: npt.DTypeLike) -> np.dtype[Any]:
-    """Return a dtype of rows, in native byte order; "bfloat16" is one too.
+    """Return a dtype of rows, in native byte order; also that of "bfloat16".
 
     Raises:
-        OptionError: not one of ALL_DTYPES.
+        OptionError: the dtype is not one of ALL_DTYPES.
 
     >>> dtype_of_rows(">f4")
     dtype('float32')
@@ -40,7 +40,7 @@ def dtype_of_rows(given: npt.DTypeLike) -> np.dtype[Any]:
         dtype = np.dtype(given)
     except (TypeError, ValueError):
         dtype = None
-    # Their names take longer to make than the rest.
+    # NumPy takes long to compute the names of dtypes.
     if dtype is None or (dtype.char not in "?bBhHiIlLqQefdFD" and dtype.name not in ALL_DTYPES):
         raise OptionError(
             f"dtype: no dtype {given!r}; there are: {', '.join(sorted(ALL_DTYPES))}"
@@ -51,7 +51,7 @@ def dtype_of_rows(given: npt.DTypeLike) -> np.dtype[Any]:
 
 @lru_cache(64)
 def dtype_name(dtype: np.dtype[Any]) -> str:
-    """Return the name of a dtype, which is remembered: NumPy takes 3 us to spell one.
+    """Return the name of a dtype, from a cache: NumPy takes 3 us to compute one.
 
     >>> import numpy as np
     >>> dtype_name(np.dtype(">i8"))
@@ -61,7 +61,7 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
 
 
 def has_nan(dtype: np.dtype[Any]) -> bool:
-    """Return whether a value of this dtype may be nan, as that of floats and complex numbers."""
+    """Return whether values of this dtype may be nan: floats and complex numbers."""
     return dtype.kind == "c" or is_float(dtype)
 
 

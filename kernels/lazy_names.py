@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 
-TYPE_CHECKING = False  # typing's own would be half of the time that `import lodcli` takes
+TYPE_CHECKING = False  # importing `typing` would take half of the time of `import lodcli`
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-# Where a name is defined: a module, and what it is called there ("" for the module itself).
+# Where a name is defined: a module, and the name there ("" for the module itself).
 Home = tuple[str, str]
 
 
@@ -19,8 +19,8 @@ def lazy_names(
     """Return the `__getattr__` and the `__dir__` of a module of lazy names.
 
     Args:
-        module: its name; it has an `__all__`. A name is stored in it once it was imported.
-        homes: called when a name is first asked for.
+        module: its name; it has an `__all__`. Imported names are stored in it.
+        homes: called when a name is first looked up.
 
     >>> homes = by_module({"lodcli.kernels.errors": "LodError"})
     >>> get, names = lazy_names("lodcli.kernels.lazy_names", lambda: homes)
@@ -31,7 +31,7 @@ def lazy_names(
     def get(name: str) -> Any:
         found = None if name.startswith("__") else homes().get(name)
         if found is None:
-            # From the name and the module, Python suggests a similar name.
+            # Python uses the name and the module to suggest a similar name.
             raise AttributeError(
                 f"module {module!r} has no attribute {name!r}", name=name, obj=sys.modules[module]
             )

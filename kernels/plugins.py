@@ -1,6 +1,6 @@
 """Plug-ins: formats and ops of other packages, found by their entry points.
 
-Nothing here runs before a name or a file that lod itself does not know.
+Entry points are only looked up for a name or a file that lod itself does not know.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class Plugin:
             raise self.broken(error) from error
 
     def broken(self, error: BaseException, what: str = "cannot be loaded") -> UnsupportedError:
-        """Return the error that says in one line why it does not work."""
+        """Return the error about its failure, in one line."""
         return UnsupportedError(f"{self} {what}: {type(error).__name__}: {_line(error)}")
 
     def refused(self, why: str) -> UnsupportedError:
-        """Return the error that says which rule it breaks."""
+        """Return the error about the rule that it breaks."""
         return UnsupportedError(f"{self} is not used: {why}")
 
 

@@ -1,5 +1,5 @@
 """CUDA through cupy: launches, transfers, shared headers.
 
-Data stays on the device, and nothing here waits for it. An index is small and is in
-main memory: what kernels need of it is copied over once and kept.
+Rows stay on the device, and launches are asynchronous. The index is small and stays in
+main memory; the offsets that kernels need are copied to the device once and cached.
 """

@@ -1,7 +1,7 @@
-"""Compiles kernels of .cu files with NVRTC, and keeps their machine code on disk.
+"""Compiles kernels of .cu files with NVRTC, and caches their machine code on disk.
 
-CuPy's own way (RawModule of source) compiles with -ftz=true: float32 numbers below 1.2e-38 would
-count as 0, where NumPy computes with them.
+CuPy's RawModule is not used for sources, because it compiles with -ftz=true: float32 numbers below
+1.2e-38 would be flushed to 0, unlike in NumPy.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from lodcli.kernels.native.cache import write
 from lodcli.kernels.native.settings import cache_folder
 
 _KERNELS = Path(__file__).parents[1]
-# Each .cu file by its name without ending, and the headers.
+# Each .cu file by its name without the extension, and the headers.
 SOURCES = {path.stem: path for path in _KERNELS.rglob("*.cu")}
 HEADERS = sorted(_KERNELS.rglob("*.cuh"))
-# Line numbers in profiles cost nothing. C++17 is what every supported NVRTC takes.
+# Line numbers, for profilers, take no time. Every supported NVRTC compiles C++17.
 OPTIONS = ("-std=c++17", "-lineinfo", "--device-as-default-execution-space")
 
 
 def function(file: str, kernel: str, *, together: bool = False) -> Any:
-    """Return a kernel for the current device: from disk, or compiled and put there.
+    """Return a kernel for the current device: from the cache on disk, or compiled and cached there.
 
     Args:
-        file: the .cu file, without its ending.
-        kernel: its name, with the types it is made for: "fill<float>".
-        together: whether its launches ask for all blocks at once.
+        file: the .cu file, without its extension.
+        kernel: its name with its template arguments: "fill<float>".
+        together: whether its launches are cooperative: all blocks run at once.
 
     Raises:
-        UnsupportedError: NVRTC cannot compile it; the message holds what NVRTC says.
+        UnsupportedError: NVRTC cannot compile it; the message has NVRTC's output.
     """
     target = _target(cupy.cuda.Device().compute_capability)
     digest = hashlib.sha256(
@@ -60,7 +60,7 @@ def function(file: str, kernel: str, *, together: bool = False) -> Any:
 
 
 def _target(capability: str) -> str:
-    """Return the option that names what to compile for; PTX for a GPU newer than NVRTC."""
+    """Return the option for the target: machine code, or PTX for a GPU newer than NVRTC."""
     known = cupy.cuda.nvrtc.getSupportedArchs()
     newest = max(known)
     return f"-arch=sm_{capability}" if int(capability) in known else f"-arch=compute_{newest}"
@@ -72,7 +72,7 @@ def _texts(file: str) -> str:
 
 
 def _compiled(file: str, kernel: str, target: str) -> tuple[bytes, str]:
-    """Return the machine code of a kernel, or its PTX, and the kernel's name in it."""
+    """Return the machine code or PTX of a kernel, and the mangled name of the kernel."""
     nvrtc = cupy.cuda.nvrtc
     program = nvrtc.createProgram(
         SOURCES[file].read_text("utf-8"),
@@ -96,7 +96,7 @@ def _compiled(file: str, kernel: str, target: str) -> tuple[bytes, str]:
 
 
 def _keep(folder: Path, digest: str, code: bytes, name: str) -> None:
-    # The name last: what has it is whole.
+    # The name is written last, so a file that has one is complete.
     write(folder, folder / f"cuda.{digest}.code", code)
     write(folder, folder / f"cuda.{digest}.name", name.encode())
 

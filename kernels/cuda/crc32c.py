@@ -1,10 +1,10 @@
 """CRC32C of bytes on a GPU: crc32c.cu.
 
-Bytes are a polynomial over two elements, and their CRC its remainder; so the CRC of bytes in any
-places is the sum (XOR) of those of each, multiplied by the power of x that moves it there. That
-lets threads take bytes in turn, and add up what they found in any order. 32 bits hold a remainder
-with x^0 as the highest bit. What CRC32C does before the first bit and after the last depends on
-the length alone: it is the CRC of as many zeros.
+Bytes are the coefficients of a polynomial over GF(2), and the CRC is its remainder. So the CRC of
+a block is the sum (XOR) of the remainders of its bytes, each multiplied by the power of x of its
+position, and threads can process interleaved bytes and add their sums in any order. A remainder is
+32 bits, with x^0 as the highest bit. The initial value and the final inversion of CRC32C depend
+only on the length: their contribution is the CRC of as many zeros.
 
 References:
     Castagnoli, Braeuer, Herrmann (1993), "Optimization of Cyclic Redundancy-Check Codes"; RFC 3720,
@@ -26,7 +26,7 @@ from lodcli.kernels.index.checks import Array
 THREADS, WORD_BYTES, STEPS = 256, 16, 32
 STRIDE_BYTES = THREADS * WORD_BYTES
 POLYNOMIAL = 0x82F63B78
-# Powers of x repeat after so many: the polynomial is x + 1 times a primitive one of degree 31.
+# Period of the powers of x: the polynomial is x + 1 times a primitive one of degree 31.
 ORDER = 2**31 - 1
 ONES = 2**32 - 1
 
@@ -36,11 +36,11 @@ def block_crc32c(data: Array, block_bytes: int) -> Array:
 
     Args:
         data: (n,) uint8, C-contiguous, on the device; it may begin at any address.
-        block_bytes: bytes of each block but the last, which may have fewer; at least 1.
+        block_bytes: size of each block, at least 1; the last one may be smaller.
     """
     size = data.size
     found: Array = cupy.zeros(blocks(size, block_bytes), np.uint32)
-    # A block that begins between two aligned words reaches into one more of them.
+    # A block that does not begin at an aligned word covers a part of one more word.
     parts = blocks(min(size, block_bytes) + WORD_BYTES - 1, STEPS * STRIDE_BYTES)
     run(
         *("crc32c", "crc32c_parts", (found.size * parts,), (THREADS,)),
@@ -65,7 +65,7 @@ def _constants(device: int) -> Any:
 
 
 def _of_zeros(size: int) -> int:
-    """Return the CRC32C of so many zero bytes."""
+    """Return the CRC32C of `size` zero bytes."""
     return int(_product(np.uint32(ONES), _power(8 * size))) ^ ONES
 
 

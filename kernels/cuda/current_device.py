@@ -8,7 +8,7 @@ import cupy
 
 
 def using(number: int) -> AbstractContextManager[object]:
-    """Return a context in which a GPU is the current one; -1 leaves the one that is."""
+    """Return a context in which a GPU is the current device; with -1 the device is unchanged."""
     chosen = cupy.cuda.runtime.getDevice() if number < 0 else number
     device: AbstractContextManager[object] = cupy.cuda.Device(chosen)
     return device

@@ -9,10 +9,10 @@ class DeviceLimits(NamedTuple):
     """Resource limits of a device.
 
     Attributes:
-        capability: (9, 0) and the like.
-        multiprocessors: how many.
-        shared_bytes: of shared memory, for one block.
-        together: whether a launch can ask for all blocks at once.
+        capability: compute capability, such as (9, 0).
+        multiprocessors: their number.
+        shared_bytes: maximum shared memory of one block.
+        together: whether cooperative launches, which run all blocks at once, are supported.
     """
 
     capability: tuple[int, int]
@@ -22,5 +22,5 @@ class DeviceLimits(NamedTuple):
 
 
 def blocks(count: int, each: int) -> int:
-    """Return how many blocks of `each` it takes for `count`."""
+    """Return the number of blocks of `each` items that hold `count` items."""
     return -(-count // each)

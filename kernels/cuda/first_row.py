@@ -9,15 +9,15 @@ import numpy as np
 
 from lodcli.kernels.cuda.launch import THREADS, blocks, run
 
-MOST_TILES = 1024  # what main memory gets: the first row of each
+MOST_TILES = 1024  # the first row found in each tile is copied to main memory
 
 
 def first_row(file: str, kernel: str, rows: int, *given: Any) -> int:
-    """Return the first row that a kernel finds, -1 if there is none. This waits for the device.
+    """Return the first row that a kernel finds, -1 if there is none. Synchronizes with the device.
 
     Args:
         file, kernel: see launch.run.
-        rows: how many there are.
+        rows: number of rows.
         given: the kernel's arguments before the rows, the height of a tile and the result.
     """
     if not rows:

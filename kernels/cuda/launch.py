@@ -61,18 +61,18 @@ _REFUSED = {720, 800, 801, 912}
 
 
 def run(file: str, kernel: str, grid: Grid, block: Grid, *args: Any, shared_bytes: int = 0) -> None:
-    """Launch a kernel on the current device and stream; nothing for a grid without blocks.
+    """Launch a kernel on the current device and stream; does nothing for a grid without blocks.
 
     Args:
-        file: the .cu file, without its ending.
-        kernel: its name, with the types it is made for: "fill<float>".
+        file: the .cu file, without its extension.
+        kernel: its name with its template arguments: "fill<float>".
         grid: blocks along each axis.
         block: threads along each axis.
-        args: device arrays, and numbers (whole ones are 64 bits wide).
+        args: device arrays, and numbers (integers are passed as 64 bits).
         shared_bytes: dynamic shared memory of each block.
 
     Raises:
-        UnsupportedError: there are more blocks along an axis than a GPU takes.
+        UnsupportedError: there are more blocks along an axis than a GPU supports.
     """
     if all(grid):
         if max(grid[1:], default=0) > MOST_BLOCKS:
@@ -95,17 +95,18 @@ def _with_shared(file: str, kernel: str, shared_bytes: int, *, together: bool = 
 def run_together(
     file: str, kernel: str, grid: Grid, block: Grid, shared_bytes: int, *args: Any
 ) -> None:
-    """Launch a kernel whose blocks are all on the device at once: they may wait for each other.
+    """Launch a kernel cooperatively: all blocks run at once, so they may wait for each other.
 
     Args:
         grid: no more blocks than there are multiprocessors.
         shared_bytes: of shared memory, for each block; see limits().
 
     Raises:
-        LaunchRefusedError: the driver does not run so many at once; nothing was launched.
+        LaunchRefusedError: the driver cannot run this many at once; nothing was launched.
     """
     function = _with_shared(file, kernel, shared_bytes, together=True)
-    # Not left to CuPy, which launches a part of a grid of one axis, with a warning: forever.
+    # CuPy would launch only a part of a grid of one axis, with a warning, and its blocks would wait
+    # forever for the others.
     resident = (
         limits().multiprocessors
         * cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(
@@ -120,7 +121,7 @@ def run_together(
 def run_in_clusters(
     file: str, kernel: str, grid: Grid, block: Grid, shared_bytes: int, *args: Any
 ) -> None:
-    """Launch a kernel whose blocks along the first axis are one cluster, as it is compiled to be.
+    """Launch a kernel whose blocks along the first axis form one cluster, as it was compiled.
 
     Args:
         grid: as many blocks along its first axis as a cluster has.
@@ -170,7 +171,7 @@ def c_type(dtype: np.dtype[Any], what: str) -> str:
     """Return the C++ type of a dtype's values.
 
     Raises:
-        UnsupportedError: there is none; `what` needs it.
+        UnsupportedError: there is none. The message says that `what` needs it.
     """
     if dtype.name not in C_TYPES:
         raise UnsupportedError(
@@ -181,24 +182,24 @@ def c_type(dtype: np.dtype[Any], what: str) -> str:
 
 # Results derived from an immutable index, by its address, because arrays have no hash. An entry is
 # removed with its index.
-_kept: dict[tuple[int, str], tuple[weakref.ref[Any], Any]] = {}
-# Before modules are torn down: `_let_go` could not call cupy's functions any more.
-atexit.register(_kept.clear)
+_cache: dict[tuple[int, str], tuple[weakref.ref[Any], Any]] = {}
+# Before Python clears modules at exit: after that `_evict` could not call cupy's functions.
+atexit.register(_cache.clear)
 
 
-def _made_once(offsets: Offsets, what: str, make: Callable[[Offsets], Any]) -> Any:
+def _cached(offsets: Offsets, what: str, make: Callable[[Offsets], Any]) -> Any:
     if not is_immutable(offsets):
         return make(offsets)
     key = (id(offsets), what)
-    found = _kept.get(key)
+    found = _cache.get(key)
     if found is None or found[0]() is not offsets:
-        gone = weakref.ref(offsets, lambda _: _let_go(key))
-        found = _kept[key] = (gone, make(offsets))
+        gone = weakref.ref(offsets, lambda _: _evict(key))
+        found = _cache[key] = (gone, make(offsets))
     return found[1]
 
 
-def _let_go(key: tuple[int, str]) -> None:
-    _, made = _kept.pop(key, (None, None))
+def _evict(key: tuple[int, str]) -> None:
+    _, made = _cache.pop(key, (None, None))
     if isinstance(made, _Copy):
         made.let_go()
 
@@ -209,7 +210,7 @@ def on_device(offsets: Offsets) -> Array:
         return offsets
     if not is_immutable(offsets):
         return cupy.asarray(offsets)  # type: ignore[no-any-return]
-    copy: _Copy = _made_once(offsets, f"device {cupy.cuda.runtime.getDevice()}", _copied)
+    copy: _Copy = _cached(offsets, f"device {cupy.cuda.runtime.getDevice()}", _copied)
     return copy.on_stream(cupy.cuda.get_current_stream())
 
 
@@ -235,7 +236,7 @@ class _Copy:
         if stream.ptr != self.stream.ptr:
             self.readers[stream.ptr] = stream
         if self.event is not None:
-            # Another stream may ask for it while the copy is still queued on the first.
+            # Another stream may use it while the copy is still queued on the first.
             if self.event.done:
                 self.event = None
             else:
@@ -262,7 +263,7 @@ def shortest_and_longest(offsets: Offsets) -> tuple[int, int]:
     """
     if not isinstance(offsets, np.ndarray):
         return 0, np.iinfo(np.int64).max
-    return _made_once(offsets, "lengths", _extremes)  # type: ignore[no-any-return]
+    return _cached(offsets, "lengths", _extremes)  # type: ignore[no-any-return]
 
 
 def _extremes(offsets: Offsets) -> tuple[int, int]:
@@ -273,7 +274,7 @@ def _extremes(offsets: Offsets) -> tuple[int, int]:
 def result_array(
     out: Array | None, shape: tuple[int, ...], dtype: np.dtype[Any], *inputs: Array
 ) -> Array:
-    """Return the array that a result goes to; see rows.py."""
+    """Return the array for a result; see rows.py."""
     if out is None:
         made: Array = cupy.empty(shape, dtype)
         return made
@@ -292,27 +293,27 @@ def result_array(
 
 
 def flat_rows(data: Array) -> Array:
-    """Return (N, D) C-contiguous rows of data of any rank; a view where it can be."""
+    """Return (N, D) C-contiguous rows of data of any rank; a view if possible."""
     width = int(np.prod(data.shape[1:], dtype=np.int64))
     rows: Array = cupy.ascontiguousarray(data).reshape(data.shape[0], width)
     return rows
 
 
 def address(array: Any) -> int:
-    """Return where on the device the values of an array begin."""
+    """Return the device address of the first value of an array."""
     return int(array.data.ptr)
 
 
 def tiles(rows: int, width: int, height: int) -> tuple[Grid, Grid]:
-    """Return grid and block of units that each walk down `height` rows: (columns, units).
+    """Return grid and block of units that each process `height` rows: (columns, units).
 
     Args:
-        rows: all there are.
-        width: columns of a unit, or where a thread has several at once, as many fewer.
+        rows: number of all rows.
+        width: columns of a unit, divided by the number that a thread processes at once.
         height: rows of a unit.
     """
     across = blocks(width, THREADS)
-    # A power of two of threads, or whole warps: no more than 31 are left without a column.
+    # A power of two of threads, or whole warps: at most 31 threads have no column.
     columns = WARP * blocks(blocks(width, across), WARP)
     if width < WARP:
         columns = 1 << max(0, width - 1).bit_length()
@@ -321,13 +322,13 @@ def tiles(rows: int, width: int, height: int) -> tuple[Grid, Grid]:
 
 
 def narrow_tiles(rows: int, width: int, row_bytes: int, height: int) -> tuple[Grid, Grid]:
-    """Return grid and block for narrow.cuh, whose shared memory holds `height` rows a unit."""
+    """Return grid and block for narrow.cuh, whose shared memory holds `height` rows per unit."""
     units = min(NARROW_BYTES // row_bytes, THREADS // width)
     return (blocks(blocks(rows, height), units),), (width, units)
 
 
 def shares(rows: int, width: int, many: int, height: int, *, dealt: bool) -> tuple[Grid, Grid]:
-    """Return grid and block for row_partition.cuh: `many` columns a thread, `height` rows each."""
+    """Return grid and block for row_partition.cuh: `many` columns and `height` rows per thread."""
     if not dealt:
         return tiles(rows, width // many, height)
     units = THREADS // width
@@ -335,7 +336,7 @@ def shares(rows: int, width: int, many: int, height: int, *, dealt: bool) -> tup
 
 
 def by_row(rows: int, width: int, many: int) -> tuple[Grid, Grid]:
-    """Return grid and block: a power of two of threads a row, at most a warp, of `many` columns."""
+    """Return grid and block: a power of two of threads per row, each with `many` columns."""
     lanes = min(WARP, 1 << (width // many - 1).bit_length())
     return (blocks(rows, THREADS // lanes),), (lanes, THREADS // lanes)
 
@@ -346,12 +347,12 @@ def is_narrow(row_bytes: int) -> bool:
 
 
 def at_once(width: int, *arrays: Array, most: int = 8) -> int:
-    """Return how many neighbouring values of a row one thread may take, as vectors.cuh wants it.
+    """Return how many adjacent values of a row one thread may process, as vectors.cuh requires.
 
     Args:
-        width: of all the rows.
-        arrays: C-contiguous rows; those of the first are read, 16 bytes at most at a time.
-        most: maximum number that its registers hold.
+        width: number of values in a row.
+        arrays: C-contiguous rows; those of the first are read, at most 16 bytes at a time.
+        most: maximum number that fits the registers of a thread.
     """
     sizes = [(address(one), one.itemsize) for one in arrays if one.size]
     for count in (8, 4, 2):

@@ -32,11 +32,11 @@ def move_runs(
 
     Args:
         data: rows, C-contiguous, on the device.
-        starts: (K,), the row of `data` that run k begins at.
-        offsets: (K+1,), how long the runs are, added up.
+        starts: (K,), the first row of each run in `data`.
+        offsets: (K+1,), the prefix sums of the lengths of the runs.
         out: rows of the same shape.
-        step: to a run's next row of `data`: 1, -1, or 0 for the same one again.
-        places: (K,), where the runs begin in `out`, if not one after another.
+        step: distance to a run's next row in `data`: 1, -1, or 0 to repeat the row.
+        places: (K,), the first row of each run in `out`; by default one after another.
     """
     rows = int(offsets[-1])
     width = int(np.prod(out.shape[1:], dtype=np.int64)) * out.itemsize
@@ -54,7 +54,7 @@ def move_runs(
 
 
 def pad_rows(data: Array, offsets: Offsets, steps: int, fill: Array, out: Array) -> None:
-    """Write the first `steps` rows of each segment, and `fill` where there are fewer.
+    """Write the first `steps` rows of each segment, padded with `fill`.
 
     Args:
         data: (N, ...) rows, C-contiguous, on the device.
@@ -78,7 +78,7 @@ def pad_rows(data: Array, offsets: Offsets, steps: int, fill: Array, out: Array)
 
 
 def unpad_rows(box: Array, offsets: Offsets, out: Array) -> None:
-    """Write the rows of each segment, and zeros where the box has fewer.
+    """Write the rows of each segment of a padded batch, and zeros where the batch has fewer.
 
     Args:
         box: (S, T, ...) rows, on the device.
@@ -102,13 +102,13 @@ def _narrow(width: int) -> str:
 
 
 def word_bytes(width: int, *arrays: Array) -> int:
-    """Return the widest word that rows of `width` bytes, lying there, are made of."""
+    """Return the size of the widest words that rows of `width` bytes at this address consist of."""
     places = [width, *(address(array) for array in arrays if array.size)]
     return next(size for size in sorted(WORDS, reverse=True) if not any(p % size for p in places))
 
 
 def word_numbers(value: Array) -> tuple[int, int]:
-    """Return the 16 bytes that one value fills, as two numbers of a launch; see types.cuh."""
+    """Return 16 bytes filled with a value, as two arguments of a launch; see types.cuh."""
     low, high = np.frombuffer((value.tobytes() * 16)[:16], np.int64).tolist()
     return low, high
 

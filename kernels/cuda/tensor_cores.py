@@ -8,12 +8,12 @@ from lodcli.kernels.cuda.launch import limits
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.runtime.precision import Precision, current_precision
 
-# The compute capability from which on they take all that tensor_cores.cuh asks of them.
+# Lowest compute capability that supports all instructions of tensor_cores.cuh.
 TENSOR_CORES = (8, 0)
 
 
 def precision_of(dtype: np.dtype[np.generic]) -> Precision:
-    """Return how exactly products of a dtype are asked for.
+    """Return the requested precision of products of a dtype.
 
     Raises:
         UnsupportedError: this GPU has no tensor cores for it.

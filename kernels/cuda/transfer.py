@@ -12,15 +12,15 @@ from lodcli.kernels.runtime.arrays import is_on_device
 
 
 def gpu_count() -> int:
-    """Return how many GPUs there are.
+    """Return the number of GPUs.
 
     Raises:
-        UnsupportedError: none, or no driver for them; says why.
+        UnsupportedError: there is none, or no driver; the message says why.
     """
     try:
         count = int(cupy.cuda.runtime.getDeviceCount())
     except Exception as error:
-        # Without a driver the error's class differs from one release to the next.
+        # Without a driver, the class of the error depends on the release of cupy.
         raise UnsupportedError(f"no NVIDIA GPU was found: {error}") from error
     if not count:
         raise UnsupportedError("no NVIDIA GPU was found")

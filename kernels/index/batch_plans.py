@@ -35,7 +35,7 @@ def padded_batches(lengths: Array, limit: int) -> Offsets:
 
 
 def packed_batches(lengths: Array, limit: int) -> tuple[Offsets, Offsets]:
-    """Return sequences packed by best fit, the longest first: each where the least room is left.
+    """Return sequences packed by best fit: longest first, each into the fullest batch with room.
 
     All sequences of one length are placed at once, in all batches with the same room. So the time
     depends on the number of different lengths; only sorting depends on the number of sequences.
@@ -54,7 +54,7 @@ def packed_batches(lengths: Array, limit: int) -> tuple[Offsets, Offsets]:
     >>> order.tolist(), batches.tolist()
     ([3, 0, 1, 2], [0, 2, 4])
     """
-    # The different lengths and their numbers, not all lengths in order: these take memory.
+    # The unique lengths and their counts: all lengths in order would take memory.
     different, counts = (each[::-1] for each in np.unique(lengths, return_counts=True))
     small = np.uint16 if limit < 1 << 16 else np.int64  # NumPy sorts small integers in linear time
     order = np.argsort((limit - lengths).astype(small), kind="stable")
@@ -102,7 +102,7 @@ class _Placing:
             self._add(room, batches)
 
     def _next(self, length: int, left: int) -> tuple[int, Array]:
-        """Return the least room that fits, and the batches that have it; new ones if none has."""
+        """Return the least sufficient room and the batches with it; new ones if there are none."""
         place = bisect_left(self._rooms, length)
         if place < len(self._rooms):
             room = self._rooms.pop(place)

@@ -34,7 +34,7 @@ def is_masked(values: object) -> bool:
 
 
 def as_int64(values: object, *, level: int, what: str, copy: bool = True) -> Offsets:
-    """Return `values` as an immutable 1-D int64 array: a copy, unless they are one already.
+    """Return `values` as an immutable 1-D int64 array; the same object if they are one already.
 
     Args:
         values: integers, in any sequence or array. Booleans, fractions, text and numbers
@@ -186,8 +186,8 @@ def _miscounted(
 
     Args:
         offsets: of the level.
-        expected: what the last one should be: the number of these `items`.
-        items: what they are.
+        expected: the expected last offset: the number of `items`.
+        items: what the offsets count, in words.
         level: the number of the level.
         last: the last length if offsets were given as lengths.
     """

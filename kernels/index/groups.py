@@ -83,7 +83,7 @@ def segment_places(
 
 
 def near(number: int | None) -> int:
-    """Return a bound of a range clipped to an int64 that selects the same; 0 for None."""
+    """Return a bound of a range, clipped to int64 without a change of the selection; 0 for None."""
     return 0 if number is None else max(-_FAR, min(int(number), _FAR))
 
 

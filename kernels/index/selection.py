@@ -21,7 +21,7 @@ class Selection(NamedTuple):
 
     Attributes:
         level, start, stop: the level whose items become the outermost ones, and which of them.
-        item: the level and the number of the one item that was named; None for a range.
+        item: the level and the number of a single selected item; None for a range.
     """
 
     lod: LoD
@@ -40,7 +40,7 @@ def select(lod: Index, rows: int, branch: tuple[Key, ...], level: int | str = 0)
         lod: the index.
         rows: the number of rows it indexes.
         branch: one index or range a level, outermost first: `(2, 0)` is item 0 of item 2.
-            Negative indices count from the end, ranges are clipped to the items there are,
+            Negative indices count from the end, ranges are clipped to the existing items,
             and only the last part may be a range. One part more than levels selects rows.
         level: where the branch starts; its items are numbered over the whole tensor.
 
@@ -101,7 +101,7 @@ def range_bounds(key: slice, count: int) -> tuple[int, int]:
     """Return the begin and the end of a range over `count` items.
 
     Raises:
-        SelectionError: the range has a step, or a bound that is not a whole number.
+        SelectionError: the range has a step, or a bound is not a whole number.
     """
     if key.step not in (None, 1):
         raise SelectionError(f"a range has no step here, found {key.step}")
@@ -129,13 +129,13 @@ def item_number(lod: Index, level: int, key: int, count: int) -> int:
 def missing_item(
     names: Sequence[str | None], level: int, key: int, count: int, where: str = ""
 ) -> SelectionError:
-    """Return the error about an item of a level that is not there.
+    """Return the error about an item that a level does not have.
 
     Args:
         names: of all levels; with L levels, level L is the rows.
         level, key: the item.
-        count: of the items there are.
-        where: whose items these are, such as " in item 2".
+        count: the number of existing items.
+        where: the parent of the items, such as " in item 2".
     """
     called = "rows" if level == len(names) else level_label(names[level], level)
     valid = f"{-count} to {count - 1}" if count else "none is valid"
@@ -144,7 +144,7 @@ def missing_item(
 
 
 def level_text(lod: Index, level: int) -> str:
-    """Return what messages call a level; with L levels, level L is the rows."""
+    """Return the text for a level in messages; with L levels, level L is the rows."""
     return "rows" if level == lod.n_levels else level_label(lod.names[level], level)
 
 

@@ -1,7 +1,7 @@
-"""Executor that still computes when the interpreter ends.
+"""Executor that still accepts tasks while the interpreter shuts down.
 
-Python then refuses tasks of thread pools: in `atexit` callbacks, and in threads that outlive the
-main one. Imported only for a pool, because it takes 3 ms.
+Python's thread pools refuse tasks then: in `atexit` callbacks, and in threads that outlive the
+main one. Imported only when a pool is needed, because importing takes 3 ms.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Error messages for arguments whose type differs from the annotation of a function.
 
-NumPy numbers are converted to Python numbers, and what is no boolean is refused where one is
-expected. Nothing else is checked before a call. Only if the function fails, the types of its
-arguments are checked, and their sizes if NumPy or C reports a number that is too large.
+NumPy numbers are converted to Python numbers, and other values than booleans are an error where a
+boolean is expected. Nothing else is checked before a call. Only if the function fails, the types
+of its arguments are checked, and their sizes if NumPy or C reports a number that is too large.
 """
 
 from __future__ import annotations
@@ -280,7 +280,7 @@ def whole(value: Any) -> int:
     """Return a whole number of any type as an int.
 
     Raises:
-        TypeError: it is none, or a boolean, also one of NumPy or torch.
+        TypeError: it is not a whole number, or is a boolean, also one of NumPy or torch.
     """
     if isinstance(value, bool) or "bool" in str(getattr(value, "dtype", "")):
         raise TypeError("a boolean")

@@ -24,7 +24,7 @@ def as_array(values: npt.ArrayLike) -> Array:
     """Return values as an array; those on a GPU stay there.
 
     Raises:
-        InvalidDataError: no array can be made of them, or they are masked or null.
+        InvalidDataError: they cannot be converted to an array, or are masked or null.
     """
     if type(values) is np.ndarray or is_on_device(values):
         return values
@@ -47,7 +47,7 @@ def as_array(values: npt.ArrayLike) -> Array:
 
 
 def array_of(values: Any, *, rounded: bool = False) -> Array:
-    """Return `np.asarray(values)`, but whole numbers that only uint64 holds in uint64.
+    """Return `np.asarray(values)`, but in uint64 for whole numbers that only uint64 holds.
 
     NumPy rounds them to float64 if there are smaller ones beside them.
 
@@ -137,7 +137,7 @@ def on_host(values: npt.ArrayLike, what: str) -> Array:
 
     Raises:
         UnsupportedError: it is on a GPU.
-        InvalidDataError: no array can be made of it, or it is masked.
+        InvalidDataError: it cannot be converted to an array, or is masked.
     """
     if type(values) is np.ndarray:
         return in_native_order(values)

@@ -1,4 +1,4 @@
-"""Pauses the search for garbage while many objects are made that all stay."""
+"""Pauses Python's cyclic garbage collector while many long-lived objects are created."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_search_for_garbage() -> Iterator[None]:
-    """Let Python search for cycles of objects only after the block.
+    """Defer Python's cyclic garbage collection to the end of the block.
 
-    It searches after every 700 new objects, and sometimes all objects that there are: of a million
-    new ones, none of them garbage, this takes as long as making them.
+    It runs after every 700 new objects, and sometimes visits all objects: for a million new ones,
+    none of them garbage, that takes as long as creating them.
     """
     if not gc.isenabled():
         yield

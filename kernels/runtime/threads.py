@@ -67,7 +67,7 @@ def thread_count(threads: int | None = None) -> int:
     `limited_threads` limits the default.
 
     Raises:
-        OptionError: no whole number from 1 to 1024.
+        OptionError: it is not a whole number from 1 to 1024.
 
     >>> thread_count(3)
     3
@@ -86,7 +86,7 @@ def thread_setting() -> int | None:
     """Return the value of LOD_THREADS; None if it is not set, or empty.
 
     Raises:
-        OptionError: no whole number from 1 to 1024.
+        OptionError: it is not a whole number from 1 to 1024.
     """
     text = environment.value("LOD_THREADS").strip()
     if not text:
