@@ -9,19 +9,19 @@ from lodcli.kernels.order.stable import stable_order
 from lodcli.kernels.order.texts import Texts, text_order
 from lodcli.kernels.runtime.dispatch import on
 
-# The last byte of a key, which counts the bytes of its text.
+# Mask of the last byte of a key, which has the number of bytes of the text in the key.
 _COUNT = np.uint64(255)
-# A text that goes on after its seven bytes in a key.
+# Count of a text that continues after its seven bytes in a key.
 _MORE = 8
-# Bytes that a text takes with NumPy, with its place and its key.
+# Memory per text with NumPy, for its position and its key.
 _TEXT_BYTES = 128
-# So few texts are compared one by one, twice as many after each sixteen bytes that they share: a
+# Up to this many texts are compared one by one, twice as many after each sixteen equal bytes: a
 # long text takes more memory than its object, and each round compares only seven bytes.
 _FEW, _DOUBLING_BYTES = 500, 16
 
 
 def text_ranks(texts: Texts) -> Offsets:
-    """Return the rank of each text among the different ones, (K,) int64.
+    """Return the rank of each text among the unique texts, (K,) int64.
 
     >>> text_ranks(Texts.of_words(["b", "a", "bb", "b"])).tolist()
     [1, 0, 2, 1]
@@ -43,9 +43,9 @@ def text_changes(texts: Texts) -> Array:
 
 
 def in_order(texts: Texts) -> tuple[Offsets, Array]:
-    """Return the places of texts in order of their bytes, and which are equal to the one before.
+    """Return the positions that sort texts by their bytes, and which texts equal the one before.
 
-    Equal texts stay in their order.
+    The sort is stable.
 
     Returns:
         (K,) int64, and (K,) bool.
@@ -55,11 +55,11 @@ def in_order(texts: Texts) -> tuple[Offsets, Array]:
     """
     order = np.arange(texts.lengths.size)
     again = np.zeros(order.size, np.bool_)
-    # Places in `order` of texts that are equal to others so far, and the number of their run.
+    # Positions in `order` of texts that are equal to others so far, and the number of their run.
     places, runs = order.copy(), np.zeros_like(order)
     position = 0
     while places.size > _FEW << position // _DOUBLING_BYTES:
-        # Seven bytes of each text, and how many of them there are.
+        # Seven bytes of each text, and the number of bytes that it has there.
         left = texts.taken(order[places])
         keys = left.words(position) & ~_COUNT
         keys |= np.minimum(left.lengths - position, _MORE).view(np.uint64)

@@ -11,7 +11,7 @@ from lodcli.kernels.order.texts import Texts
 
 _MODULE = "kernels.order.ranks_numba"
 _in_order, _changes = (load.kernel(_MODULE, name) for name in ("in_order", "changes"))
-# Counts of the digits of keys: 2**_BUCKET_BITS of the kernels.
+# Number of values of a digit of a key: 2**_BUCKET_BITS of the kernels.
 _DIGITS = 1 << 11
 # Texts that a thread compares at a time.
 _PIECE = 1 << 14

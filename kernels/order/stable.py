@@ -1,7 +1,7 @@
 """Stable order of items by integers.
 
-A key and the place of its item are sorted as one number, so the sort need not be stable: NumPy
-has vector instructions for sorts that are not, and takes a fraction of the time.
+A key and the position of its item are sorted as one number, so an unstable sort suffices, for which
+NumPy uses vector instructions and takes a fraction of the time.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import numpy as np
 
 from lodcli.kernels.index.checks import Array, Offsets
 
-# Items that are compared, or whose places are added to keys, at a time: NumPy makes arrays of them.
+# Number of items processed at a time, which limits NumPy's temporary arrays.
 _BLOCK = 1 << 16
 _GREATEST = np.iinfo(np.int64).max
 
 
 def sortable(data: Array, *, descending: bool = False) -> Array:
-    """Return integers in the order of numbers, (K,) int64 or uint64; nan are equal and the last.
+    """Return integers that sort like the numbers, (K,) int64 or uint64; all nan are equal and last.
 
     Args:
         data: (K,), of any dtype. Complex numbers are in NumPy's order; -0.0 equals 0.0.
@@ -42,10 +42,10 @@ def sortable(data: Array, *, descending: bool = False) -> Array:
 
 
 def stable_order(*columns: Array) -> Offsets:
-    """Return the items in order of integers, (K,) int64; equal ones stay in their order.
+    """Return the positions that sort items by integers, (K,) int64; the sort is stable.
 
     Args:
-        columns: at least one, (K,) each, the most important first; see `sortable`.
+        columns: one or more keys of the items, (K,) each, the primary one first; see `sortable`.
 
     >>> stable_order(np.array([2, 1, 2, 1])).tolist()
     [1, 3, 0, 2]
@@ -63,14 +63,14 @@ def _order(column: Array) -> Offsets:
         return np.arange(count)
     whole = column if column.dtype == np.uint64 else column.astype(np.int64, copy=False)
     least, bits = whole.min(), (count - 1).bit_length()
-    # Of keys that do not fit beside the bits of a place, the greatest bits are sorted first.
+    # If a key and the bits of a position exceed 64 bits, the highest bits are sorted first.
     cut = np.uint64(max(0, (int(whole.max()) - int(least)).bit_length() + bits - 64))
     keys = (whole - least).view(np.uint64)
     keys >>= cut
     order = _sorted_places(keys, bits)
     if not cut:
         return order
-    tied = np.zeros(count, np.bool_)  # with the one before, in these bits
+    tied = np.zeros(count, np.bool_)  # equal to the one before, in these bits
     in_order = True
     for first in range(0, count - 1, _BLOCK):
         some = (whole[order[first : first + _BLOCK + 1]] - least).view(np.uint64)
@@ -81,7 +81,7 @@ def _order(column: Array) -> Offsets:
     while first < count and not in_order:
         last = _next_start(tied, first + _BLOCK)
         some = tied[first:last]
-        if some.any():  # by blocks that hold whole runs of tied ones: memory for few keys
+        if some.any():  # by blocks of whole runs of ties, to limit the memory for keys
             places = first + np.flatnonzero(some | np.append(some[1:], False))
             own, runs = order[places], np.cumsum(~tied[places]).view(np.uint64)
             rest = (whole[own] - least).view(np.uint64) & ((np.uint64(1) << cut) - np.uint64(1))
@@ -91,18 +91,18 @@ def _order(column: Array) -> Offsets:
 
 
 def _next_start(tied: Array, place: int) -> int:
-    """Return the first place from this one on that is not tied with the one before; or the end."""
+    """Return the first position from here on that is not tied with the one before; or the end."""
     rest = tied[place:]
     found = int(rest.argmin()) if rest.size else 0
     return place + found if rest.size and not rest[found] else tied.size
 
 
 def _sorted_places(keys: Array, bits: int) -> Offsets:
-    """Return the places of keys in order of both, in the memory of the keys.
+    """Return the positions that sort the keys, stable; written to the memory of the keys.
 
     Args:
-        keys: (K,) uint64, which fit beside the bits of a place.
-        bits: of a place.
+        keys: (K,) uint64, whose highest `bits` bits are 0.
+        bits: number of bits of a position.
     """
     keys <<= np.uint64(bits)
     for first in range(0, keys.size, _BLOCK):

@@ -9,10 +9,10 @@ import numpy as np
 
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 
-# Bytes that are compared at a time; texts whose arrays fit into a cache; and so few texts are
-# compared one by one.
+# Bytes that are compared at a time; number of texts whose arrays fit into a cache; and number of
+# texts up to which they are compared one by one.
 _WORD, _BLOCK, _FEW = 8, 1 << 15, 500
-# The first n bytes of a word.
+# Masks of the first n bytes of a word.
 _MASKS = np.array([2**64 - 2 ** (64 - 8 * n) for n in range(_WORD + 1)], np.uint64)
 
 
@@ -65,11 +65,11 @@ class Texts(NamedTuple):
         )
 
     def taken(self, numbers: Array | slice) -> Texts:
-        """Return the texts of these numbers, (M,), or of a range; no bytes are copied."""
+        """Return the texts with these numbers, (M,), or in a range; no bytes are copied."""
         return Texts(self.data, self.starts[numbers], self.lengths[numbers])
 
     def after(self, position: int) -> Texts:
-        """Return the rest of each text; none is shorter than `position` bytes."""
+        """Return each text from a position on; no text may be shorter than `position` bytes."""
         return Texts(self.data, self.starts + position, self.lengths - position)
 
     def words(self, position: int) -> Array:
@@ -78,7 +78,7 @@ class Texts(NamedTuple):
         Bytes after the end of a text are zeros.
 
         Args:
-            position: of the first of them, in bytes; no text is shorter.
+            position: position of the first byte; no text may be shorter.
         """
         last = self.data.size - _WORD
         every = np.ndarray((last + 1,), ">u8", self.data, strides=(1,))
@@ -102,8 +102,8 @@ def text_order(one: Texts, other: Texts, *, equality: bool = False) -> Array:
 
     Args:
         one: K texts.
-        other: what they are compared with, K texts or a single one.
-        equality: whether only zeros matter.
+        other: the texts to compare with, K texts or a single one.
+        equality: whether the caller only tests for zeros: other results may have any sign.
 
     >>> texts = Texts.of_words(["b", "a", "bb"])
     >>> text_order(texts, Texts.of_words(["b"])).tolist()

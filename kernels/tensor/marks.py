@@ -50,12 +50,13 @@ _SHOWN_WORDS = 20
 @construction_explained
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Times as int64.
+    """The unit of times as int64.
 
     Attributes:
-        kind: "timestamp" and "date" count from 1970-01-01, "time" from midnight.
+        kind: "timestamp" and "date" count from 1970-01-01, "time" from midnight; "duration".
         unit: "s", "ms", "us" or "ns"; of dates "D" or "ms".
-        zone: of a timestamp, which then counts in UTC, such as "Europe/Zurich"; None for none.
+        zone: the time zone of a timestamp, such as "Europe/Zurich", which then counts in UTC; or
+            None.
 
     >>> str(Times("timestamp", "ms", "UTC"))
     'timestamp[ms, UTC]'
@@ -94,11 +95,11 @@ class Times:
 @construction_explained
 @dataclass(frozen=True, slots=True)
 class Decimals:
-    """Decimal numbers as int64: the digits, without the point.
+    """The unit of decimal numbers as int64, which are their digits without the point.
 
     Attributes:
         precision: the maximum number of digits.
-        scale: how many of them are after the decimal point.
+        scale: the number of digits after the decimal point.
         bits: width of Arrow's type: 32, 64, 128 or 256.
 
     >>> str(Decimals(10, 2))
@@ -115,7 +116,7 @@ class Decimals:
 
     @property
     def kind(self) -> str:
-        """The mark `values` of such rows."""
+        """The name of the mark: one of ALL_MARKS."""
         return "decimal"
 
     def __str__(self) -> str:
@@ -141,11 +142,11 @@ class Decimals:
 @construction_explained
 @dataclass(frozen=True, slots=True, eq=False)
 class Categories:
-    """Codes of words: each row is the position of its word in a dictionary.
+    """The unit of category codes: each row is the position of its word in a dictionary.
 
     Attributes:
-        words: the dictionary, in order; all are different.
-        ordered: whether the order of the words says which category is less.
+        words: the dictionary, in order; all words are different.
+        ordered: whether categories compare by the order of their words.
 
     Raises:
         InvalidDataError: two words are equal, a word is not text, or there are more than
@@ -184,7 +185,7 @@ class Categories:
         if size > MOST_WORD_BYTES:
             raise InvalidDataError(f"categories: {size} bytes of words, at most {MOST_WORD_BYTES}")
 
-    # Compared for each batch of a file, whose tensors share the object: so identity comes first.
+    # Identity is tested first: all batches of a file share the object, and each compares it.
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
@@ -197,7 +198,7 @@ class Categories:
 
     @property
     def kind(self) -> str:
-        """The mark `values` of such rows."""
+        """The name of the mark: one of ALL_MARKS."""
         return "category"
 
     def __str__(self) -> str:
@@ -211,11 +212,15 @@ class Categories:
         return f"Categories(words={words}, ordered={self.ordered})"
 
     def misfit(self) -> str | None:
-        """Return None: the constructor has checked the words."""
+        """Return None, since the constructor has checked the words."""
         return None
 
     def code_of(self, word: str) -> int:
-        """Return the code of a word. Raises InvalidDataError if there is none; names the words."""
+        """Return the code of a word.
+
+        Raises:
+            InvalidDataError: it is not in the dictionary; the message lists words.
+        """
         if word in self.words:
             return self.words.index(word)
         known = ", ".join(map(repr, self.words[:_SHOWN_WORDS]))
@@ -227,11 +232,11 @@ class Categories:
         )
 
     def with_words(self, other: Categories) -> Categories:
-        """Return these words followed by the words of another dictionary that are not among them.
+        """Return these words, followed by the other words of another dictionary.
 
         Raises:
-            InvalidDataError: the dictionaries differ and one is ordered: the order of all words
-                is unknown. A dictionary without words differs from none.
+            InvalidDataError: the dictionaries differ, neither is empty, and one is ordered: the
+                order of all words is unknown.
         """
         if self == other or not other.words:
             return self
@@ -280,8 +285,8 @@ class Field:
 
     Attributes:
         name: of the column, or of the field of a record.
-        level: the level at which it begins, the number of levels above it.
-        required: whether it holds records of which none is null. Otherwise a record is null where
+        level: the level at which it begins: the number of levels above it.
+        required: whether it holds records that are never null. Otherwise a record is null where
             all its fields are null, or where its field with `present` is false.
         present: whether the rows of this field are the validity mask of the records: true where
             there is a record, false where it is null.
@@ -296,7 +301,7 @@ class Field:
 @construction_explained
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """The marks of one tensor. A tensor without marks holds numbers and is a column of its name.
+    """What the values of a tensor mean. Without marks they are numbers, in a column of its name.
 
     Attributes:
         values: what each finest sequence is: "text" (UTF-8) or "bytes"; None for numbers.
@@ -337,7 +342,7 @@ class Marks:
 
     @property
     def kind(self) -> str | None:
-        """One of ALL_MARKS; None for numbers."""
+        """The name of the mark of the values, one of ALL_MARKS; None for numbers."""
         return self.values if self.unit is None else self.unit.kind
 
     @property
@@ -347,11 +352,11 @@ class Marks:
 
     @property
     def categories(self) -> Categories | None:
-        """The dictionary, if rows are codes of words."""
+        """The dictionary of words, if the rows are codes; else None."""
         return self.unit if isinstance(self.unit, Categories) else None
 
     def require_categories(self) -> Categories:
-        """Return the dictionary. Raises InvalidDataError: rows are not codes of words."""
+        """Return the dictionary of words. Raises InvalidDataError: the rows are not codes."""
         if self.categories is None:
             raise InvalidDataError(
                 "expected categories, found none; as_categories(words) sets them"
@@ -365,7 +370,7 @@ class Marks:
 
     @property
     def path(self) -> str:
-        """The fields as text, with brackets for each level between them."""
+        """The fields as text, such as "turns[].role", with [] for each level between them."""
         found = "".join(
             "[]" * (one.level - before.level) + f".{one.name}"
             for before, one in pairwise(self.fields)
@@ -378,7 +383,7 @@ class Marks:
         return Marks(self.values, self.unit) if self.fields or self.attributes else self
 
     def misfit(self, dtype: np.dtype[Any], row_shape: tuple[int, ...], levels: int) -> str | None:
-        """Return why a tensor of this description cannot have these marks; None if it can."""
+        """Return why a tensor of this dtype and shape cannot have these marks; None if it can."""
         if self.tells_records and (self.kind or dtype != np.bool_ or row_shape):
             found = self.kind or f"{dtype}, rows of shape {row_shape}"
             return (
@@ -401,7 +406,7 @@ class Marks:
         )
 
     def against(self, other: Marks) -> str:
-        """Return in words how the values of two tensors differ in meaning."""
+        """Return a description of the first difference between the marks of two tensors' values."""
         one, two = self.of_values, other.of_values
         if str(one) != str(two):
             return f"marks {one} against {two}"
@@ -411,14 +416,14 @@ class Marks:
         return next(f"category {n}: {a!r} against {b!r}" for n, (a, b) in pairs if a != b)
 
     def require_alike(self, other: Marks, what: str, *, kinds: bool = True) -> None:
-        """Raise ShapeMismatchError if equal numbers have another meaning in another tensor.
+        """Raise ShapeMismatchError if the numbers of two tensors have different units.
 
-        Plain numbers are comparable with all others.
+        Plain numbers match every unit.
 
         Args:
-            other: of the other tensor.
-            what: what needs it, for the message.
-            kinds: whether times must be of one kind, besides counting the same unit.
+            other: the marks of the other tensor.
+            what: the operation or argument, for the message.
+            kinds: whether times must also be of the same kind.
         """
         one, two = self.unit, other.unit
         if one is two or one is None or two is None:
@@ -441,27 +446,27 @@ class Marks:
         """Return the marks of a selection of whole sequences; without levels it is not text.
 
         Args:
-            levels: the number of levels left.
-            before: the number of levels before. If it differs, the fields are dropped: a part of
-                a record is a separate column.
+            levels: the number of levels of the selection.
+            before: the number of levels of the tensor. If the two differ, the fields are dropped:
+                a part of a record is a separate column.
         """
         if not levels and self.unit is None and self.values is not None:
             return Marks(attributes=self.attributes) if before else self
         return self if levels == before or not self.fields else replace(self, fields=())
 
     def moved(self, *, whole: bool) -> Marks:
-        """Return the marks of the same values in other places, which are a column of their own.
+        """Return the marks of the same values at other positions, without fields of records.
 
         Args:
-            whole: whether all values of a finest sequence stay together in their order, without
-                which they are not text.
+            whole: whether the values of each finest sequence stay together, in order. Otherwise
+                text and bytes become numbers.
         """
         if self is NO_MARKS:
             return self
         return Marks(self.values if whole else None, self.unit, attributes=self.attributes)
 
     def below(self, new_levels: int) -> Marks:
-        """Return the marks of the tensor under `new_levels` more outer levels of its column."""
+        """Return the marks of the tensor with `new_levels` more outer levels."""
         if not self.fields or not new_levels:
             return self
         column, *inner = self.fields
@@ -469,7 +474,7 @@ class Marks:
         return replace(self, fields=(column, *moved))
 
     def above(self, dropped: int) -> Marks:
-        """Return the marks of the items of level `dropped` - 1, one after another, as a column.
+        """Return the marks of the tensor without its `dropped` outermost levels.
 
         >>> marks = Marks(fields=(Field("turns", 0), Field("words", 1), Field("id", 2)))
         >>> str(marks.above(1))

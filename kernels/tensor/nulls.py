@@ -24,10 +24,10 @@ Mask = npt.NDArray[np.bool_]
 
 
 def without_nulls(*values: str) -> str:
-    """Return how a user may replace or drop nulls, for a message.
+    """Return advice on replacing or dropping nulls, for a message.
 
     Args:
-        values: of the option `nulls`; none for all of them.
+        values: the values of the option `nulls` to name; by default all.
     """
     named = option("nulls", *(values or ("empty", "zero", "nan", "drop", "fill=X")))
     return named + by_reader(shell="", python=", or fill_nulls or drop_nulls of a tensor")
@@ -36,11 +36,11 @@ def without_nulls(*values: str) -> str:
 @construction_explained
 @dataclass(frozen=True, slots=True, eq=False)
 class Nulls:
-    """Masks of a tensor; without any, nothing is null.
+    """Validity masks of the items and rows of a tensor.
 
     Attributes:
-        masks: one for each level, outermost first, then one of the rows: (items,) bool, read-only,
-            True where an item is valid; None where all are. () if there is no null at all.
+        masks: one for each level, outermost first, then one for the rows: (items,) bool, read-only,
+            True where an item is valid; None where all are. () if nothing is null.
     """
 
     masks: tuple[Mask | None, ...] = ()
@@ -53,7 +53,7 @@ class Nulls:
     @staticmethod
     @types_explained
     def of(masks: Sequence[npt.ArrayLike | None]) -> Nulls:
-        """Return nulls of masks, one per level and one of the rows; masks without nulls are None.
+        """Return Nulls with these masks, one per level and one for the rows; None: all valid.
 
         >>> Nulls.of([None, [True, False]]).count
         1
@@ -77,18 +77,18 @@ class Nulls:
 
     @property
     def rows(self) -> Mask | None:
-        """The mask of the rows; None if no row is null."""
+        """The validity mask of the rows, (N,) bool; None if no row is null."""
         return self.mask(-1)
 
     def mask(self, level: int) -> Mask | None:
-        """Return the mask of a level, (items,) bool; None if no item is null.
+        """Return the validity mask of a level, (items,) bool; None if no item is null.
 
         Args:
-            level: its number; with L levels, level L is the rows, as is -1. Without nulls, L is
-                not known, and any number is accepted.
+            level: number of the level; with L levels, level L and -1 are the rows. Without nulls
+                L is unknown, and any number is accepted.
 
         Raises:
-            SelectionError: not a number, or no such level.
+            SelectionError: `level` is not a number, or there is no such level.
 
         >>> Nulls.of([None, [True, False]]).mask(-1)
         array([ True, False])
@@ -106,11 +106,11 @@ class Nulls:
 
     @property
     def count(self) -> int:
-        """How many rows and items are null."""
+        """The number of null rows and items."""
         return sum(int(mask.size - np.count_nonzero(mask)) for _, mask in self.present())
 
     def present(self) -> Iterator[tuple[int, Mask]]:
-        """Yield each mask that has a null, with its level; with L levels, level L is the rows."""
+        """Yield the level and the mask of each mask with nulls; with L levels, L is the rows."""
         for level, mask in enumerate(self.masks):
             if mask is not None:
                 yield level, mask
@@ -137,7 +137,7 @@ class Nulls:
         return f"{what} <{','.join(map(str, branch))}> is null"
 
     def remedy(self, dtype: np.dtype[Any]) -> str:
-        """Return how a user may replace or drop these nulls, in a tensor of this dtype.
+        """Return advice on replacing or dropping these nulls in a tensor of this dtype.
 
         >>> Nulls.of([[True, False], None]).remedy(np.dtype("float32"))
         "nulls='empty' or 'drop', or fill_nulls or drop_nulls of a tensor"
@@ -153,7 +153,7 @@ class Nulls:
         return Nulls.of(self.masks[level:]) if self.masks else self
 
     def part(self, lod: LoD, level: int, start: int, stop: int) -> Nulls:
-        """Return the nulls of items start..stop of a level and of all levels below; copies.
+        """Return the nulls of items start..stop of a level, and below them; copied.
 
         Args:
             lod: the index of the tensor.
@@ -168,7 +168,7 @@ class Nulls:
         return Nulls.of(found)
 
     def taken(self, lod: LoD, items: Offsets, level: int = 0) -> Nulls:
-        """Return the nulls of items of a level in the given order and of all levels below."""
+        """Return the nulls of items of a level in the given order, and below them."""
         if not self.masks:
             return self
         found: list[Mask | None] = []

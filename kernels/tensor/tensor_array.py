@@ -36,14 +36,14 @@ class TensorArray:
     """An array of LoDTensors that grows as it is written.
 
     Args:
-        size: the number of places at the start; none is written yet.
+        size: the initial number of positions, which are not written yet.
         values: the first values; shared, not copied.
         unstack_from: instead of both, a plain tensor whose rows are the first values; see
             `unstack`.
 
     Raises:
-        InvalidDataError: a negative size; a tensor that cannot be unstacked.
-        OptionError: `unstack_from` together with `size` or `values`.
+        InvalidDataError: `size` is negative, or the tensor cannot be unstacked.
+        OptionError: `unstack_from` is given together with `size` or `values`.
 
     References:
         PaddlePaddle's "Design for TensorArray".
@@ -98,13 +98,13 @@ class TensorArray:
 
     @classmethod
     def unstack(cls, tensor: LoDTensor | npt.ArrayLike) -> TensorArray:
-        """Return the rows of a plain tensor, each one rank lower; they share its memory.
+        """Return an array whose values are the rows of a plain tensor; they share its memory.
 
         Args:
             tensor: (T, N, ...), no levels.
 
         Returns:
-            T values of shape (N, ...). If T is 0, only dtype and (...) are kept.
+            T values of shape (N, ...). If T is 0, the array still has the dtype and (...).
 
         Raises:
             InvalidDataError: the tensor has levels, or its rows are single numbers.
@@ -140,10 +140,11 @@ class TensorArray:
 
         Args:
             tensor: data (N, ...), any dtype, at least one level.
-            level: whose sequences run in parallel. On the finest level steps hold rows, and those
-                of text are numbers; on an upper one whole sequences of the next level.
-            sort_by_length: longest sequence first, equal ones in their order, so that
-                each step's batch is a prefix of the one before; else in their order.
+            level: the level whose sequences advance in parallel. A step of the finest level holds
+                rows, which are numbers if the tensor is text; a step of an upper level holds whole
+                sequences of the next level.
+            sort_by_length: sort the sequences by descending length, stable, so that the batch of
+                each step is a prefix of the one before. Otherwise they keep their order.
 
         Returns:
             Value t holds item t of every sequence longer than t, with the levels below
@@ -167,16 +168,16 @@ class TensorArray:
         """Return the sequences joined again: the exact inverse of `unpack`.
 
         Args:
-            level: the level that was unpacked; a negative one counts from the finest
-                level of the result.
-            index_map: the map from `unpack`. The values may be others, such as the outputs
-                of each step, with as many items.
+            level: the level that was unpacked; a negative number counts from the finest level of
+                the result.
+            index_map: the map from `unpack`. The values may be others than those of `unpack`, such
+                as the outputs of each step, if each step has the same number of items.
 
         Raises:
             SelectionError: `index_map` is of another level, or a value was never written.
-            ShapeMismatchError: another number of steps, or of items in one; values that
-                differ in row shape, dtype or number of levels.
-            InvalidDataError: no values, and no unpacked tensor that defines their dtype.
+            ShapeMismatchError: the number of steps or of items in a step differs from the map, or
+                values differ in row shape, dtype or number of levels.
+            InvalidDataError: there are no values, and no unpacked tensor that defines a dtype.
         """
         steps = self.steps
         outer = index_map.outer
@@ -205,15 +206,15 @@ class TensorArray:
     def write(
         self, index: SupportsIndex, value: LoDTensor | npt.ArrayLike, data_shared: bool = True
     ) -> None:
-        """Write a value at a position; past the end the array grows.
+        """Write a value at a position; the array grows if the position is past its end.
 
         Args:
-            index: 0 or more. Far past the end, the places between stay unwritten.
+            index: 0 or more. Positions between the old end and this one stay unwritten.
             value: a tensor or a plain array.
-            data_shared: keep the value's memory; else copy it.
+            data_shared: share the value's memory; otherwise copy it.
 
         Raises:
-            SelectionError: a place before the start.
+            SelectionError: `index` is negative.
         """
         place = whole_number(index, "a step")
         if place < 0:
@@ -228,12 +229,12 @@ class TensorArray:
         """Return the value at a position.
 
         Args:
-            index: the place; negative ones are before the start, not from the end.
-            default: returned for a place that is outside of the array or was never written,
+            index: the position; a negative one is before the start, not counted from the end.
+            default: returned for a position that is outside of the array or was never written,
                 such as the state before the first step.
 
         Raises:
-            SelectionError: no value there, and no default.
+            SelectionError: there is no value at the position, and no default.
 
         >>> TensorArray().read(-1, np.zeros((2, 3)))
         LoDTensor(2 x 3 float64, [(0, 0, 0), (0, 0, 0)])
@@ -261,12 +262,12 @@ class TensorArray:
 
     @property
     def steps(self) -> LoDTensor:
-        """All values joined, under a new outermost level "step".
+        """All values concatenated, with a new outermost level "step".
 
         Raises:
             SelectionError: a value was never written.
-            ShapeMismatchError: values that differ in row shape, dtype, marks or number of levels.
-            InvalidDataError: no values, so that their dtype is not known.
+            ShapeMismatchError: values differ in row shape, dtype, marks or number of levels.
+            InvalidDataError: there are no values, so the dtype is unknown.
         """
         source = self._source
         if source is not None and not self._written and source.lod.count(0) == self._size:
@@ -288,8 +289,8 @@ class TensorArray:
 
         Raises:
             SelectionError: a value was never written.
-            ShapeMismatchError: the values carry levels, or differ in shape or dtype.
-            InvalidDataError: no values, so that their shape is not known.
+            ShapeMismatchError: values have levels, or differ in shape or dtype.
+            InvalidDataError: there are no values, so the shape is unknown.
         """
         values = self._alike("stacked")
         steps = [value.data for value in values]
@@ -305,7 +306,7 @@ class TensorArray:
 
     @types_explained
     def identical(self, other: TensorArray) -> bool:
-        """Return whether both have values at the same positions, and identical ones."""
+        """Return whether both arrays have identical values at the same positions."""
         places = self._places() | other._places()
         return self._size == other._size and all(
             (a is None and b is None) or (a is not None and b is not None and a.identical(b))
@@ -321,7 +322,7 @@ class TensorArray:
         return f"TensorArray({self._size} steps, {gaps} not written)"
 
     def _places(self) -> set[int]:
-        """Return the places that hold a value: the size alone may be any number."""
+        """Return the positions that hold a value, since the size may be any number."""
         count = 0 if self._source is None else self._source.lod.count(0)
         return {*range(count), *self._written}
 

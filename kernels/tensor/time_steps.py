@@ -39,16 +39,15 @@ class IndexMap:
     """Map from the time steps of an unpacked tensor back to its sequences.
 
     Attributes:
-        order: (S,) int64, read-only, the original sequence at each place of the batch.
-        outer: levels 0 to the unpacked one of the source; the steps hold the items of its
-            finest level.
+        order: (S,) int64, read-only, the original number of the sequence at each position of the
+            batch.
+        outer: levels 0 to the unpacked level of the source, whose items the steps hold.
 
     Raises:
-        InvalidDataError: `order` does not name each of the S sequences once, or `outer`
-            has no level.
+        InvalidDataError: `order` is not a permutation of the S sequences, or `outer` has no level.
 
     References:
-        PaddlePaddle's "Design for TensorArray", `unpack` (there int32, and without the levels).
+        PaddlePaddle's "Design for TensorArray", `unpack`, where a map is int32 and has no levels.
 
     >>> index_map = index_map_of(LoD.from_lengths([[4, 2, 3]]))
     >>> index_map.order.tolist(), index_map.step_sizes.tolist()
@@ -78,7 +77,7 @@ class IndexMap:
 
     @property
     def step_sizes(self) -> Offsets:
-        """How many sequences are alive at each step, (T,) int64; T is the longest length."""
+        """The number of sequences alive at each step, (T,) int64; T is the greatest length."""
         lengths = self.outer.lengths(-1)
         # Entry t counts the sequences of at most t items: those no longer alive at step t.
         finished = np.add.accumulate(np.bincount(lengths), dtype=np.int64)
@@ -86,13 +85,13 @@ class IndexMap:
 
     @property
     def items(self) -> Offsets:
-        """The original number of every item, step by step, (items,) int64."""
+        """The original numbers of all items, in the order of the steps, (items,) int64."""
         return self.steps()[0]
 
     def steps(self, *, back: bool = False) -> tuple[Offsets, Offsets]:
         """Return `items`, and the offsets of the T steps in them, (T + 1,) int64.
 
-        With `back` return the position of each item in `items` instead: the inverse permutation.
+        With `back`, return the inverse permutation in place of `items`.
         """
         offsets = self.outer.levels[-1]
         kernel = on("auto", segment_steps, size_bytes=16 * offsets.item(-1))
@@ -120,7 +119,7 @@ def index_map_of(lod: LoD, level: int | str = -1, sort_by_length: bool = True) -
     Args:
         lod: the index.
         level: the level whose sequences run in parallel.
-        sort_by_length: longest first, equal lengths in their order; else as they come.
+        sort_by_length: sort by descending length, stable; otherwise keep the order.
 
     Raises:
         SelectionError: no such level.
@@ -134,7 +133,7 @@ def index_map_of(lod: LoD, level: int | str = -1, sort_by_length: bool = True) -
 
 
 def longest_first(lengths: Offsets) -> Offsets:
-    """Return the sequences by descending length, equal ones in their order, (S,) int64.
+    """Return the numbers of the sequences by descending length, stable, (S,) int64.
 
     >>> longest_first(np.array([1, 3, 0, 3])).tolist()
     [1, 3, 0, 2]
@@ -149,14 +148,14 @@ def longest_first(lengths: Offsets) -> Offsets:
 
 
 def to_steps(tensor: LoDTensor, index_map: IndexMap) -> LoDTensor:
-    """Return a tensor time-major: a level "step", then the levels below the unpacked one.
+    """Return a tensor in time-major order: a level "step", then those below the unpacked one.
 
     Args:
         tensor: data (N, ...), any dtype, any number of levels.
         index_map: a map of one of its levels.
 
     Returns:
-        T outermost items, all rows of `tensor` in one gather.
+        A tensor of T outermost items, with all rows of `tensor`.
 
     Raises:
         ShapeMismatchError: the map belongs to another index.
@@ -185,7 +184,7 @@ def from_steps(steps: LoDTensor, index_map: IndexMap) -> LoDTensor:
         index_map: the map that `steps` was made with.
 
     Raises:
-        ShapeMismatchError: another number of steps, or of items in one; names the step.
+        ShapeMismatchError: the number of steps, or of items in a step, differs; names the step.
     """
     outer = index_map.outer
     rows, below = _taken(steps, 1, places_in_steps(steps.lod, index_map))
@@ -196,7 +195,7 @@ def from_steps(steps: LoDTensor, index_map: IndexMap) -> LoDTensor:
 
 
 def _marked(rows: Array, lod: LoD, source: LoDTensor, below: LoD) -> LoDTensor:
-    """Return items of `source` under other levels; without levels below, they are no texts."""
+    """Return items of `source` with other levels; without levels below, they are not text."""
     if source._marks is NO_MARKS:
         return LoDTensor._made(rows, lod)
     return LoDTensor(rows, lod, source.marks.kept(below.n_levels, source.lod.n_levels))
