@@ -70,7 +70,7 @@ class LayerWeights(CheckedFields, Summarized, ABC):
         KIND: the name of the cell on the command line and in files.
         OPTIONAL: the sizes and extras of `Sizes` that the kind supports.
         NAMES: the names in a state dict of fields whose names differ from it.
-        ALIASES: the names in a state dict by other names that files have for them.
+        ALIASES: names in a state dict, by the other names that files use for them.
         SUFFIXED: whether the names in a state dict always end in layer and direction ("_l0"), as in
             torch. Otherwise the suffix may be missing for a single layer in one direction.
         HAS_BIAS: whether random weights have biases by default.
@@ -124,8 +124,8 @@ class LayerWeights(CheckedFields, Summarized, ABC):
 
         Raises:
             UnsupportedError: the kind does not support a projection, or one of the extras.
-            OptionError: heads that do not divide the state; the weights need more memory than
-                there is; no such dtype.
+            OptionError: the heads do not divide the state, the weights exceed the memory, or the
+                dtype is invalid.
         """
         wanted_dtype = dtype_of_rows(dtype)
         wanted = set(sizes.extras)
@@ -255,13 +255,14 @@ class LayerWeights(CheckedFields, Summarized, ABC):
         return {name: arrays[field] for name, field in self.names().items() if field in arrays}
 
     def check(self, suffix: str = "") -> None:
-        """Raise an error for weights that do not match.
+        """Raise an error if shapes, dtypes or activations are invalid.
 
         Args:
             suffix: appended to the names of weights in messages: "_l0", "_l1_reverse".
 
         Raises:
-            ShapeMismatchError: a shape; InvalidDataError: a dtype or an activation.
+            ShapeMismatchError: a shape does not match the others.
+            InvalidDataError: a dtype or an activation is unsupported.
         """
         if "_expected" not in vars(self):  # else the sizes have been read before
             self.check_ranks(suffix)
@@ -279,7 +280,7 @@ class LayerWeights(CheckedFields, Summarized, ABC):
                 activation_named(activation)
 
     def check_ranks(self, suffix: str) -> None:
-        """Raise an error for arrays whose rank does not allow to read the sizes.
+        """Raise an error if the rank of an array from which sizes are read is wrong.
 
         Raises:
             ShapeMismatchError: names the array.
@@ -298,7 +299,7 @@ class LayerWeights(CheckedFields, Summarized, ABC):
         Arrays of that dtype are shared, not copied.
 
         Raises:
-            OptionError: no such dtype.
+            OptionError: there is no such dtype.
         """
         wanted = dtype_of_rows(dtype)
         for array in self._arrays.values():
@@ -315,7 +316,7 @@ class LayerWeights(CheckedFields, Summarized, ABC):
         Sizes that were read before are not read again if all shapes are the same.
 
         Raises:
-            InvalidDataError: a value is no array, or these weights have none of that name.
+            InvalidDataError: a value is not an array, or these weights have no field of the name.
         """
         made, mine = object.__new__(type(self)), vars(self)
         theirs = vars(made)
@@ -396,7 +397,7 @@ def _is_array(value: object) -> bool:
 
 
 def require_gates(name: str, array: Array, gates: int, kind: str) -> None:
-    """Raise an error for a matrix that has not as many rows for each gate of a kind of cell.
+    """Raise an error unless a matrix has an equal number of rows, not 0, for each gate.
 
     Raises:
         ShapeMismatchError: names the matrix and its number of rows.

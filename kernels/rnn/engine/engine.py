@@ -64,7 +64,7 @@ class States(CheckedFields, Summarized):
 
 @dataclass(frozen=True, eq=False)
 class RNNTape(Summarized, Generic[W]):
-    """What rnn_backward needs of a forward run; `kept` belongs to the backend of that run.
+    """The values of a forward run that rnn_backward needs; `kept` is private to its backend.
 
     A tape may be used more than once. It holds a reference to `data`, and with a compiled backend
     to the outputs and cells: those become read-only, except on a GPU, which cannot protect them.
@@ -153,8 +153,8 @@ def rnn_forward(
         cells: return the cell state after every row, if there is one.
         backend: "numpy", the reference; "numba"; "cupy", for data, weights and states on a
             GPU; "auto": cupy for those, else numba if it has the cell and there is enough work,
-            else numpy. With numba no bit of a sequence's result depends on the other sequences,
-            except for linear cells; with numpy they may change the rounding.
+            else numpy. With numba, the result of a sequence does not depend on the other
+            sequences, not even in rounding, except for linear cells; with numpy, rounding may.
         threads: maximum number; None is LOD_THREADS, else all processors. Results do not
             depend on it. (NumPy's matrix products ignore it.)
         suffix: appended to names of weights in messages: "_l0", "_l1_reverse".

@@ -53,7 +53,7 @@ class AttentionLSTMWeights(CheckedFields, Summarized):
 
         Raises:
             InvalidDataError: a dtype of the data or a weight, or an activation, is unsupported.
-            ShapeMismatchError: a shape that does not fit.
+            ShapeMismatchError: a weight has a wrong shape.
         """
         if data.dtype not in (np.float32, np.float64):
             raise InvalidDataError(f"data: expected float32 or float64, found {data.dtype}")

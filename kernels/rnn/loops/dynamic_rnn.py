@@ -45,14 +45,14 @@ class DynamicOutput:
 class DynamicRNN:
     """An RNN that calls `step(inputs, memory)`, which returns `(outputs, memory)`.
 
-    There are no gradients of a step.
+    It has no gradients.
 
     Args:
-        step: called once a time step with the sequences still alive, longest first:
-            `inputs` is an array (n, ...), or on an upper level a LoDTensor of n items;
-            `memory` is that of the step before, cut to the n sequences still alive, and at
-            the first step that of the caller, or None. `outputs` have n rows (or items),
-            `memory` is an array (n, ...), a tuple of those, or None.
+        step: called for each time step with the n sequences still alive, longest first. `inputs`
+            is an array (n, ...), or on an upper level a LoDTensor of n items. `memory` is the one
+            that the step before returned, cut to these sequences; at the first step that of the
+            caller, or None. `outputs` must have n rows (or items), and the new `memory` must be an
+            array (n, ...), a tuple of such arrays, or None.
         level: the level of the sequences, whose items are the steps.
         reverse: run from the last item of every sequence to the first.
 
@@ -87,10 +87,10 @@ class DynamicRNN:
             memory: before the first step, (S, ...) in the order of the batch.
 
         Raises:
-            InvalidDataError: no level; a step that does not return a pair.
-            ShapeMismatchError: outputs or memory of another number of rows than are alive;
-                memory of another row shape than before.
-            SelectionError: no such level.
+            InvalidDataError: the tensor has no level, or a step does not return a pair.
+            ShapeMismatchError: outputs or memory do not have a row for each sequence alive, or
+                the row shape of the memory changed.
+            SelectionError: there is no such level.
         """
         if not isinstance(tensor, LoDTensor):
             # Not types_explained, which would hide an error of the step.

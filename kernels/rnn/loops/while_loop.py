@@ -92,7 +92,7 @@ def _value_of(value: Any) -> Any:
 
 @types_explained
 def while_loop(loop_vars: Sequence[Var] = ()) -> WhileLoop:
-    """Return a loop that runs its frame until the frame breaks.
+    """Return a loop that runs its frame until `break_if` ends it.
 
     Args:
         loop_vars: variables of which the frame must change at least one. A frame that changes
@@ -116,10 +116,10 @@ def while_loop(loop_vars: Sequence[Var] = ()) -> WhileLoop:
 
 
 class WhileLoop:
-    """See `while_loop`. True until its frame has broken.
+    """The result of `while_loop`. Its truth value is True until `break_if` has ended the loop.
 
     Attributes:
-        turns: how often the frame has run to its end without `break_if` ending the loop.
+        turns: number of iterations that ran to the end of the frame.
     """
 
     def __init__(self, loop_vars: Sequence[Var] = ()) -> None:
@@ -136,10 +136,10 @@ class WhileLoop:
         return self._going
 
     def frame(self) -> _Frame:
-        """Return the context manager of one turn.
+        """Return the context manager of one iteration.
 
         Raises:
-            InvalidDataError: the turn before has changed none of the loop variables.
+            InvalidDataError: the previous iteration changed none of the loop variables.
         """
         if self._idle_turn is not None:
             raise InvalidDataError(
@@ -152,7 +152,7 @@ class WhileLoop:
         """End the loop and skip the rest of the frame, if the condition holds.
 
         Args:
-            condition: a truth value, or an array of one.
+            condition: a truth value, or an array with a single value.
 
         Raises:
             InvalidDataError: not called within a frame.
@@ -166,7 +166,7 @@ class WhileLoop:
     def _end_turn(self, before: Sequence[Any]) -> None:
         now = [var.value for var in self._vars]
         if before and all(a is b or _same(a, b) for a, b in zip(before, now, strict=True)):
-            # Raised in the next turn only: a frame that Python's `break` leaves ends here as well.
+            # Raised in the next iteration, since a frame left by Python's `break` ends here too.
             self._idle_turn = self.turns
         self.turns += 1
 

@@ -64,10 +64,10 @@ class NestedRNN(Summarized):
     """A chain of RNNs, outermost first.
 
     Raises:
-        InvalidDataError: no RNN.
-        OptionError: a boot of the outermost RNN, below a bidirectional one, or of a cell whose
-            output is not its state.
-        ShapeMismatchError: widths that do not fit; names the level.
+        InvalidDataError: there is no RNN.
+        OptionError: the outermost RNN has a boot, or an RNN with a boot is below a bidirectional
+            one, or its cell has an output that is not its state.
+        ShapeMismatchError: the widths of two RNNs do not match; names the level.
     """
 
     levels: tuple[NestedLevel, ...]
@@ -151,7 +151,7 @@ class Initial(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class NestedTape(Summarized):
-    """What nested_backward needs of one RNN of the chain and of all below it.
+    """The values that nested_backward needs of one RNN of the chain and of all below it.
 
     Attributes:
         levels: the RNN and those below it.

@@ -52,8 +52,8 @@ def run_nested(
 ) -> NestedOutput:
     """Return the states of a chain of RNNs over the levels it names.
 
-    Levels between two of the chain are skipped: with RNNs over articles and over words, a step
-    of the upper RNN is a word, whatever sentence it is in.
+    Levels of the tensor that are not in the chain are skipped: with RNNs over articles and over
+    words, a step of the upper RNN is a word, and sentences are ignored.
 
     Args:
         tensor: data (N, ...), real; rows of any shape are flattened.
@@ -66,8 +66,8 @@ def run_nested(
 
     Raises:
         SelectionError: no such level.
-        OptionError: levels that do not run from the outermost down.
-        InvalidDataError: data that are not real numbers, or anything that does not fit
+        OptionError: the levels of the chain are not in order from the outermost down.
+        InvalidDataError: the data are not real numbers, or shapes do not match
             (ShapeMismatchError).
 
     >>> import numpy as np

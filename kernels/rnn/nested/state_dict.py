@@ -65,7 +65,7 @@ def seeded_nested(
         rng: the generator of the random numbers.
 
     Raises:
-        OptionError: a shape without cell or hidden size, or RNNs that do not fit.
+        OptionError: a shape has no cell or hidden size, or the RNNs do not match.
 
     >>> shapes = [LevelShape(0, "a", "gru", 5), LevelShape(1, "s", "gru", 3, boot=True)]
     >>> made = seeded_nested(shapes, 4, rng=np.random.default_rng(0))
@@ -115,9 +115,9 @@ def nested_from_state_dict(entries: Mapping[str, Array], shapes: Sequence[LevelS
             are inferred from the arrays; they must agree with the shapes.
 
     Raises:
-        OptionError: a shape disagrees with the arrays, or there is a boot that no shape asks for.
+        OptionError: a shape contradicts the arrays, or there is a boot that no shape has.
         InvalidDataError: an array is missing.
-        ShapeMismatchError: arrays that do not fit.
+        ShapeMismatchError: the shapes of arrays do not match.
     """
     weights, boots = [], []
     for shape in shapes:
@@ -159,7 +159,7 @@ def nested_state_dict(
         prefixes: one each.
 
     Raises:
-        OptionError: not as many prefixes as levels.
+        OptionError: the numbers of prefixes and levels differ.
     """
     if len(prefixes) != len(levels):
         raise OptionError(f"prefixes: expected one for each of {len(levels)}, found {prefixes!r}")

@@ -46,11 +46,11 @@ class Chunking:
     """Chunk lengths in steps, counted from a sequence's first step (from its last if reversed).
 
     Attributes:
-        checkpoint: recompute chunks of so many steps instead of keeping them; None: keep all.
-        truncate: cut the gradient off after every so many steps; None: never.
+        checkpoint: number of steps of a chunk that the backward pass recomputes; None: keep all.
+        truncate: number of steps after which the gradient is cut off; None: never.
 
     Raises:
-        InvalidDataError: a number below 1.
+        InvalidDataError: a number is below 1.
     """
 
     checkpoint: int | None = None
@@ -64,7 +64,7 @@ class Chunking:
                 raise InvalidDataError(f"{name}: expected at least 1 step, found {steps}")
 
     def bounds(self, longest: int) -> list[int]:
-        """Return where chunks begin and end, for sequences of at most `longest` steps.
+        """Return the steps at which chunks begin, and the end, for at most `longest` steps.
 
         >>> Chunking(checkpoint=4, truncate=6).bounds(13)
         [0, 4, 6, 8, 12, 13]
@@ -81,13 +81,13 @@ class Chunk(Summarized, Generic[W]):
     """One chunk of steps, of all sequences that are long enough to have it.
 
     Attributes:
-        sequences: (n,) those sequences.
-        rows: their rows in the chunk, sequence by sequence.
-        offsets: (n+1,), in those rows.
+        sequences: (n,) the numbers of those sequences.
+        rows: the numbers of their rows in the chunk, sequence by sequence.
+        offsets: (n+1,), of the sequences in those rows.
         goes_on: (n,) whether a sequence has steps after the chunk.
         cut: whether the gradient is cut off after the chunk.
         initial: the states before its first step.
-        tape: of its run; None if it must be recomputed.
+        tape: the tape of its run; None if it must be recomputed.
     """
 
     sequences: Offsets
@@ -101,7 +101,7 @@ class Chunk(Summarized, Generic[W]):
 
 @dataclass(frozen=True, eq=False)
 class Chunks(Generic[W]):
-    """Content of the tape of a run in chunks; precision: see float32_products."""
+    """Content of the tape of a run in chunks; for `precision` see float32_products."""
 
     chunks: tuple[Chunk[W], ...]
     backend: Backend

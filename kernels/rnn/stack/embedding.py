@@ -41,8 +41,8 @@ def embed(ids: npt.ArrayLike, table: Array) -> Array:
         (N, D), in the dtype and the memory of the table.
 
     Raises:
-        InvalidDataError: ids of another form; an id that is not in the table.
-        ShapeMismatchError: a table of another shape.
+        InvalidDataError: the ids are not a flat array of integers, or an id is out of range.
+        ShapeMismatchError: the table is not (V, D).
 
     >>> embed([2, 0, 2], np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])).tolist()
     [[5.0, 6.0], [1.0, 2.0], [5.0, 6.0]]
@@ -63,7 +63,7 @@ def embed_grad(upstream: Array, ids: npt.ArrayLike, vocabulary: int) -> Array:
         vocabulary: V, the number of rows of the table.
 
     Raises:
-        InvalidDataError, ShapeMismatchError: see `embed`; not one id for each row.
+        InvalidDataError, ShapeMismatchError: see `embed`; or there are not N ids.
 
     >>> embed_grad(np.array([[1.0], [2.0], [4.0]]), [2, 0, 2], 4).tolist()
     [[2.0], [0.0], [5.0], [0.0]]

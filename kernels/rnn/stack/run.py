@@ -76,11 +76,11 @@ def run_rnn(
         backend, threads: see rnn_forward.
 
     Raises:
-        InvalidDataError: no level, complex data, or anything that does not fit
+        InvalidDataError: the tensor has no level, the data are complex, or shapes do not match
             (ShapeMismatchError).
-        SelectionError: no such level.
-        UnsupportedError: reverse with bidirectional weights; the backend does not have
-            this cell.
+        SelectionError: there is no such level.
+        UnsupportedError: `reverse` with bidirectional weights, or the backend does not have this
+            cell.
 
     >>> from lodcli.kernels.index.lod import LoD
     >>> from lodcli.kernels.rnn.cells.elman.elman import ElmanWeights

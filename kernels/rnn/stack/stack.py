@@ -53,8 +53,8 @@ class RNNWeights(Summarized):
         layers: `layers[l][d]`, d 0 forward and 1 backward; all of one kind of cell.
 
     Raises:
-        InvalidDataError: no layers, or directions or cells that differ.
-        ShapeMismatchError: weights that do not fit each other, by torch's names.
+        InvalidDataError: there are no layers, or layers differ in directions or kind of cell.
+        ShapeMismatchError: weights do not match; names them as torch does.
     """
 
     layers: tuple[tuple[LayerWeights, ...], ...]
@@ -438,18 +438,19 @@ def seeded_weights(
 
     Args:
         cell: one of CELLS.
-        projection_size: P of a cell whose outputs are a projection of its state; 0: none.
+        projection_size: P, the width of outputs that are a projection of the state; 0: none.
         peepholes: whether an LSTM has peepholes.
         heads: for an rglru the number of diagonal blocks of its gate matrices; for an slstm the
             number of parts of its state without connections between them.
-        bias: None: as in torch's module, or in the published implementation of the cell.
+        bias: whether there are biases; None: as in torch's module, or in the published
+            implementation of the cell.
         rng: the generator of the random numbers.
 
     Raises:
-        UnsupportedError: no such cell, or one without projection or peepholes.
-        InvalidDataError: a size below 1, or heads of different sizes.
-        OptionError: a size that no array can have, more than MOST_LAYERS layers, or a dtype that
-            is not floating-point.
+        UnsupportedError: there is no such cell, or it has no projection or peepholes.
+        InvalidDataError: a size is below 1, or heads have different sizes.
+        OptionError: a size exceeds that of any array, there are more than MOST_LAYERS layers, or
+            the dtype is not floating-point.
 
     >>> weights = seeded_weights("gru", 3, 2, layers=2, rng=np.random.default_rng(0))
     >>> weights.layers[1][0].weight_ih.shape

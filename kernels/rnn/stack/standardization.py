@@ -37,11 +37,11 @@ class Standardization(Summarized):
     """Mean and standard deviation of each value of a row.
 
     Attributes:
-        mean: (D,), what is subtracted.
-        std: (D,), above 0, what the difference is divided by.
+        mean: (D,), subtracted from the row.
+        std: (D,), above 0, the divisor of the difference.
 
     Raises:
-        ShapeMismatchError, InvalidDataError: other shapes, or values that are not finite.
+        ShapeMismatchError, InvalidDataError: an array has another shape, or a value is not finite.
 
     >>> found = Standardization.of(np.array([[1.0, 7.0], [3.0, 7.0]]))
     >>> found.applied(np.array([[5.0, 8.0]])).tolist()
@@ -69,20 +69,20 @@ class Standardization(Summarized):
         """Return both arrays by their names in a state dict; shared, not copied.
 
         Args:
-            role: in the model: "standardize", of its rows, or "targets".
+            role: the prefix of the names: "standardize" for the rows of a model, or "targets".
         """
         return {f"{role}.mean": self.mean, f"{role}.std": self.std}
 
     @classmethod
     @types_explained
     def of(cls, data: Array) -> Standardization:
-        """Return those of rows: the standard deviation divides by N; of equal values it is 1.
+        """Return the mean and standard deviation of rows: its divisor is N; 1 for equal values.
 
         Args:
             data: (N, ..) real numbers, N at least 1; rows of any shape are flattened to (D,).
 
         Raises:
-            InvalidDataError: no rows, complex values, or values that are not finite.
+            InvalidDataError: there are no rows, or values are complex or not finite.
         """
         rows = _flat(data)
         if not len(rows):
@@ -107,7 +107,7 @@ class Standardization(Summarized):
             dtype: of the result; None: float64 for float64, otherwise float32.
 
         Raises:
-            ShapeMismatchError, InvalidDataError: rows of another width, or complex values.
+            ShapeMismatchError, InvalidDataError: rows have another width, or are complex.
         """
         rows = _flat(data)
         if rows.shape[1] != len(self.mean):

@@ -108,12 +108,12 @@ class StateDict(dict[str, Array]):
     """Arrays by torch's names, with the cells and options that arrays cannot express.
 
     Attributes:
-        said: for the prefix of each RNN, with its dot, its "cell" and those of its options that
+        said: by the prefix of each RNN, with its dot: its "cell", and those of its options that
             differ from the defaults: {"": {"cell": "gru_paddle", "origin_mode": True}}.
         untold: options that this kind of file cannot store.
-        refused: for the prefix of each RNN that is not supported, why.
-        starts_from: for the prefix of each RNN whose initial states another part of its model
-            computes, the name of that part.
+        refused: by the prefix of each unsupported RNN: why it is not supported.
+        starts_from: by the prefix of each RNN whose initial states another part of its model
+            computes: the name of that part.
         metadata: further texts in the file, by name.
     """
 

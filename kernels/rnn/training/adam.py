@@ -38,10 +38,10 @@ class Factors(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class AdamState(CheckedFields, Summarized):
-    """What Adam remembers of earlier steps.
+    """The state of Adam after some steps.
 
     Attributes:
-        steps: their number.
+        steps: the number of steps.
         first: the moving averages m of the gradients, by the names of the weights.
         second: the moving averages v of their squares.
     """
@@ -52,10 +52,10 @@ class AdamState(CheckedFields, Summarized):
 
 
 class Adam:
-    """Updates weights by their gradients; keeps the moments m and v of each.
+    """The optimizer: computes new weights from gradients, and holds the moments m and v.
 
     Args:
-        state: continue after the steps of another Adam: what its `state()` returned.
+        state: the result of `state()` of another Adam, whose steps are continued.
 
     >>> adam = Adam()
     >>> adam.moved({"w": np.array([1.0])}, {"w": np.array([0.5])}, rate=0.1)["w"].round(6).tolist()
@@ -105,7 +105,8 @@ class Adam:
             rate: the learning rate, 0 or more.
 
         Raises:
-            ShapeMismatchError, InvalidDataError: they do not fit; this object stays as it was.
+            ShapeMismatchError, InvalidDataError: names, shapes or dtypes do not match. This object
+                is then unchanged.
         """
         if not rate >= 0:
             raise InvalidDataError(f"rate: expected 0 or more, found {rate}")

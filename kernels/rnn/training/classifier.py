@@ -74,11 +74,12 @@ class Classifier(Summarized):
         bias: (C,).
         pool: "last" or "mean": how the states of a sequence are pooled.
         embedding: (V, D), the row of each id; None: the data are rows, not ids.
-        standardization: of the rows; not trained. None: rows are taken as they are.
-        targets: of the C values that the model predicts; not trained. None: it predicts classes.
+        standardization: applied to the rows; not trained. None: rows are used unchanged.
+        targets: standardization of the C values that the model predicts; not trained. None: it
+            predicts classes.
 
     Raises:
-        ShapeMismatchError, InvalidDataError: parts that do not fit.
+        ShapeMismatchError, InvalidDataError: the shapes or dtypes of the parts do not match.
     """
 
     rnn: RNNWeights
@@ -137,7 +138,7 @@ class Classifier(Summarized):
         return {role: scale for role, scale in found.items() if scale is not None}
 
     def rows(self, data: Array) -> Array:
-        """Return data (N, ..) as rows (N, D) in the dtype of the model, standardized."""
+        """Return data (N, ..) as rows (N, D), standardized, in the dtype of the model."""
         dtype = self.weight.dtype
         if self.standardization is not None:
             return self.standardization.applied(data, dtype)
@@ -156,7 +157,7 @@ class Classifier(Summarized):
         """Return the classifier with other arrays, of the names that `arrays()` returns.
 
         Raises:
-            InvalidDataError, ShapeMismatchError: an array is missing, or does not fit.
+            InvalidDataError, ShapeMismatchError: an array is missing, or has a wrong shape.
         """
         try:
             return self._with_arrays(arrays)
@@ -198,18 +199,19 @@ def classifier_from_arrays(
     """Return the classifier in a state dict, as `Classifier.arrays` returns it; no copy.
 
     Args:
-        arrays: the RNN's under names with "rnn.", such as "rnn.weight_ih_l0", and the linear
-            layer's: "out.weight" (C, directions*H) and "out.bias" (C,). With "embedding.weight"
-            (V, D) the classifier takes ids; with "standardize.mean" (D,) and "standardize.std" (D,)
-            it standardizes rows; with "targets.mean" and "targets.std" (C,) it predicts values.
+        arrays: those of the RNN, whose names begin with "rnn.", such as "rnn.weight_ih_l0", and of
+            the linear layer, "out.weight" (C, directions*H) and "out.bias" (C,). With
+            "embedding.weight" (V, D) the classifier takes ids; with "standardize.mean" (D,) and
+            "standardize.std" (D,) it standardizes rows; with "targets.mean" and "targets.std" (C,)
+            it predicts values.
         cell: one of CELLS; None: see `weights_from_state_dict`.
-        pool: how the states of a sequence are pooled: "last" or "mean". None: as its file says,
-            else "last".
+        pool: how the states of a sequence are pooled: "last" or "mean". None: as stored with the
+            arrays, else "last".
 
     Raises:
-        InvalidDataError: an array is missing, or unknown; no such pool.
-        ShapeMismatchError: shapes that do not fit each other or the cell.
-        OptionError, UnsupportedError: the cell is another, or unknown.
+        InvalidDataError: an array is missing or unknown, or `pool` is invalid.
+        ShapeMismatchError: shapes do not match each other or the cell.
+        OptionError, UnsupportedError: the arrays are of another cell, or the cell is unknown.
 
     >>> made = seeded_classifier("gru", 3, 2, 5, rng=np.random.default_rng(0))
     >>> classifier_from_arrays(made.arrays()).rnn.output_size
@@ -271,8 +273,8 @@ def seeded_classifier(
         A classifier with weight (C, directions*H) and bias (C,), in the dtype of the RNN.
 
     Raises:
-        InvalidDataError: fewer classes than 1, a size below 1, no such pool.
-        UnsupportedError: no such cell.
+        InvalidDataError: `classes` or a size is below 1, or `pool` is invalid.
+        UnsupportedError: there is no such cell.
 
     >>> made = seeded_classifier("gru", 3, 2, 5, rng=np.random.default_rng(0))
     >>> made.classes, made.weight.shape
@@ -359,7 +361,7 @@ def classify(
             embedding (N,) ids in main memory, and the dtype is that of the embedding.
         offsets: (S+1,), in rows.
         keep: keep the tape that `classifier_gradients` needs.
-        dropout: the share of pooled states set to zero, the rest scaled up; for training.
+        dropout: the share of pooled values set to zero, with the others scaled up; for training.
         rng: the generator of the dropout mask; required with dropout.
         backend, threads: see rnn_forward.
     """
@@ -392,11 +394,11 @@ def classifier_gradients(
 ) -> dict[str, Array]:
     """Return the gradients of the arrays of a classifier, by name.
 
-    Those of a standardization, which is not trained, are zeros.
+    Gradients of a standardization, which is not trained, are zeros.
 
     Args:
         model: the classifier.
-        scored: of classify(.., keep=True).
+        scored: the result of classify(.., keep=True).
         grad: (S, C), the gradient of the loss with respect to the scores.
         threads: see rnn_forward.
     """

@@ -37,9 +37,9 @@ def softmax_cross_entropy(scores: Array, labels: Array) -> Loss:
         labels: (S,) integers, 0 to C-1.
 
     Raises:
-        ShapeMismatchError: scores of another shape, or not one label for each row.
-        InvalidDataError: scores of another dtype.
-        InvalidDataError: a label outside of the classes; names its position.
+        ShapeMismatchError: the scores have another shape, or the number of labels differs from S.
+        InvalidDataError: the scores are not floating-point, or a label is not a class; names its
+            position.
 
     >>> loss = softmax_cross_entropy(np.array([[0.0, 0.0], [1000.0, 0.0]]), np.array([0, 0]))
     >>> round(loss.value, 6), loss.grad.tolist(), loss.right
@@ -73,8 +73,8 @@ def squared_error(scores: Array, targets: Array) -> Loss:
         scores, targets: (S, C), floating point.
 
     Raises:
-        ShapeMismatchError: other shapes.
-        InvalidDataError: another dtype.
+        ShapeMismatchError: the shapes differ, or are not (S, C).
+        InvalidDataError: `scores` or `targets` are not floating-point.
 
     >>> loss = squared_error(np.array([[1.0], [3.0]]), np.array([[0.0], [3.0]]))
     >>> loss.value, loss.grad.tolist()
@@ -112,7 +112,7 @@ def check_labels(labels: Array, classes: int | None = None) -> None:
 
 
 def _remedy(labels: Array) -> str:
-    """Return the remedy for labels that are no whole numbers, as "; .."; "" if there is none."""
+    """Return advice on labels that are not whole numbers, as "; .."; "" if there is none."""
     kind = labels.dtype.kind
     if kind in "US":
         return "; number the words, as np.unique(labels, return_inverse=True) does"

@@ -38,14 +38,14 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 # Below this number of operations in total, NumPy finishes before compiled code has been loaded.
 COMPILED_WORK = 2e10
-# Rows scored at a time, for their states take memory: more would not be faster.
+# Rows scored at a time. More would need memory for their states, and not be faster.
 SCORED_ROWS = 1 << 16
 
 
 @construction_explained
 @dataclass(frozen=True, eq=False)
 class Labelled(Summarized):
-    """Sequences and a class, or values, for each.
+    """Sequences with a class, or target values, for each.
 
     Attributes:
         sequences: one level; data (N, ..), real, no sequence empty. For a classifier with an
@@ -54,7 +54,8 @@ class Labelled(Summarized):
             (S, C), the targets: values that a model predicts.
 
     Raises:
-        ShapeMismatchError, InvalidDataError, EmptySequenceError: they do not fit.
+        ShapeMismatchError, InvalidDataError, EmptySequenceError: sequences or labels break one of
+            these rules.
     """
 
     sequences: LoDTensor
@@ -79,7 +80,7 @@ class Labelled(Summarized):
 
     @property
     def classes(self) -> int:
-        """The highest label plus one; of targets, the number of values of each."""
+        """Number of classes, the highest label plus one; of targets, the number of values, C."""
         if self.of_values:
             return int(self.targets().shape[1])
         return int(self.labels.max()) + 1 if self.labels.size else 0
@@ -115,13 +116,13 @@ class Recipe:
         rate: the learning rate at the start; it falls to zero along half a cosine.
         dropout: the share of pooled states set to zero while training.
         clip: maximum L2 norm of the gradient of a step.
-        seed: of the order of the sequences and of dropout.
+        seed: seed of the order of the sequences and of dropout.
         threads: see rnn_forward.
-        device: "cpu", "cuda" or "cuda:N", where to compute. The examples are copied there once,
-            as a whole; the loss is computed in main memory, from the scores.
+        device: the device to compute on: "cpu", "cuda" or "cuda:N". The examples are copied there
+            once, as a whole; the loss is computed in main memory, from the scores.
 
     Raises:
-        InvalidDataError: a number out of range.
+        InvalidDataError: a number is out of range.
     """
 
     epochs: int = 50
@@ -188,9 +189,9 @@ def train(
         between: callback after each step: it may show progress, or stop training by raising.
 
     Raises:
-        InvalidDataError: no examples, labels for which the model has no class, or that are no
-            targets although it predicts values, ids that its embedding lacks, or a loss or weights
-            that are not finite.
+        InvalidDataError: there are no examples, the model has no class for a label, the model
+            predicts values but the labels are not targets, its embedding lacks an id, or the loss
+            or a weight is not finite.
         UnsupportedError: there is no such device.
     """
     after = model if isinstance(model, Epoch) else None
@@ -368,8 +369,8 @@ def evaluate(
         device: where to compute.
 
     Raises:
-        InvalidDataError: a label for which the model has no class, or that is no target although it
-            predicts values; see `train`.
+        InvalidDataError: the model has no class for a label, or predicts values but the labels are
+            not targets; see `train`.
     """
     return _evaluated(model, examples, threads, device)[0]
 
@@ -381,7 +382,7 @@ def prediction_errors(
     """Return the errors of a model that predicts values, in their units; see `evaluate`.
 
     Raises:
-        InvalidDataError: it predicts classes, or the labels are no targets.
+        InvalidDataError: the model predicts classes, or the labels are not targets.
 
     >>> from lodcli.rnn import Standardization, seeded_classifier
     >>> examples = Labelled(LoDTensor(np.ones((3, 1)), [[2, 1]]), np.array([4.0, 6.0]))
