@@ -16,9 +16,9 @@ from lodcli.kernels.tensor.nulls import Mask
 
 
 class MemorySource(Source):
-    """Tensors by name, for formats that can only be read whole.
+    """A source of tensors in memory, for formats that can only be read completely.
 
-    Those with the same index object share its levels in the schema.
+    Tensors with the same index object share its levels in the schema.
     """
 
     def __init__(self, items: Mapping[str, Item], left_out: LeftOut | None = None) -> None:

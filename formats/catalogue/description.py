@@ -141,9 +141,9 @@ class FormatTable(tuple[FormatInfo, ...]):
 
 
 def formats() -> FormatTable:
-    """Return the description of every format, in the order of the table; then those of plug-ins.
+    """Return the description of every format, in the order of the table, then those of plug-ins.
 
-    A plug-in that does not work is left out, with a warning that names it.
+    A plug-in that cannot be loaded is left out, with a warning that names it.
 
     >>> info = {each.name: each for each in formats()}["csv"]
     >>> info.endings, info.levels, info.nulls

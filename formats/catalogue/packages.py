@@ -14,7 +14,7 @@ class Package(NamedTuple):
     Attributes:
         module: its name in an import statement.
         install: argument for `pip install`: an extra of lodcli or of a plug-in.
-        use: its use: "reading", "writing", or a text for a part of these; "" for everything.
+        use: what it is needed for: "reading", "writing", or a part of these; "" for everything.
     """
 
     module: str
@@ -32,5 +32,5 @@ class Package(NamedTuple):
         return f"pip install '{self.install}'"
 
     def missing(self, what: str) -> UnsupportedError:
-        """Return the error that says what needs it, and how to install it."""
+        """Return the error about the missing package, with the command that installs it."""
         return UnsupportedError(f"{what} needs the package {self.module}; {self.advice}")

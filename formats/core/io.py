@@ -324,7 +324,7 @@ def read(
 
     Args:
         path: the file, or "-"; or FILE::NAME, as in the shell.
-        name: which tensor; may be left out if there is only one.
+        name: the name of the tensor; not needed if there is only one.
         format_name: see `lodcli.open`.
         device: the device for its rows: "cpu", "cuda" (the current GPU) or "cuda:N". The rows
             of a container are copied there block by block, while the next block is read.
@@ -342,9 +342,9 @@ def read(
         A LoDTensor; a StoredArray where the file holds a TensorArray.
 
     Raises:
-        OptionError: no such name of a device; and as `lodcli.open`.
-        UnsupportedError: cupy is not installed, there is no such GPU, or it is a TensorArray
-            for a GPU; `mmap` for another format.
+        OptionError: the name of the device is invalid; and as `lodcli.open`.
+        UnsupportedError: cupy is not installed, there is no such GPU, a TensorArray is read to a
+            GPU, or the format does not support `mmap`.
 
     >>> read("samples/articles.txt", levels=["article", "sentence", "word"]).lod.names
     ('article', 'sentence', 'word')
@@ -379,7 +379,7 @@ def read_all(
 
     Args: as for `lodcli.open`; for `mmap` see `lodcli.read`.
 
-    A table of pyarrow takes the tensors that have equally many items: choose them with `columns`.
+    To make a table of pyarrow, select tensors with equal numbers of items with `columns`.
 
     >>> list(read_all("samples/japanese_vowels.ts", levels="utterance"))
     ['data', 'label', 'label_names']
@@ -411,28 +411,28 @@ def write(
         format_name: the format; None: by the extension of the path.
         overwrite: whether an existing file may be replaced.
         strict: whether it is an error if reading the file without options would lose something.
-        options: how to write it, as one value; keywords override it.
-        keywords: how to write it. An option that the format does not know is an error.
+        options: options for writing, as one object; keywords override it.
+        keywords: options for writing. An option that the format does not have is an error.
 
             - compression: the codec of a lod.h5, dataset or Parquet file: "deflate", "lz4" or
               "zstd".
             - vocabulary: a text file of one token per line; token numbers become words of a text.
             - cu_seqlens: names of the arrays of offsets in npz and safetensors, outermost first.
-            - index_dtype: "int32" or "int64", of these.
+            - index_dtype: the dtype of these arrays, "int32" or "int64".
             - form: one of torch's forms of sequences: "nested", "packed", "padded", "list", "flat".
             - end_token, start_token: the tokens that end and begin each item in a run of tokens.
             - separator: the character between the fields of a csv file, or its name: "semicolon".
             - decimal_comma: whether numbers of a csv file have a decimal comma.
             - wide: whether rows (H,) are H columns of a csv file.
             - shards, shard_bytes: the number of shards of a dataset, or their maximum bytes.
-            - attributes: of the file as a whole, a JSON object such as {"license": "MIT"};
+            - attributes: those of the file as a whole, a JSON object such as {"license": "MIT"};
               `lodcli.open(path).attributes` returns them.
 
     Raises:
-        UnsupportedError: the format cannot hold a tensor, or does not know an option; or, if
+        UnsupportedError: the format cannot hold a tensor, or does not have an option; or, if
             `strict`, not all of the content is kept.
-        OptionError, TypeError: a value that an option cannot have, or no such option.
-        InvalidDataError: attributes that are not JSON, or more than 256 KiB of it.
+        OptionError, TypeError: an option has an invalid value, or does not exist.
+        InvalidDataError: `attributes` are not a JSON object, or take more than 256 KiB.
         TargetExistsError: the file exists and may not be replaced.
 
     >>> words = LoDTensor([10, 11, 20], [[2, 1]])

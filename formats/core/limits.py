@@ -62,7 +62,7 @@ class Limits:
             raise OptionError(f"max_bytes: expected a number of bytes, found {found!r}")
 
     def bounds(self, stored: int | None) -> Bounds:
-        """Return the limit for an input of so many bytes; None: of unknown size."""
+        """Return the limit for an input of this many bytes; None: of unknown size."""
         max_bytes = self.max_bytes
         if max_bytes is None and stored is not None:
             max_bytes = default_bytes(stored)

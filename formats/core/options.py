@@ -28,28 +28,28 @@ Names = str | Iterable[str]
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How to read a file. An option that the format does not know is an error.
+    """Options for reading a file. An option that the format does not have is an error.
 
     Attributes:
-        levels: names of the levels, outermost first. Every format takes them.
+        levels: names of the levels, outermost first. For every format.
         vocabulary: a text file of one token per line; rows become token numbers.
-        field: which fields of a record to read.
-        dtype: the dtype to store the rows as. Every format takes it: if the reader does not know
-            it, numbers are cast afterwards; text, times and categories are not.
+        field: names of the fields of a record to read.
+        dtype: the dtype of the rows in memory. For every format: if the reader does not support it,
+            numbers are cast afterwards; text, times and categories are not.
         dtype_unsafe: whether values are rounded to that dtype; else a value that is not exact in
-            it is an error. Every format takes it.
+            it is an error. For every format.
         data: the dataset of a plain HDF5 file that holds the rows; for a flat file its arrays of
-            rows, with commas between. If it has a pattern, such as "arr_*", each array that matches
-            is a sequence.
+            rows, separated by commas. With a pattern such as "arr_*", each matching array is a
+            sequence.
         offsets: the datasets or arrays that hold offsets, outermost first.
-        lengths: instead of offsets, those that hold lengths.
-        names: what to call the tensors of a file that does not name them, in its order.
+        lengths: instead of `offsets`, the datasets or arrays that hold lengths.
+        names: names for the tensors of a file that does not name them, in the order of the file.
         nulls: how to read nulls: "keep", "empty", "zero", "nan", "drop", "error" or "fill=X".
-            None keeps them too, but a text file without nulls at its beginning is taken to have
-            none. Every format takes it.
-        end_token: the token that ends a document, in a run of tokens.
-        start_token: the token that begins one.
-        encoding: of text, such as "latin1"; None is UTF-8.
+            None keeps them too, but assumes that a text file without nulls at its beginning has
+            none. For every format.
+        end_token: the token that ends each document, in a file of tokens.
+        start_token: the token that begins each document.
+        encoding: the encoding of text, such as "latin1"; None is UTF-8.
         separator: the character between the fields of a csv file.
         decimal_comma: whether numbers of a csv file have a decimal comma, as in 1,5.
         text_columns: the columns of a csv file that are text even if they look like numbers.
@@ -57,13 +57,13 @@ class ReadOptions:
         mmap: whether rows may be maps of the file: see `lodcli.read`.
         part: (k, n): part k, from 0, of n parts of about equally many outermost items.
         skip_unsupported: whether to leave out content that no tensor can hold, and read the rest.
-            Every format takes it.
-        skip_partitions: whether the names of folders of several files, such as `year=2024`, are
-            not read as columns. Every format takes it.
-        columns: names of the tensors or records to read, in this order. Every format takes it.
-        rename: pairs of a name of a tensor or records, and its new name. Every format takes it.
-        text_levels: "text" or "bytes" mark sequences of uint8 as that, and "text" makes categories
-            text; "numbers" leaves the bytes of text, and the codes. Every format takes it.
+            For every format.
+        skip_partitions: whether to ignore the values in names of folders of several files, such as
+            `year=2024`, which are otherwise columns. For every format.
+        columns: names of the tensors or records to read, in this order. For every format.
+        rename: pairs of the name of a tensor or records, and its new name. For every format.
+        text_levels: "text" or "bytes" mark sequences of uint8 as such, and "text" turns categories
+            into text; "numbers" returns the bytes of text, and codes. For every format.
     """
 
     levels: tuple[str, ...] | None = None
@@ -121,8 +121,8 @@ class WriteOptions:
         vocabulary: a text file of one token per line, to turn token numbers into words.
         cu_seqlens: names of the arrays of offsets, outermost first, which all tensors share.
         index_dtype: "int32" or "int64", of the arrays of offsets.
-        form: which of torch's forms of sequences.
-        end_token: the token that ends each item in a run of tokens, so that readers find its end.
+        form: the name of one of torch's forms of sequences.
+        end_token: the token that ends each item in a file of tokens, so that readers find its end.
         start_token: the token that begins each item.
         separator: the character between the fields of a csv file.
         decimal_comma: whether numbers of a csv file are written with a decimal comma.
@@ -130,8 +130,8 @@ class WriteOptions:
         shards: the number of containers of a dataset, about equal in bytes.
         shard_bytes: maximum bytes of the rows and offsets in one of them; a single item may exceed
             it.
-        attributes: of the file as a whole, a JSON object as text; None and "" for none. Every
-            format takes them, and some lose them.
+        attributes: those of the file as a whole, a JSON object as text; None and "" for none. For
+            every format, but some cannot store them.
     """
 
     compression: str | None = None

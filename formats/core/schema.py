@@ -139,12 +139,12 @@ def outline(item: Item) -> LoDTensor | StreamedArray:
 
 @dataclass(frozen=True)
 class LevelSpec:
-    """One level. Tensors of a file that name the same key share its offsets.
+    """One level. Tensors of a file with the same key share its offsets.
 
     Attributes:
         key: identifies the level inside the file.
-        name: of the level, or None.
-        items: number of sequences, or None while unknown.
+        name: the name of the level, or None.
+        items: the number of sequences, or None while unknown.
     """
 
     key: str
@@ -158,15 +158,15 @@ class TensorSpec:
 
     Attributes:
         name: its name in the file, and in FILE::NAME.
-        dtype: of the data, native byte order.
+        dtype: the dtype of the rows, in native byte order.
         row_shape: shape of one row, () for single values.
         levels: outermost first.
         rows: N, or None while unknown.
         array: whether this is a TensorArray: `levels` are then those of its time-major
             form (level 0 the steps) and `outer` those of the tensor it was unpacked from.
         outer: see `array`.
-        marks: what the values mean; a file keeps none of a TensorArray.
-        nullable: whether rows or items may be null; True also if the file does not specify it.
+        marks: what the values mean; files store no marks of a TensorArray.
+        nullable: whether rows or items may be null; also True if the file does not specify it.
     """
 
     name: str
@@ -196,7 +196,7 @@ class TensorSpec:
 
     @property
     def depth(self) -> int:
-        """Number of levels above the values, which are rows, or whole texts or bytes."""
+        """Number of levels above the values, where a text or a bytes object is one value."""
         return len(self.levels) - (self.marks.values is not None)
 
     def uncounted(self, key: str = "{}") -> TensorSpec:
@@ -214,7 +214,7 @@ class TensorSpec:
         return replace(self, dtype=dtype, marks=replace(self.marks, unit=words))
 
     def empty(self) -> LoDTensor:
-        """Return a tensor of this description with no items at all."""
+        """Return a tensor of this description without items."""
         lod = LoD([np.zeros(1, np.int64)] * len(self.levels), self.level_names)
         return LoDTensor(np.empty((0, *self.row_shape), self.dtype), lod, self.marks)
 

@@ -32,13 +32,13 @@ T = TypeVar("T")
 
 
 class File(Wrapped, Mapping[str, StoredTensor]):
-    """An open file: its tensors by name, `file["words"]`, and what every Source has.
+    """An open file: its tensors by name, `file["words"]`, and the methods of a Source.
 
-    `with` closes it, or `close()`, or the end of its last use. A closed file raises
-    UnsupportedError for every request but `schema`. Several threads may read from one file.
+    It is closed at the end of a `with` block, by `close()`, or when it is deleted. A closed file
+    raises UnsupportedError for everything but `schema`. Several threads may read from one file.
 
     Args:
-        opening: opens the file.
+        opening: function that opens the file.
     """
 
     def __init__(self, opening: AbstractContextManager[OpenFile]) -> None:
@@ -52,10 +52,10 @@ class File(Wrapped, Mapping[str, StoredTensor]):
         self._items: dict[tuple[str, int], Items | None] = {}
 
     def __getitem__(self, name: str) -> StoredTensor:
-        """Return a tensor, of which nothing is read yet.
+        """Return a tensor, without reading it.
 
         Raises:
-            SelectionError: there is none of this name; lists the names.
+            SelectionError: there is no tensor of this name; the message lists the names.
         """
         with naming(self._label):
             return StoredTensor(self, find(self.schema, name), self._label, self._gather)
@@ -70,7 +70,7 @@ class File(Wrapped, Mapping[str, StoredTensor]):
         return name in by_name(self.schema)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return a tensor, or the default if there is none of this name."""
+        """Return a tensor without reading it, or the default if there is none of this name."""
         return self[name] if name in self else default  # noqa: SIM401 - it is this `get`
 
     def _ipython_key_completions_(self) -> list[str]:
@@ -149,7 +149,7 @@ class File(Wrapped, Mapping[str, StoredTensor]):
             return LoDTensor(found.values, found.lod, spec.marks, found.nulls)
 
     def close(self) -> None:
-        """Close the file; more than once does nothing."""
+        """Close the file; does nothing if it is closed."""
         self._closing()
 
     def __enter__(self) -> Self:

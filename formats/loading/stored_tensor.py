@@ -22,22 +22,22 @@ _ALL = slice(None)
 
 
 class StoredTensor:
-    """A tensor of an open file, such as `file["words"]`; `tensor[key]` reads what the key picks.
+    """A tensor of an open file, such as `file["words"]`; `tensor[key]` reads a selection.
 
-    A key picks what it picks of a LoDTensor. What its first part picks is read, and the other parts
-    pick from that in memory; of a key of numbers, and perhaps a range at its end, no more is read
-    than it picks. A file that cannot be read in any order, such as text, is read whole for each
-    key: better `read()` its tensor once.
+    A key selects the same as from a LoDTensor. If it consists of integers, and perhaps a range at
+    its end, only the selection is read; otherwise the selection of its first part is read, and the
+    other parts select from that in memory. A file without random access, such as text, is read
+    completely for each key: call `read()` once instead.
 
     Args:
         file: the open file, which stays open while the tensor is in use.
         spec: see Attributes.
         label: the name of the file in messages.
-        gather: returns the items of a level that a range with a step, or an array, picks; None if
-            the file cannot be read in any order.
+        gather: returns the items of a level that a range with a step, or an array, selects; None
+            if the file does not support random access.
 
     Attributes:
-        spec: what the file says about the tensor; its counts may be unknown.
+        spec: the description of the tensor in the file; its counts may be unknown.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class StoredTensor:
 
     @property
     def rows(self) -> int:
-        """The number of rows; reads the tensor if the file does not say it."""
+        """The number of rows; reads the tensor if the file does not store it."""
         return self._count(len(self.spec.levels))
 
     @cached_property
@@ -92,7 +92,7 @@ class StoredTensor:
         """Yield the tensor in order, as batches of whole outermost items.
 
         Args:
-            limit_bytes: about how many bytes of rows a batch has; it has at least one item.
+            limit_bytes: approximate size of the rows of a batch, which has at least one item.
         """
         for batch in self._file.batches_of([self.name], limit_bytes):
             if self.name in batch:
@@ -119,11 +119,11 @@ class StoredTensor:
     def __getitem__(self, key: Any) -> Any: ...
 
     def __getitem__(self, key: Any) -> Any:
-        """Return the selection of a key, as a LoDTensor does; see there.
+        """Return the selection of a key; see LoDTensor.
 
         Raises:
-            SelectionError: no such item or level, or the tensor is a TensorArray.
-            LodError: what is read is damaged, or the file is closed; names the file.
+            SelectionError: there is no such item or level, or the tensor is a TensorArray.
+            LodError: the file is damaged or closed; names the file.
         """
         if type(key) is int and self._has_plain_items:  # fast path of most keys
             return self._file.slice(self.spec.name, (key,))

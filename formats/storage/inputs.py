@@ -231,7 +231,7 @@ class Input:
         folder: the open folder, if it is one.
         remote: whether it is behind a URL.
         bounds: limit on its decompressed size; see `allow`.
-        when_copied: callback of `make_seekable` with the size of the copy, if it makes one.
+        when_copied: callback of `make_seekable`, invoked with the size of the copy if it makes one.
 
     Raises:
         OSError: it cannot be opened.
@@ -343,7 +343,7 @@ class Input:
             self._file = io.BufferedReader(self._raw, 1 << 20)
 
     def unpack_by_name(self) -> None:
-        """Decompress only if the name says compressed, also a pipe; before anything is read."""
+        """Detect compression by the extension only, not by the content. Call before reading."""
         self._by_name = True
 
     def fetch(self) -> None:
@@ -364,8 +364,8 @@ class Input:
         file, so it must be a plain name, of a regular file.
 
         Raises:
-            DamagedFileError: the name leads elsewhere, or to no regular file.
-            FileNotFoundError: there is none of that name.
+            DamagedFileError: the name leads elsewhere, or not to a regular file.
+            FileNotFoundError: there is no such file.
             NotThisFormatError: it is a pointer of Git LFS.
             UnsupportedError: this is standard input.
         """
@@ -391,7 +391,7 @@ class Input:
         """Return the content of a JSON file: see `beside`.
 
         Raises:
-            DamagedFileError: it is not JSON, or larger.
+            DamagedFileError: it is not JSON, or exceeds the maximum size.
         """
         with self.beside(name) as source:
             if (source.size_bytes or 0) > most_bytes:
@@ -404,7 +404,7 @@ class Input:
                 raise DamagedFileError(f"{name}: is not JSON") from None
 
     def inside(self, name: str) -> Input:
-        """Open a file of the folder that was opened, even if another has its path by now.
+        """Open a file of the folder that was opened, even if the path is now another folder.
 
         Like `beside`, but the caller closes the file, and the name is not checked.
         """
@@ -481,7 +481,7 @@ class Input:
 
     @classmethod
     def of_descriptor(cls, fd: int, label: str) -> Input:
-        """Return an input over an open descriptor, which it then owns."""
+        """Return an input over an open descriptor, which the input closes."""
         raw = _Ahead(fd, "rb")
         made = cls.of_raw(raw, label)
         made._looked, made._first = False, raw.first
@@ -514,10 +514,10 @@ class Input:
 
     @property
     def version(self) -> tuple[tuple[int, ...], ...]:
-        """Equal for each opening until this file, or one beside it, is replaced or written to.
+        """A value that changes when this file, or an open one beside it, is replaced or written to.
 
-        For each that is open, its size, time and inode; of a folder only the inode, since other
-        programs add files to it; nothing for URLs.
+        It has size, time and inode of each; of a folder only the inode, since other programs may
+        add files to it; nothing for URLs.
         """
         own = self._first
         if own is not None:
@@ -539,7 +539,7 @@ class Input:
 
     @property
     def checksums(self) -> str:
-        """Which checksums of its compression were checked, after reading; "" for none."""
+        """Description of the checksums of its compression, verified while reading; "" for none."""
         raw = None if self.is_folder else self._raw
         return raw.checksums if isinstance(raw, Unpacked) else ""
 
@@ -578,7 +578,7 @@ class Input:
         return os.lseek(self._file.fileno(), 0, os.SEEK_CUR) / size if size else None
 
     def make_seekable(self) -> BinaryIO:
-        """Return the whole input as a seekable file; a pipe is first copied to an anonymous one."""
+        """Return the whole input as a seekable file; a pipe is first copied to a temporary one."""
         if not self.seekable:
             import shutil  # slow to import, as tempfile
             import tempfile
@@ -602,7 +602,7 @@ class Input:
         return self.file
 
     def close(self) -> None:
-        """Close the input and those beside it; its process's standard input stays open."""
+        """Close the input and those beside it, except for the standard input of the process."""
         for one in self._beside:
             one.close()
         if not self.is_folder:

@@ -73,7 +73,7 @@ class Output:
         overwrite: whether an existing file may be replaced.
         seekable: whether the writer needs `write_at`; standard output is then written from an
             anonymous temporary file at the commit.
-        partials: `partials_in` of its folder, if that was read for many outputs; else None.
+        partials: the result of `partials_in` for its folder, shared by many outputs; or None.
 
     Attributes:
         path: the file, links followed; None for standard output.
@@ -82,8 +82,8 @@ class Output:
         size_bytes: number of bytes written.
 
     Raises:
-        TargetExistsError: at once if the target exists and may not be replaced, and at the
-            commit if it appeared meanwhile.
+        TargetExistsError: the target exists and may not be replaced; raised at the commit if it
+            appeared meanwhile.
         UnsupportedError: the system cannot rename open files.
         MissingFolderError: there is no such folder.
         OSError: the folder cannot be written to.
@@ -141,10 +141,10 @@ class Output:
     def part(self, name: str) -> Output:
         """Return another file of the same output, beside this file.
 
-        All files are committed together. The target itself must be the file without which the
-        others are useless, such as an index. The names may differ only in their last extension,
-        since readers find the journal of a commit by the stem. Call this before reading anything,
-        since a part may exist already.
+        All files are committed together. The target itself must be the file that the others need,
+        such as an index. The names may differ only in their last extension, since readers find
+        the journal of a commit by the stem. Call this before reading anything: it raises an error
+        if a part exists already.
 
         Raises:
             UnsupportedError: standard output; or links lead to several folders or stems.
@@ -260,7 +260,7 @@ class Output:
                 raise
 
     def pack(self, codec: str) -> None:
-        """Compress everything that `write` is called with from now on, by "gzip" or "zstd"."""
+        """Compress all bytes of later calls of `write`, by "gzip" or "zstd"."""
         self._packer = Packer(self._put, codec)
 
     def write(self, data: bytes | memoryview) -> None:
@@ -290,7 +290,7 @@ class Output:
     def wrote(self, size_bytes: int) -> None:
         """Count bytes written to `fd`, and start writing them to the disk before `commit`.
 
-        Otherwise waiting for the disk in `commit` took a third of the time.
+        Without this, `commit` took a third of the time, waiting for the disk.
         """
         self._unsynced_bytes += size_bytes
         if self._unsynced_bytes >= UNSYNCED_BYTES and self._partial is not None:
