@@ -37,12 +37,12 @@ def fits(size_bytes: int, copies: int) -> bool:
 
 
 class Kept:
-    """Counts data that stays in memory as long as it fits, and otherwise goes to a temporary file.
+    """Counts data that is held in memory as long as it fits, else written to a temporary file.
 
     It fits if all that is kept at the same time takes at most one part in KEPT_SHARE of the budget.
 
     Args:
-        least_bytes: what fits whatever else is kept, and also without a budget.
+        least_bytes: the size that is always allowed, whatever else is held.
     """
 
     _lock = threading.Lock()
@@ -53,7 +53,7 @@ class Kept:
         self._own_bytes = 0
 
     def fits(self, size_bytes: int) -> bool:
-        """Count so many more bytes, and return whether all fit."""
+        """Count this many more bytes, and return whether the total fits."""
         with Kept._lock:
             self._own_bytes += size_bytes
             Kept._total_bytes += size_bytes
@@ -85,7 +85,7 @@ def require_fits(what: str, size_bytes: int, copies: int, *, whole: bool = True)
         what: name for the message, such as "item 3".
         size_bytes: size of one copy.
         copies: number of copies in memory at the same time.
-        whole: whether the size is final; if not, there is more to come.
+        whole: whether the size is final.
     """
     budget = memory_budget()
     if budget is not None and not fits(size_bytes, copies):

@@ -264,7 +264,7 @@ def held(
 
 
 def offer_others(left_out: LeftOut, found: Mapping[str, object]) -> None:
-    """Add to each error how to read the other tensors; raise the first if there are none."""
+    """Add advice on reading the other tensors to each error; if there are none, raise the first."""
     if left_out and not found:
         raise next(iter(left_out.values()))
     for name, error in left_out.items():

@@ -51,7 +51,7 @@ class GrowingArray:
         self._size_bytes += rows.nbytes
 
     def _reserve(self, size_bytes: int) -> None:
-        """Make place for so many bytes, and for more in advance: unused pages take no memory."""
+        """Allocate this many bytes, and more in advance, because unused pages take no memory."""
         if self._block is not None and size_bytes <= len(self._block):
             return
         reserved = size_bytes + size_bytes // 4

@@ -224,7 +224,7 @@ class ColumnReader:
     def _values(
         self, array: Any, leaf: Leaf, levels: tuple[Offsets, ...], mask: Mask | None
     ) -> Array:
-        """Return the rows that are not null; `mask` says which these are, None that all are."""
+        """Return the rows that are valid by a mask; None: all."""
         count, shape = len(array) - array.null_count, leaf.row_shape
         items = count
         while types.is_fixed_size_list(array.type):

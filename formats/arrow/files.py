@@ -29,7 +29,7 @@ from lodcli.kernels.platform.pools import NO_THREAD
 from lodcli.kernels.runtime import buffers as memory
 
 Found = tuple[int, pa.RecordBatch]
-# Limit of joined batches; a record counts as at least so many bytes.
+# Size limit of joined batches, and minimum size that a record counts as.
 _JOINED_BYTES, _RECORD_BYTES = 1 << 16, 1 << 6
 _AHEAD_BYTES = 4 << 10
 # In messages of the Parquet reader about sound files, which are the same exception as damage.

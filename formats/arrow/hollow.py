@@ -126,7 +126,7 @@ class Hollow:
         return pa.py_buffer(found - low if low else found), low, high - low
 
     def _bits(self, buffer: pa.Buffer | None, start: int, count: int) -> pa.Buffer | None:
-        """Return bits, shifted so that the first is bit 0; None if there are none."""
+        """Return bits, shifted so that the first is bit 0; None for None."""
         if buffer is None or not count:
             return None
         first, skip = divmod(start, 8)

@@ -52,7 +52,7 @@ def arrow_schema(
     """
     schema = with_labels(schema, always=labels)
     nodes, attributes, columns = tree(schema), _attributes(schema), _leaves(schema)
-    # What tells null records has no attributes of its own.
+    # The tensor that marks null records has no attributes.
     said = {
         node.name: [attributes[spec.name] for spec in node.specs if not spec.marks.tells_records]
         for node in nodes

@@ -127,7 +127,7 @@ class FormatTable(tuple[FormatInfo, ...]):
     __slots__ = ()
 
     def cells(self) -> list[dict[str, str]]:
-        """Return the rows of a table; without the packages of plug-ins if there are none."""
+        """Return the rows of a table; without a column of packages if there are no plug-ins."""
         rows = [one.cells() for one in self]
         if not any(one.package for one in self):
             for row in rows:

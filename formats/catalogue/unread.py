@@ -12,9 +12,9 @@ from lodcli.kernels.options import by_reader, option, together
 
 
 class Unread(NamedTuple):
-    """A kind of file, with its article, and what to do with it; "" if that is unknown.
+    """A kind of file, with its article, and advice on it; "" if there is none.
 
-    A function tells what to do where that names options.
+    The advice is a function if it names options.
     """
 
     what: str
@@ -22,7 +22,7 @@ class Unread(NamedTuple):
 
     @property
     def advice(self) -> str:
-        """What to do with it, for a message."""
+        """Advice on such a file, for a message."""
         return self.remedy if isinstance(self.remedy, str) else self.remedy()
 
 
@@ -38,7 +38,7 @@ _SHAPES = f"; geopandas.read_file reads it, {_AS_PARQUET}"
 _VECTORS = "; gensim reads its vectors, numpy.save writes them as npy"
 # How a .bin file of word2vec begins: the numbers of words and of dimensions, as text.
 _WORD2VEC = rb"[1-9][0-9]{0,9} [1-9][0-9]{0,5}\n[^\0-\x20]"
-# Files that stand in place of others: text in the first case, else an error page of a server.
+# Beginnings of files that replace others: a text pointer, or an error page of a server.
 _LFS_POINTER = rb"version https://git-lfs\.github\.com/spec/"
 _MARKUP = rb"(?i)(\xef\xbb\xbf)?\s*<(!doctype html|html|\?xml)"
 _PAGE = Unread("HTML or XML", "; if a server sent it in place of the file, fetch the file again")
@@ -204,11 +204,11 @@ _TEXT_BYTES = 16
 
 
 def in_place_of(head: bytes, *, markup: bool = True) -> Unread | None:
-    """Return what a file is that stands in place of another, such as a pointer of Git LFS.
+    """Return a description of a file that replaces another, such as a pointer of Git LFS; or None.
 
     Args:
         head: its first bytes.
-        markup: whether HTML and XML are; not in place of text, which may be HTML.
+        markup: whether HTML and XML count as such; not for text formats, which may be HTML.
     """
     if re.match(_LFS_POINTER, head):
         return Unread("a pointer of Git LFS", "; git lfs pull fetches the file itself")

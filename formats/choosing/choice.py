@@ -13,7 +13,7 @@ from lodcli.kernels.tensor.nulls import Mask
 
 @dataclass(frozen=True)
 class ValueRange:
-    """What a file says about the values of a tensor in a part of it; nan may be among any floats.
+    """The range of the values of a tensor in a part of a file, as stored; floats may also be nan.
 
     Attributes:
         low: no value is less. A number in the unit of the tensor, or the bytes of a text or of a
@@ -30,7 +30,7 @@ class ValueRange:
 
 
 UNKNOWN = ValueRange()
-# The span of a choice of which only the values tell which items are chosen.
+# The span of a choice that depends on values, which are not known yet.
 ALL_ITEMS = range(2**63 - 1)
 
 

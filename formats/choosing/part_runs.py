@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from lodcli.kernels.tensor.nulls import Mask
 
-# To read other columns of a part later takes longer than to decode so many bytes of them at once.
+# Reading other columns of a part later takes longer than decoding this many bytes of them at once.
 _LEAST_BYTES = 256 << 10
 
 

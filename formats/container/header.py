@@ -171,7 +171,7 @@ def decode(raw: bytes) -> Header:
     """Return the header decoded from JSON.
 
     Raises:
-        DamagedFileError: the checksum or any member is not what docs/format.md says.
+        DamagedFileError: the checksum or a member does not conform to docs/format.md.
         UnsupportedError: another version.
     """
     tail, expected = raw[-_TAIL_BYTES:], _TAIL % checksum(raw)

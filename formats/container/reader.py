@@ -278,7 +278,7 @@ class ContainerSource(IndexedSource):
     def _level(self, path: str, number: int) -> Offsets:
         if path not in self._offsets:
             rows = self._rows[path]
-            # Rules before checksums: their messages say what is wrong.
+            # Rules are checked before checksums, because their messages are more specific.
             offsets = rows.read(0, rows.entry.shape[0], check=False)
             with naming(self._label, path):
                 check_offsets(offsets, level=number)
@@ -296,7 +296,7 @@ class ContainerSource(IndexedSource):
             index_map = IndexMap(order, self._index(spec.outer))
             steps = LoDTensor(data, self.lods[spec.name])
             held, expected = steps.lod.levels[0][-1], index_map.outer.levels[-1][-1]
-            if held != expected:  # before memory for so many is allocated
+            if held != expected:  # before allocating memory for this number
                 raise ShapeMismatchError(f"the steps: expected {expected} items, found {held}")
             places_in_steps(steps.lod, index_map)  # raises an error unless they match
         return StoredArray(TensorArray.from_steps(steps), index_map)
@@ -331,7 +331,7 @@ def _read_at_once(schema: Schema) -> list[TensorSpec]:
 def _index_bytes(levels: tuple[LevelSpec, ...]) -> int:
     """Return the size of an index; -1 for empty offsets, without a leading 0.
 
-    Such offsets are read when the file is opened, whatever the limit, which raises the error.
+    Such offsets are read when the file is opened, without a limit: reading raises the error.
     """
     counts = [level.items or 0 for level in levels]
     return OFFSET_BYTES * sum(counts) if min(counts, default=0) >= 0 else -1

@@ -95,7 +95,7 @@ def interleaved(parts: Iterable[Iterator[Batch]]) -> Iterator[Batch]:
 def gathered(batches: Iterable[Batch], limit_bytes: int) -> Iterator[Batch]:
     """Yield small batches of different tensors as one, of at most about an eighth of the limit.
 
-    Every batch takes time of its own: a thread, a frame of a stream, a write.
+    Each batch has overhead: a thread, a frame of a stream, a write.
     """
     few_bytes = batch_bytes(limit_bytes) // 8
     held: dict[str, Item] = {}
@@ -258,7 +258,7 @@ def aligned(
                 missing.update(name for name, parts in waiting.items() if not parts)
                 yield from _even_parts(found, count, limit_bytes)
                 del found
-                # Parts in the file are older than those in memory: they come first.
+                # Parts in the file are older than those in memory, so they are first.
                 if not any(parts and parts[0].in_file for parts in waiting.values()):
                     spool.clear()
             if added_bytes > WAITING_BYTES:

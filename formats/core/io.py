@@ -114,7 +114,7 @@ def open_file(
         options: how to read it.
         limits: limits on size and isolation.
         one: whether only one tensor is read, even without `name`; see `find`.
-        optional: options that are ignored instead of an error if the format does not know them.
+        optional: options that are ignored, not an error, if the format does not have them.
         keys: columns that are in the names of its folders, if it is one of several files.
     """
     require_path(path)
@@ -475,7 +475,7 @@ def write_batches(
     when_lost: Callable[[Loss], None] = lambda loss: None,
     stored: Stored | None = None,
 ) -> None:
-    """Write batches as they come. See `write`.
+    """Write batches as they arrive. See `write`.
 
     Args:
         stored: the file that holds exactly these batches, if there is one: it may be copied.

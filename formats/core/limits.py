@@ -168,14 +168,14 @@ class Limited(Wrapped):
         specs = self.schema if wanted is None else find_all(self.schema, wanted)
         self._refuse_declared(specs)
         if any(spec.rows is None for spec in specs):
-            return super().read(wanted)  # counts as it goes
+            return super().read(wanted)  # counts while reading
         return self._inner.read(wanted)
 
     def row_blocks(self, name: str, buffer: Callable[[int], Array], block_bytes: int) -> RowBlocks:
         spec = find(self.schema, name)
         self._refuse_declared([spec])
         if spec.rows is None:
-            return super().row_blocks(name, buffer, block_bytes)  # counts as it goes
+            return super().row_blocks(name, buffer, block_bytes)  # counts while reading
         return self._inner.row_blocks(name, buffer, block_bytes)
 
     def stored_rows(self, name: str) -> StoredRows | None:
@@ -186,7 +186,7 @@ class Limited(Wrapped):
         spec = find(self.schema, name)
         self._bounds.check(_index_bytes(spec), "declares an index of")
         if not self.partial:
-            return super().read_index(name)  # counts as it goes
+            return super().read_index(name)  # counts while reading
         return self._inner.read_index(name)
 
     def index_parts(self, name: str) -> Iterator[LoD]:
@@ -210,7 +210,7 @@ class Limited(Wrapped):
             return self._inner.slice(name, branch, level)
         spec = find(self.schema, name)
         if not self.partial:
-            return super().slice(name, branch, level)  # counts as it goes
+            return super().slice(name, branch, level)  # counts while reading
         whole = declared_bytes(spec)
         if self._bounds.max_bytes is None or whole <= self._bounds.max_bytes:
             self._small.add(name)
@@ -223,7 +223,7 @@ class Limited(Wrapped):
         return self._inner.slice(name, branch, level)
 
     def unlimited(self, names: Iterable[str]) -> Source:
-        """Return the file itself, for tensors that declare no more than is allowed.
+        """Return the file itself, for tensors whose declared size is within the limit.
 
         Raises:
             TooLargeError: they declare more.

@@ -38,7 +38,7 @@ class Loss:
 
 
 def losses(kind: Format, schema: Schema, options: WriteOptions) -> tuple[Loss, ...]:
-    """Return what a format cannot keep of these tensors, one entry for each kind.
+    """Return the properties of these tensors that a format cannot store, one entry for each kind.
 
     These are losses when reading without options; options such as --dtype and --levels may
     restore them.

@@ -149,7 +149,7 @@ def listing(names: Iterable[str], most: int = MOST_LISTED) -> str:
 
 
 def there_are(names: Iterable[str], wanted: str) -> str:
-    """Return the known names, for the error about another one; of many the similar ones first.
+    """Return the known names, for the error about another one; of many names, similar ones first.
 
     >>> there_are(["words", "tags"], "word")
     'there are: words, tags'

@@ -214,7 +214,7 @@ _TYPES: dict[str, tuple[Any, str]] = {
     "rename": (Mapping, "a dict of new names by the names in the file"),
     "vocabulary": (str | os.PathLike, "the path of a text file"),
 }
-# Options that every format takes: if the reader does not know one, `io` applies it.
+# Options for every format: if the reader does not support one, `io` applies it.
 GENERAL = frozenset(
     {
         *("levels", "dtype", "dtype_unsafe", "nulls", "columns", "rename", "text_levels"),
@@ -255,7 +255,7 @@ _ONLY = {
     "vocabulary": "text",
     "wide": "csv and tsv",
 }
-# Fields with an alternative that every format takes, and what that does.
+# Fields with an alternative that works with every format, and the effect of that.
 _INSTEAD = {
     "field": ("columns", "chooses tensors of every format"),
     "names": ("rename", "gives other names in every format"),
@@ -414,7 +414,7 @@ def _separator(value: str) -> str:
 
 
 def fill_value(how: str) -> Any:
-    """Return the value that fills null rows; what is no number as text.
+    """Return the value that fills null rows; text if it is not a number.
 
     >>> fill_value("fill=-1"), fill_value("fill=2024-05-01"), fill_value("zero")
     (-1, '2024-05-01', 0)
@@ -461,7 +461,7 @@ def refuse_unknown_options(
 
 
 def choose_others(what: str = "others") -> str:
-    """Return advice about content that no tensor can hold, for a message.
+    """Return advice on content that no tensor can hold, for a message.
 
     >>> choose_others("other columns")
     'choose other columns with columns=, or the rest with skip_unsupported=True'

@@ -43,7 +43,7 @@ class StoredArray:
 
 
 class StreamedArray(StoredArray):
-    """A TensorArray whose rows come in blocks, for writers that can write blocks.
+    """A TensorArray whose rows are read in blocks, for writers that can write blocks.
 
     Args:
         dtype, row_shape: of the rows.

@@ -51,7 +51,7 @@ class Writing:
         self._strict = strict
         self._incoming: Incoming[Any] = Incoming([])
         self.lost: tuple[Loss, ...] = ()
-        # Of all files of a set, of which the losses are told after the last one.
+        # Of all files of a set: losses are reported after the last one.
         self._null_texts = dict[str, None]()
 
     @contextmanager
@@ -65,7 +65,7 @@ class Writing:
             raise
 
     def check(self, schema: Schema) -> None:
-        """Raise UnsupportedError for what the format cannot hold."""
+        """Raise UnsupportedError for content that the format cannot hold."""
         self._kind.require("writing")
         refuse_unknown_options(self._kind.write_options, self._options, self._kind.name)
         of_steps = marks_of_steps(schema)

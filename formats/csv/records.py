@@ -479,7 +479,7 @@ def refuse_other_separators(
     Args:
         header: the line, or its only name.
         separator: the character between fields.
-        after: what comes before a separator.
+        after: the text before a separator.
         below: the next record; if it lacks the other separator, the header is a single name.
     """
     other = _other_separator(header, separator, after)

@@ -143,7 +143,7 @@ class _Divided:
         self._read = False
 
     def done(self, number: int) -> bool:
-        """Return whether there are no more than `number` shards."""
+        """Return whether there are at most `number` shards."""
         return self._read
 
     def shard(self, number: int) -> Iterator[Batch]:

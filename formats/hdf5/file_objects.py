@@ -158,7 +158,7 @@ class GuardedFile(ReadFile):
         address = self._position - self._base
         size = super().readinto(buffer)
         self.raise_error()
-        if self.truncated:  # what is missing was read as zeros
+        if self.truncated:  # missing bytes were read as zeros
             found = os.fstat(self._fd).st_size
             raise DamagedFileError(
                 f"file: was truncated while it was read: expected {self._size} bytes, found "

@@ -22,7 +22,7 @@ MOST_COLUMNS = 2**31 - 1
 
 
 class H5adWriter:
-    """Writes batches as they come; names are kept until the end."""
+    """Writes batches as they arrive, and the names at the end."""
 
     def __init__(self, output: Output, schema: Schema) -> None:
         self._output = output

@@ -22,7 +22,7 @@ from lodcli.kernels.options import option
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT
 
-# The attribute by which PyTables says what the numbers are: code points, bytes, or pickles.
+# The attribute in which PyTables declares the content: code points, bytes, or pickles.
 _PYTABLES, _CODE_POINTS, _BYTES, _PICKLES = "PSEUDOATOM", "vlunicode", "vlstring", "object"
 # Items read at a time: HDF5 allocates memory for each of them.
 PORTION = 1 << 12

@@ -137,7 +137,7 @@ def as_item(batches: Iterable[Batch], schema: Schema, name: str) -> Batch:
     for called, item in joined_batches(schema, batches).items():
         assert isinstance(item, LoDTensor)
         lod = item.lod
-        key = id(lod), len(item)  # tensors without levels may have one LoD, whatever their rows
+        key = id(lod), len(item)  # tensors without levels share one LoD, with any number of rows
         if key not in lods:
             offsets = np.array([0, len(item)], np.int64)
             lods[key] = LoD._trusted([offsets, *lod.levels], (name, *lod.names))
@@ -182,7 +182,7 @@ def _with_all_words(
 
 
 class _Difference(NamedTuple):
-    """What a tensor has, and what it is expected to have as that of the first file."""
+    """A property of a tensor, and the expected one, that of the first file."""
 
     what: str
     found: str

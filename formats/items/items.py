@@ -200,7 +200,7 @@ class Items:
             yield self.read(0, 0)
             return
         ends = lengths_to_offsets(self.fitting_sizes(items), level=0)
-        # Half: memory holds a batch, and what is read with the bytes between items.
+        # Half, because memory holds a batch, and the bytes read with those between items.
         for first, last in cuts([ends], [1], BATCH_BYTES // 2):
             yield self._taken(items[first:last])
 

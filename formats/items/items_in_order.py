@@ -92,7 +92,7 @@ class _Chosen:
     deciding: Sequence[str] = ()
 
     def before(self, offsets: Offsets) -> Offsets:
-        """Return how many chosen items come before each of these items."""
+        """Return the number of chosen items before each of these items."""
         if self.items is None:
             return np.clip(offsets, self.span.start, self.span.stop)
         return np.searchsorted(self.items, offsets)

@@ -8,7 +8,7 @@ from lodcli.kernels.index.checks import Offsets
 
 
 def sampled(count: int, wanted: int, seed: int) -> Offsets:
-    """Return `wanted` of `count` items, increasing."""
+    """Return the numbers of `wanted` random items out of `count`, increasing."""
     return np.sort(shuffled(count, seed)[:wanted])
 
 

@@ -36,7 +36,7 @@ from lodcli.kernels.tensor.marks import NO_MARKS
 # Items of at most this total size are reordered in memory.
 IN_MEMORY_BYTES = 64 << 20
 BUCKET_BYTES = 16 << 20
-# Size of items distributed at a time; large, so that each bucket gets a long piece.
+# Size of the items distributed at a time: large, so that each bucket is written in long pieces.
 PASS_BYTES = 16 << 20
 # Items of this size on average are read one by one: reading one costs as much as distributing it.
 LARGE_ITEM_BYTES = 4 << 10
@@ -53,7 +53,7 @@ def reordered(items: Items, order: Offsets) -> Iterator[dict[str, LoDTensor]]:
 
     Args:
         items: of a file.
-        order: (K,) int64, the items in the wanted order, without repetitions.
+        order: (K,) int64, the items in the new order, without repetitions.
     """
     parts = _parts(items, order)
     if parts is None:

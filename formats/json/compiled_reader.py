@@ -75,7 +75,7 @@ class FastColumns:
 
     @property
     def fits(self) -> bool:
-        """Whether the scanner is available, and can read so many columns and levels."""
+        """Whether the scanner is available, and supports this many columns and levels."""
         shallow = all(column.depth <= MOST_DEPTH for column, _ in self._columns)
         return shallow and self._threads > 0 and is_available()
 

@@ -152,7 +152,7 @@ class Batches(torch.utils.data.IterableDataset[Any]):
             self._given = self._skipped = 0
 
     def __len__(self) -> int:
-        """Return the number of batches that this rank gets in the rest of the epoch."""
+        """Return the number of batches of this rank in the rest of the epoch."""
         left = len(self._epoch()) - int(self._begin[1])
         return max(0, left // self.world if self.drop_last else -(-left // self.world))
 
@@ -371,9 +371,9 @@ class _Reader:
 
 
 def _refuse_joining(caller: FrameType) -> None:
-    """Raise OptionError if a DataLoader asks for batches to join them.
+    """Raise OptionError if a DataLoader would join batches.
 
-    By default it joins one, which adds an axis; nothing else tells a dataset its batch_size.
+    By default it joins one, which adds an axis. A dataset has no other access to batch_size.
     """
     # By the attributes of torch's fetcher: its class is private.
     fetcher = caller.f_locals.get("self")

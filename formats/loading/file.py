@@ -131,7 +131,7 @@ class File(Wrapped, Mapping[str, StoredTensor]):
 
         Args:
             name: of a tensor that is not a TensorArray.
-            level: the number of the level, 0 where there is none.
+            level: the number of the level, 0 without levels.
             part: a range, or an array of numbers or booleans.
 
         Returns:
@@ -178,7 +178,7 @@ class File(Wrapped, Mapping[str, StoredTensor]):
         return self._inner
 
     def _while_open(self, request: Callable[[Source], Iterator[T]]) -> Iterator[T]:
-        """Yield what a request yields, until the file is closed."""
+        """Yield the items of a request until the file is closed."""
         with naming(self._label):
             for part in request(self._open()):
                 yield part
@@ -220,7 +220,7 @@ def open_source(
         format_name: its format, as in `--from`; None: detected from the content, then the name.
         options: how to read it, as one value; keywords override it.
         limits: limits on size and isolation.
-        keywords: how to read it. An option that the format does not know is an error.
+        keywords: options for reading. An option that the format does not have is an error.
 
             - levels: names of the levels, outermost first, for every format. Inner levels without a
               name must be rectangular, and become axes of the rows. `"day"` is the same as
@@ -260,7 +260,7 @@ def open_source(
     Raises:
         OSError: it cannot be opened.
         LodError: it is damaged, or of no known format; names the file.
-        UnsupportedError: the format does not know an option.
+        UnsupportedError: the format does not have an option.
         OptionError, TypeError: a value that an option cannot have, or no such option.
         SelectionError: not as many names of levels as levels; no tensor of this name.
 

@@ -63,7 +63,7 @@ class Npz(AnnotatedFormat):
     names are lost.
 
     Reading takes constant memory, except for the index, texts, and arrays in Fortran order.
-    The size of an array comes before its rows in the file, so writing collects everything in an
+    The size of an array is stored before its rows, so writing collects everything in an
     unnamed temporary file first.
     """
 
@@ -85,7 +85,7 @@ class Npz(AnnotatedFormat):
     ) -> None:
         names = array_names(schema, options)
         if options.cu_seqlens:
-            # If the name of the index is chosen, nothing says which tensor a mask belongs to.
+            # With a chosen name of the index, the tensor of a mask would be unknown.
             batches = refusing_nulls(batches, f"npz with {option('cu-seqlens')}")
         with Spool(output) as spool:
             masks = None if options.cu_seqlens else spooled_masks(spool, schema, mask_array_name)

@@ -40,7 +40,7 @@ class RemoteObject(Protocol):
 
 
 def failed(url: str, why: str, code: int = errno.EREMOTEIO) -> OSError:
-    """Return the error that says why a URL cannot be read."""
+    """Return the error about a URL that cannot be read."""
     return OSError(code, why, shown(url))
 
 

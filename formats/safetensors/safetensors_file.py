@@ -108,6 +108,6 @@ class Safetensors(AnnotatedFormat):
 
         masks = not options.cu_seqlens
         if not masks:
-            # If the name of the index is chosen, nothing says which tensor a mask belongs to.
+            # With a chosen name of the index, the tensor of a mask would be unknown.
             batches = refusing_nulls(batches, f"safetensors with {option('cu-seqlens')}")
         write_placed(output, schema, batches, Layout(names, plan, np.dtype(kind), masks))

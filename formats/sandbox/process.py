@@ -95,7 +95,7 @@ class Child:
                 os.close(replies)
 
     def ask(self, request: bytes) -> Reply:
-        """Send a request, and return the reply, to be read as it arrives."""
+        """Send a request, and return the reply, which is read as it arrives."""
         with contextlib.suppress(BrokenPipeError):  # reading the reply raises the error
             os.write(self._requests, request + b"\n")
         return Reply(self._replies, self._ended, self._seconds)

@@ -27,7 +27,7 @@ def stored_index_map(source: ContainerSource, spec: TensorSpec) -> IndexMap:
     with naming(source._label, path):
         index_map = IndexMap(order, source._index(spec.outer))
         held, expected = spec.levels[0].items, int(index_map.outer.lengths(-1).max(initial=0))
-        if held != expected:  # before memory for so many is allocated
+        if held != expected:  # before allocating memory for this number
             raise ShapeMismatchError(f"expected {expected} steps, found {held}")
     return index_map
 

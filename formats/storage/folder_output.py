@@ -183,7 +183,7 @@ class FolderOutput(Output):
         assert self.path is not None
         assert self._partial is not None
         with shielded():
-            # Locked as by a reader: the old folder gets the name of a partial one, and another
+            # Locked as by a reader: the old folder is renamed to a partial one, and another
             # writer that begins now must not take it for that of a killed writer and remove it.
             try:
                 held = OpenFolder(self.path)
@@ -280,7 +280,7 @@ class _Syncs:
         self.abandon()
 
     def abandon(self) -> None:
-        """Wait for all syncs, whatever their result."""
+        """Wait for all syncs, and ignore their errors."""
         pool, self._pool = self._pool, None
         self._waiting.clear()
         if pool is not None:

@@ -39,7 +39,7 @@ from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.platform import files
 
 VERSION = 1
-# Enough for 10,000 files of `lod split`, whatever characters their names have.
+# Enough for 10,000 files of `lod split` with names of any characters.
 _MOST_BYTES = 1 << 25
 # Attempts to open a file that is being renamed.
 _TRIES = 100
@@ -167,7 +167,7 @@ class Journal:
                 fsync_folder(self.folder)
         for name, partial in held.items():
             if name == index and len(held) > 1:
-                fsync_folder(self.folder)  # the index tells that all others are renamed
+                fsync_folder(self.folder)  # a renamed index means that all others are renamed
             self._rename(partial, self.folder / name)
         if held:
             fsync_folder(self.folder)
@@ -228,7 +228,7 @@ def _content_of(fd: int, path: Path) -> Any:
 
 
 def _aim(said: Any, path: Path) -> Path | None:
-    """Return the journal to which a signpost at `path` points; None if it is none."""
+    """Return the journal to which a signpost at `path` points; None if it is not a signpost."""
     name = said.get("journal") if isinstance(said, dict) else None
     if not isinstance(name, str) or not re.fullmatch(r"\.[^/]+\.lod-commit", name):
         return None

@@ -71,7 +71,7 @@ class Frame:
 
     Attributes:
         number: 0 for the first of the stream.
-        kind: what the payload holds.
+        kind: the kind of content of the payload.
         part: which level, tensor or batch.
         size_bytes: of the payload.
         crc32c: of the payload.

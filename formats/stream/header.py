@@ -125,7 +125,7 @@ def encode(header: StreamHeader) -> bytes:
             f"{JSON_LIMIT_BYTES}; write lod.h5"
         )
     try:
-        decode(payload, header.version)  # what no reader accepts must not be written
+        decode(payload, header.version)  # must not be written, since no reader accepts it
     except DamagedFileError as error:
         raise UnsupportedError(f"a lod stream cannot hold this: {error}") from None
     return payload

@@ -47,7 +47,7 @@ _INT64_MAX = 2**63 - 1
 
 
 class StreamSource(Source):
-    """An open lod stream. Read once if it comes through a pipe."""
+    """An open lod stream. From a pipe it can be read only once."""
 
     def __init__(self, source: Input) -> None:
         self._source = source

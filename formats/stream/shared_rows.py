@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SLOT_BYTES = 2 << 20
 SLOTS = 16
-# All slots together take at most one part in so many of the memory budget.
+# All slots together take at most this fraction of the memory budget.
 BUDGET_SHARE = 16
 # The most shared memory that a reader accepts.
 MOST_BYTES = 1 << 30
@@ -99,7 +99,7 @@ class SharedWriter:
         """Receive all slots that the reader returned; wait for one if none is free.
 
         Returns:
-            False if none is free because the reader is gone, or violates the protocol.
+            False if none is free because the reader has ended, or violates the protocol.
         """
         assert self._socket is not None
         waited = False

@@ -97,7 +97,7 @@ class _StreamWriter:
             counts += [number, *(parts[array].count for array in arrays)]
         self._frames.write(Kind.BATCH, self._batches % 2**32, flat_bytes(np.array(counts, "<i8")))
         self._batches += 1
-        # Kinds are numbered in the order in which they come.
+        # Kinds are numbered in order of their first appearance.
         for (kind, number), part in sorted(parts.items(), key=lambda item: item[0]):
             # Offsets count from the beginning of their batch; the leading 0 is not sent.
             for data in [part.data[1:]] if kind is Kind.OFFSETS else part.arrays():

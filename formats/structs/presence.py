@@ -161,7 +161,7 @@ class _Records(NamedTuple):
     Attributes:
         level: the number of levels above them.
         required: whether none is null.
-        told: the tensor that stores which are null.
+        told: the tensor that marks which are null.
         leaves: all other tensors in them.
     """
 

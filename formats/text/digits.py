@@ -12,7 +12,7 @@ from lodcli.kernels.tensor.nulls import Mask
 
 # Texts whose arrays fit into a cache.
 _BLOCK = 1 << 14
-# Digits of a number that is less than 2**64, whatever they are.
+# Number of digits with which every number is less than 2**64.
 _MOST_DIGITS = 19
 _POWERS = np.array([10**power for power in range(_MOST_DIGITS + 1)], np.uint64)
 # Numbers up to this are floats, so that dividing one by a power of ten rounds only once.

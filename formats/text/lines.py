@@ -19,7 +19,7 @@ from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.options import option
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-# Those of UTF-32 come first: one begins like one of UTF-16.
+# UTF-32 first, because one of its marks begins like one of UTF-16.
 _WIDE_MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
@@ -128,7 +128,7 @@ class LineReader:
         """Go back to the start; see `begin_here`.
 
         Raises:
-            UnsupportedError: the second time, for a pipe.
+            UnsupportedError: a pipe is read for the second time.
         """
         if self._started:
             if self._begin_byte is None:

@@ -24,7 +24,7 @@ from lodcli.kernels.tensor.marks import Decimals
 from lodcli.kernels.tensor.nulls import Mask
 
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,9})?", re.ASCII | re.I)
-# Powers of ten up to this one are floats, and so many digits fit an int64.
+# Powers of ten up to this exponent are exact floats, and this many digits fit an int64.
 _EXACT_POWER, _MOST_DIGITS = 22, 18
 _MOST = 2**63 - 1
 # Products with a power of ten err by less than this, in relation to them.
@@ -181,7 +181,7 @@ def _shortest(value: Any) -> Decimal:
 
 
 def _of_decimals(values: Iterable[Decimal], scale: int) -> Digits:
-    """Return the digits of numbers with so many of them after the point, halves to even."""
+    """Return the digits of numbers rounded to a scale, halves to even."""
     digits, exact = [], []
     for value in values:
         sign, own, exponent = value.as_tuple()

@@ -64,7 +64,7 @@ class AsNumbers(Change):
         return made if fits.all() else None
 
     def _parsed(self, words: list[str]) -> tuple[Array, dict[int, str]]:
-        """Return the numbers of texts, 0 of an empty one, and by place what is wrong with some."""
+        """Return the numbers of texts, 0 for an empty one, and errors by position."""
         kind, name = self._dtype.kind, self._dtype.name
         found: list[Any]
         if kind == "b":

@@ -99,7 +99,7 @@ class AsTimes(Change):
             )
 
     def _between(self, text: str) -> str:
-        """Return what is wrong with a time between two of the unit."""
+        """Return the error about a time that is not a whole number of the unit."""
         step = "D" if self._times.kind == "date" else self._times.unit
         hint = f"{self._flag} makes it the time before it"
         return f"{text} is not a whole number of the unit {step}; {hint}"

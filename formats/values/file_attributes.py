@@ -32,7 +32,7 @@ def no_lengths(path: str) -> UnsupportedError:
 
 
 def changes_sign(unsigned: Any, dtype: np.dtype[Any]) -> bool:
-    """Return whether integers of another sign are meant by the attribute UNSIGNED.
+    """Return whether the attribute UNSIGNED changes the signedness of integers.
 
     >>> changes_sign("true", np.dtype("i1")), changes_sign("true", np.dtype("u1"))
     (True, False)

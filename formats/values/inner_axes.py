@@ -52,7 +52,7 @@ class InnerAxes(Wrapped):
         self.schema = tuple(map(self._spec, inner.schema))
 
     def _look_ahead(self, names: list[str]) -> None:
-        """Read up to the first items of tensors whose counts the file does not tell."""
+        """Read up to the first items of tensors whose counts the file does not store."""
         batches = iter(self._inner.batches_of(names))
         first = []
         for batch in batches:
@@ -130,7 +130,7 @@ class InnerAxes(Wrapped):
 
 
 def _declared(spec: TensorSpec, kept: int) -> tuple[int, ...] | None:
-    """Return the lengths of the inner levels by the counts of the file, if it tells them."""
+    """Return the lengths of the inner levels by the counts of the file, if it stores them."""
     counts = [*(level.items for level in spec.levels[kept:]), spec.rows]
     if None in counts or 0 in counts[:-1]:
         return None

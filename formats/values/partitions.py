@@ -49,7 +49,7 @@ class Key:
     nullable: bool
 
     def spec(self, name: str, items: int | None) -> TensorSpec:
-        """Return the column of a file with so many items."""
+        """Return the column of a file with this many items."""
         if not self.marks.is_text:
             whole = np.dtype(np.int64)
             return TensorSpec(name, whole, (), (), items, marks=self.marks, nullable=self.nullable)
@@ -59,7 +59,7 @@ class Key:
         return TensorSpec(name, bytes_, (), levels, rows, marks=TEXT, nullable=self.nullable)
 
     def column(self, items: int) -> LoDTensor:
-        """Return the column of so many items."""
+        """Return the column with this many items."""
         nulls = Nulls()
         if self.value is None:
             nulls = Nulls((np.zeros(items, np.bool_), *[None] * self.marks.is_text))

@@ -82,7 +82,7 @@ def decimal_digits(data: Array, offsets: Offsets, scale: int) -> Array | None:
     Args:
         data: (N,) uint8, the bytes of all texts.
         offsets: (K + 1,), of the texts.
-        scale: so many digits are after the point.
+        scale: the number of digits after the point.
 
     Returns:
         None if a text is no such number, has more digits after the point, exceeds 64 bits, has an

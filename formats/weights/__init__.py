@@ -124,7 +124,7 @@ def write_weights(
 
 
 def _require_words(classes: Sequence[str], count: int) -> None:
-    """Raise OptionError unless these are the names of so many classes, or none."""
+    """Raise OptionError unless these are the names of this many classes, or there are none."""
     if isinstance(classes, str | bytes):
         raise OptionError(f"classes: expected a list of names, found {classes!r}")
     if len(classes) and len(classes) != count:

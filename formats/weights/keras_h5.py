@@ -164,7 +164,7 @@ def _described(text: str) -> list[Described] | None:
     """Return the recurrent layers of model_config; None without a description of layers."""
     with naming("model_config"):
         config = parsed(text or "{}")
-        # A model that is a class of its own has no layers here.
+        # A model of a custom class lists no layers here.
         return list(recurrent_layers(config)) if has_layers(config) else None
 
 
@@ -284,7 +284,7 @@ def write(weights: RNNWeights, output: Output) -> None:
     """Write a .weights.h5 that a Keras model of these layers loads.
 
     Raises:
-        UnsupportedError: a GRU without biases, whose kind only the shape of its bias tells.
+        UnsupportedError: a GRU without biases, whose kind is known only by the shape of its bias.
     """
     biases = {"bias_ih", "bias_hh"}
     cells = [cell for layer in weights.layers for cell in layer]

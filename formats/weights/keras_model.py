@@ -27,7 +27,7 @@ class Described:
         models: the names of nested models around it, each with a dot.
         path: of its weights in a .weights.h5.
         after: path of the recurrent layer whose output is its input; None for another input.
-        starts_from: the layer that its initial states come from; None: they are zeros, or inputs.
+        starts_from: the layer that computes its initial states; None: they are zeros, or inputs.
     """
 
     entry: dict[str, Any]
@@ -50,7 +50,7 @@ def cell_of(entry: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _within(entry: dict[str, Any], kind: str, key: str) -> dict[str, Any]:
-    """Return what a layer of this class wraps; the layer itself if it is of another class."""
+    """Return the layer that one of this class wraps; the layer itself if it is of another class."""
     options = entry.get("config")
     inner = options.get(key) if isinstance(options, dict) else None
     return inner if entry.get("class_name") == kind and isinstance(inner, dict) else entry

@@ -21,7 +21,7 @@ class Layer:
         said: the cell and its options.
         directions: arrays by torch's names, forward and then backward.
         after: path of the recurrent layer whose output is its input; None for another input.
-        starts_from: the layer that its initial states come from, if there is one.
+        starts_from: the layer that computes its initial states, if there is one.
         refused: why it is not supported; then it has no directions.
     """
 

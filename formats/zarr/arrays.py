@@ -39,7 +39,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.options import option
 from lodcli.kernels.runtime.arrays import in_native_order
 
-# In messages of zarr and numcodecs: it does not know the data type, codec or extension of an array.
+# In messages of zarr and numcodecs about an unknown data type, codec or extension of an array.
 _UNKNOWN = (
     *("No Zarr data type found", "Invalid data_type", "Unknown codec", "codec not available"),
     *("Unknown chunk grid", "storage transformers", "disallowed extra fields"),

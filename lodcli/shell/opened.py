@@ -229,7 +229,7 @@ def opened(
     Args:
         reference: which file, and which tensor of it.
         options: how to read it; the `guarded` options of the command are added.
-        optional: options that are ignored instead of an error if the format does not know them.
+        optional: options that are ignored, not an error, if the format does not have them.
 
     Raises:
         OptionError: standard output goes to this file.

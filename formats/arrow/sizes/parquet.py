@@ -71,7 +71,7 @@ class ParquetRecords(Records):
             self._pages = Pages(data, self._groups.schema)
             self._leaves = _leaves(self.schema, self._groups.num_columns)
             self.refused = self._encrypted() | self._of_no_values()
-            # By column, of what the footer says: a struct is asked for each of its fields.
+            # Cached by column: each field of a struct needs the footer's entry.
             self._nullable: dict[str, bool] = {}
             self._ratios: dict[str, set[tuple[int, ...]]] = {}
             if self._has_far_times(data):
@@ -213,7 +213,7 @@ class ParquetRecords(Records):
     def _proportions(self, column: str) -> set[tuple[int, ...]]:
         """Return the ratios of the value counts of the row groups, for each leaf.
 
-        Columns with equal lists have equal ratios, whatever the shape of a row.
+        Columns with equal lists have equal ratios, independent of their row shapes.
         """
         if column not in self._ratios:
             found = self._ratios[column] = set()

@@ -206,7 +206,7 @@ class Pages:
         latest, columns = self._latest
         if latest != (group, bounds):
             columns = {}
-            # At once: a thread may ask for another row group.
+            # Immediately, since a thread may request another row group.
             self._latest = (group, bounds), columns
         found = columns.get(leaf)
         if found is None:

@@ -12,7 +12,7 @@ _word_lengths = load.kernel("formats.arrow.sizes.parquet_runs_numba", "word_leng
 
 def dictionary_lengths(body: bytes, words: int) -> Array:
     """See parquet_runs.py."""
-    # Each word takes at least the four bytes of its length, whatever number the file declares.
+    # A bound on the declared number: each word takes at least the four bytes of its length.
     lengths = np.empty(max(0, min(words, len(body) // 4)), np.int64)
     data = np.frombuffer(body, np.uint8)
     found = _word_lengths[""].call(0, 1, data, data.size, lengths, lengths.size)

@@ -125,7 +125,7 @@ def value_range(
     Args:
         statistics: the fields of its Statistics that the file has.
         decode: from `decoder`.
-        ordered: whether the footer says that statistics are in the order of the type.
+        ordered: whether the footer declares that statistics are in the order of the type.
         signed: from `in_signed_order`.
         values: how many values there are, nulls included.
         nulls: from `null_count`.

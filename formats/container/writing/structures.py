@@ -95,7 +95,7 @@ class StructureWriter:
         return self._start + len(self._held)
 
     def finish(self, root: Group) -> None:
-        """Write all objects, and the superblock, which comes last."""
+        """Write all objects, and the superblock last."""
         place = self._group(root)
         self._flush()
         # Widths of addresses and lengths, ranks of B-trees, the end, and the entry of the root.

@@ -44,7 +44,7 @@ class WrittenFile:
         self._pool: Executor | None = None
 
     def close(self) -> None:
-        """Remove what is only needed for writing."""
+        """Remove temporary files."""
         self.spool.close()
         if self._pool is not None:
             self._pool.shutdown()

@@ -194,7 +194,7 @@ class NullObjects:
     """Distinguishes null objects from objects with only nulls.
 
     Args:
-        both: whether all records may have both kinds, whatever the first lines hold.
+        both: whether all records may have both kinds, even if the first lines have one.
 
     Attributes:
         found: the kinds that occur, by the name of the records: NULL, HOLLOW or BOTH. For BOTH, a

@@ -91,7 +91,7 @@ class _Planner:
         return Node(RECORD, depth, frozenset(nullable), lacking, fields, hollow=kind != NULL)
 
     def leaf(self, column: Column, above: int) -> Node:
-        """Return the node of a column without fields, below so many lists."""
+        """Return the node of a column without fields, below this many lists."""
         spec = column.spec
         kind = TEXT if column.text else _KINDS.get(spec.dtype.kind, REAL)
         if self._narrow and not column.sure:

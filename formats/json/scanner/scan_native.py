@@ -48,13 +48,13 @@ class Node:
     """The expected content of lines, or of a field.
 
     Attributes:
-        kind: of the values: WHOLE, REAL, TRUTH, TEXT; NOTHING: none but nulls; RECORD: objects;
+        kind: of the values: WHOLE, REAL, TRUTH, TEXT; NOTHING: only nulls; RECORD: objects;
             SKIPPED: any, and no column.
         depth: the number of lists around them; text counts as one.
         nullable: the levels that may have nulls; `depth` stands for the values.
         lacking: whether objects may lack the field.
         fields: of the objects.
-        hollow: whether objects may hold nothing but nulls.
+        hollow: whether objects may have only nulls.
         others: whether objects may have other fields, which are skipped.
     """
 
