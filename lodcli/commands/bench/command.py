@@ -18,6 +18,21 @@ class _Bench(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(lines)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in self.commands and not ctx.resilient_parsing:
+            from lodcli.kernels.suggestions import did_you_mean
+
+            names = sorted(self.commands)
+            hint = did_you_mean(args[0], names, 1) or f"there are: {', '.join(names)}"
+            ctx.fail(f"no command {args[0]!r}; {hint}")
+        return super().resolve_command(ctx, args)
+
+
+class _Benchmark(options.Command):
+    writes = ("json",)
+
 
 @click.group(cls=_Bench, invoke_without_command=True)
 @click.option(
@@ -81,7 +96,7 @@ def command(
         raise click.exceptions.NoArgsIsHelpError(ctx)
 
 
-@command.command(cls=options.Command)
+@command.command(cls=_Benchmark)
 @click.option("--op", "ops", metavar="OP[,..]", help="Ops [default: all that are measured].")
 @click.option("--case", metavar="NAME[,..]", help="Named cases: B1 to B3, S1, S2, W3 to W300, ..")
 @measuring
@@ -113,7 +128,7 @@ def kernels(ops: str | None, case: str | None, settings: Settings, **sizes: Any)
     run_and_show("kernels", KernelPlan(parse_ops(ops, known), chosen), settings)
 
 
-@command.command(cls=options.Command)
+@command.command(cls=_Benchmark)
 @click.option("--cell", "cells", metavar="CELL[,..]", help="lstm, gru, elman [default: all].")
 @passes
 @click.option("--case", metavar="NAME[,..]", help="Named cases: a to e, b-equal, ..")
@@ -177,7 +192,7 @@ def rnn(
     run_and_show("rnn", RnnPlan(ops, chosen, precision, dtype), settings)
 
 
-@command.command(cls=options.Command)
+@command.command(cls=_Benchmark)
 @click.option("--cell", "cells", metavar="CELL[,..]", help="mingru, lru, s5, .. [default: all].")
 @passes
 @click.option("--case", metavar="NAME[,..]", help="many, long, wide, one, skewed [default: all].")
@@ -209,7 +224,7 @@ def linear(
     run_and_show("linear", LinearPlan(ops, chosen), settings)
 
 
-@command.command(cls=options.Command)
+@command.command(cls=_Benchmark)
 @click.option(
     "--op", "ops", metavar="OP[,..]", help="jsonl_to_lod, lod_to_arrow, .. [default: all]."
 )
@@ -244,7 +259,7 @@ def convert(
     run_and_show("convert", plan, settings)
 
 
-@command.command(cls=options.Command)
+@command.command(cls=_Benchmark)
 @click.option(
     "--op",
     "ops",
@@ -272,7 +287,7 @@ def io(ops: str | None, folder: str | None, settings: Settings, **sizes: Any) ->
     run_and_show("io", FilesPlan(parse_ops(ops, IO_OPS), chosen, "io", folder=folder), settings)
 
 
-@command.command("slice", cls=options.Command)
+@command.command("slice", cls=_Benchmark)
 @folder
 @measuring
 def slice_(folder: str | None, settings: Settings, **sizes: Any) -> None:
@@ -293,7 +308,7 @@ def slice_(folder: str | None, settings: Settings, **sizes: Any) -> None:
     run_and_show("io", FilesPlan(["open_and_sequence"], chosen, "slice", folder=folder), settings)
 
 
-@command.command(cls=options.Command)
+@command.command(cls=_Benchmark)
 @folder
 @measuring
 def load(folder: str | None, settings: Settings, **sizes: Any) -> None:
@@ -330,7 +345,7 @@ def _question(name: str, help_text: str) -> None:
         plan = QuestionPlan(parse_ops(ops, list(QUESTIONS[name])), chosen, name)
         run_and_show("questions", plan, settings)
 
-    command.add_command(click.command(name, cls=options.Command, help=help_text)(ask))
+    command.add_command(click.command(name, cls=_Benchmark, help=help_text)(ask))
 
 
 _question(

@@ -11,7 +11,11 @@ from lodcli.shell.targets import Target
 STRATEGIES = ("padded", "bucket", "pack")
 
 
-@click.command(cls=options.Command)
+class _Plan(options.Command):
+    writes = options.FORMATS
+
+
+@click.command(cls=_Plan)
 @options.source
 @click.option(
     "--tokens",

@@ -15,7 +15,11 @@ from lodcli.shell.references import Reference, parse_reference
 _ABOVE_ZERO = options.Number(0, min_open=True, finite=True)
 
 
-@click.command(cls=options.Command)
+class _Train(options.Command):
+    writes = ("safetensors",)
+
+
+@click.command(cls=_Train)
 @options.source
 @click.option("-o", "--output", "out", type=options.SOURCE, metavar="MODEL", help="Output file.")
 @click.option("-f", "--force", is_flag=True, help="Replace MODEL if it exists.")
