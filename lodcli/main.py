@@ -27,7 +27,7 @@ def main() -> int:
 
         code = finish(_run(), _report)
         watchdog.stop()
-        gc.freeze()  # what is left goes with the process
+        gc.freeze()  # the rest is freed with the process
         return code
     except MemoryError:  # outside of what reports errors
         try:  # noqa: SIM105 - contextlib would be imported

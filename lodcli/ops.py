@@ -1,8 +1,8 @@
 """The sequence ops by the names of `lod apply`, and their gradients.
 
 `softmax` and `sequence_softmax` are the same function, and its gradient is `softmax_grad` or
-`sequence_softmax_grad`. `from lodcli.ops import *` takes the long names only, for the short ones
-would hide `sum`, `max` and `slice` of Python.
+`sequence_softmax_grad`. `from lodcli.ops import *` imports only the long names, because the short
+ones would hide Python's `sum`, `max` and `slice`.
 
 Derived from the table of ops, kernels/ops/registry.py.
 

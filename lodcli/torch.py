@@ -3,7 +3,7 @@
 `LSTM`, `GRU` and `RNN` are torch.nn's with their names and state dicts. They take nested tensors,
 packed sequences, LoDTensors and padded tensors with lengths, and train on the CPU with this engine.
 So do the ops: `softmax`, `sum`, `concat` and all others of `lodcli.ops` that have a gradient. `from
-lodcli.torch import *` leaves them out, for they would hide `sum`, `max` and `slice` of Python.
+lodcli.torch import *` leaves them out, because they would hide Python's `sum`, `max` and `slice`.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def run_task(task: Task, effort: Effort, *, threads: int, seed: int = 0) -> dict
     samplers = {one.name: _by(clock, one.sample) for one in timed}
     samples = measure_steadily(lambda: measure(samplers, effort, rng=rng), limit.name)
     measured = [Measured(one, summarised(samples[one.name])) for one in timed]
-    # The best of its samples: a limit is what the machine can do, not what it did on average.
+    # The best of its samples: a limit is the maximum, not the average.
     best_rate = amount / min(one.seconds for one in samples[limit.name])
     rate = best_rate if task.work.limit == limit.label else _copying_rate(task, measured)
     rows = [

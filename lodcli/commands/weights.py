@@ -142,7 +142,7 @@ def _rnns(
 
 
 def _note_the_rest(source: str, entries: StateDict, prefix: str | None, *, alone: bool) -> None:
-    """Note what a file has besides its RNNs, and where they take initial states from."""
+    """Print a note on content of a file beside its RNNs, and on the source of initial states."""
     from lodcli.formats.core.names import listing
     from lodcli.kernels.rnn.stack.embedding import EMBEDDING
     from lodcli.kernels.rnn.stack.state_dict import beside_rnns, is_weight_name

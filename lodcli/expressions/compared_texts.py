@@ -6,6 +6,7 @@ import ast
 import functools
 import re
 from collections.abc import Callable
+from typing import NoReturn
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from lodcli.expressions.functions import (
     TEXT_MAKERS,
     picked,
 )
-from lodcli.expressions.hints import TEXT_OF_BYTES
+from lodcli.expressions.hints import TEXT_OF_BYTES, Listed, compared_list
 from lodcli.expressions.operations import V
 from lodcli.expressions.parsing import (
     LISTS,
@@ -49,7 +50,7 @@ _EXAMPLES = {
     **{"matches": "'^a.*b$'", "replace": "'a', 'b'"},
     **{REPLACE_MATCHES: "'[0-9]+', '#'", SPLIT: "','"},
 }
-# Characters that stand in no pattern: \b in quotes, where r"\b" was meant.
+# Characters that no pattern has: \b in quotes, instead of r"\b".
 _ESCAPED = re.compile("[\x01-\x08]")
 
 
@@ -85,6 +86,13 @@ class ComparedTexts(ExactDecimals[V]):
         except LodError as error:
             self.fail(right, str(error))
         return self.mapped(lambda data: COMPARISONS[type(op)](data, 0), found)
+
+    def refuse_list(self, listed: Listed, beside: ast.expr, op: ast.cmpop) -> NoReturn:
+        """Raise an error about a list that is compared with == or !=."""
+        name, text = self.expression.named(beside), self.expression.source_of(listed)
+        of_text = self.expression.marks_of(beside)[1].is_text
+        lists = self.expression.lists_of(beside)
+        self.fail(listed, compared_list(name, listed, text, op, lists, of_text=of_text))
 
     def numbered(self, node: ast.expr, pool: list[Packed]) -> V:
         """Return the numbers of the texts, or words of categories, of a part, in a pool of texts.
@@ -197,7 +205,7 @@ class ComparedTexts(ExactDecimals[V]):
         return self.mapped(lambda data: data + first, numbers)
 
     def slice_of(self, node: ast.Subscript, values: V) -> V:
-        """Return a part of each list of values, as a slice says, or fail."""
+        """Return a slice of each list of values, or fail."""
         bounds = self._bounds(node)
         try:
             return self.sliced(values, *bounds)
@@ -239,7 +247,7 @@ class ComparedTexts(ExactDecimals[V]):
         return self._of_each_text(node.args[0], function)
 
     def words_after(self, node: ast.Call) -> list[str]:
-        """Return the arguments of a function of texts that come after the texts, or fail."""
+        """Return the arguments of a function of texts after the texts, or fail."""
         name, (part, *others) = function_name(node), node.args or [node]
         if len(others) != TEXT_FUNCTIONS[name] or node.keywords:
             given = [_EXAMPLES.get(name, "'a'")] if TEXT_FUNCTIONS[name] else []
@@ -264,7 +272,7 @@ class ComparedTexts(ExactDecimals[V]):
         return words
 
     def require_known(self, node: ast.expr) -> None:
-        """Fail if a part names what is no tensor."""
+        """Fail if a part names something other than a tensor."""
         for one in ast.walk(node):
             name = self.expression.named(one)
             if name is not None and name not in self.expression.marks:

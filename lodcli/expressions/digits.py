@@ -13,7 +13,7 @@ from lodcli.expressions.comparisons import compared_whole
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.tensor.marks import DECIMAL_DIGITS, Decimals
 
-# So many digits fit an int64, whatever they are; with one more, some do.
+# All numbers of this many digits fit an int64; of one more, only some do.
 MOST_DIGITS = 18
 # Decimals that hold every whole number of 64 bits with a sign, and a condition.
 WHOLE, CONDITION = Decimals(MOST_DIGITS + 1, 0, 32), Decimals(1, 0, 32)
@@ -24,10 +24,10 @@ EXACT_FUNCTIONS = ("abs", "cumsum", "diff", "sum", *_STEPS)
 
 
 def decimals_of(precision: int, scale: int, parts: Sequence[Decimals]) -> Decimals | None:
-    """Return decimals of so many digits, at most as many as Arrow's type holds.
+    """Return decimals of this many digits, at most as many as Arrow's type holds.
 
     Args:
-        precision: the wanted number of digits.
+        precision: the required number of digits.
         scale: how many of them are after the point.
         parts: from whose values they are computed; the type has as many bits at least.
 
@@ -80,7 +80,7 @@ def decimals_of_operator(op: ast.operator, one: Decimals, other: Decimals) -> De
 
 
 def decimals_of_function(name: str, decimals: Decimals, digits: int = 0) -> Decimals | None:
-    """Return decimals that hold what one of EXACT_FUNCTIONS returns; None of another function.
+    """Return decimals that hold the results of one of EXACT_FUNCTIONS; None for another function.
 
     Args:
         name: of the function.
@@ -117,7 +117,7 @@ def decimals_of_number(number: Fraction) -> Decimals | None:
 
 
 def digits_of_number(number: Fraction, scale: int) -> int | None:
-    """Return the digits of a number with so many after the point; None if it has more.
+    """Return the digits of a number at a scale; None if it has more digits after the point.
 
     >>> digits_of_number(Fraction("0.25"), 2), digits_of_number(Fraction("0.25"), 1)
     (25, None)

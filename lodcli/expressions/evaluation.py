@@ -46,7 +46,7 @@ from lodcli.expressions.hints import (
     TEXT_OF_BYTES,
     call_of,
     cast_hint,
-    compared_list,
+    has_literals,
     hint_of_two,
     misplaced,
     name_hint,
@@ -85,7 +85,7 @@ class Evaluation(ComparedTexts[V]):
     """The values of the parts of an expression.
 
     Args:
-        expression: what is evaluated.
+        expression: the evaluated expression.
     """
 
     # The message for several expressions.
@@ -311,9 +311,9 @@ class Evaluation(ComparedTexts[V]):
     def _compared(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> V:
         for one, other in ((left, right), (right, left)):
             if isinstance(one, LISTS) and isinstance(op, ast.Eq | ast.NotEq):
-                name, lists = self.expression.named(other), self.expression.lists_of(other)
-                text = self.expression.source_of(one)
-                self.fail(one, compared_list(name, one, text, op, lists))
+                if has_literals(one):
+                    self._compared(other, ast.In(), one)  # its error, where `in` is no remedy
+                self.refuse_list(one, other, op)
         if isinstance(op, ast.Is | ast.IsNot):
             if not isinstance(right, ast.Constant) or right.value is not None:
                 self.fail(right, "compare with == and !=, and nulls with is None and is not None")
@@ -354,11 +354,11 @@ class Evaluation(ComparedTexts[V]):
         return None
 
     def _wide_beside(self, node: ast.expr, other: ast.expr) -> int | None:
-        """Return the number beyond 64 bits that a part is beside another; None if it is none.
+        """Return the number of `other` if it is a constant beyond 64 bits; else None.
 
         Args:
-            node: numbers, or times, whose unit a time in quotes has.
-            other: the part.
+            node: numbers, or times, which determine the unit of a time in quotes.
+            other: the part that may be such a constant.
         """
         name, marks = self.expression.marks_of(node)
         if isinstance(marks.unit, Times) and isinstance(other, ast.Constant):
@@ -384,9 +384,9 @@ class Evaluation(ComparedTexts[V]):
         """Fail if one of the parts is times or categories.
 
         Args:
-            node: what is not defined for them.
+            node: the operation that is not defined for them.
             function: the name of the function or operator.
-            parts: what it is applied to.
+            parts: its operands.
         """
         units = [self.expression.unit_of(part) for part in parts]
         for part, unit in zip(parts, units, strict=True):
@@ -428,7 +428,7 @@ class Evaluation(ComparedTexts[V]):
 
         Args:
             node, other: the parts.
-            op: how they are compared.
+            op: the comparison operator.
             joint: the unit of both, if it is not that of the other.
         """
         name, marks = self.expression.marks_of(other)
@@ -690,7 +690,7 @@ class Evaluation(ComparedTexts[V]):
 
 
 def _kind(part: ast.expr, unit: Unit | None) -> str:
-    """Return what the values of a part are, for a message."""
+    """Return a description of the values of a part, for a message."""
     text = isinstance(part, ast.Constant) and isinstance(part.value, str)
     return str(unit) if unit is not None else "a text" if text else "a number"
 

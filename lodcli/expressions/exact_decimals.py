@@ -38,7 +38,7 @@ class ExactDecimals(Operations[V]):
     """The parts of an expression that are decimals, as their digits.
 
     Args:
-        expression: what is evaluated.
+        expression: the evaluated expression.
     """
 
     def __init__(self, expression: Parsed) -> None:
@@ -98,7 +98,7 @@ class ExactDecimals(Operations[V]):
         return [self._wide(part, one, decimals) for part, one in pairs]
 
     def _whole(self, node: ast.expr) -> V:
-        """Return the values of a part of whole numbers; what is computed of them has 64 bits."""
+        """Return the values of a part of whole numbers, in 64 bits for further computation."""
         if isinstance(node, ast.BinOp):
             chain = [node]  # a long sum is nested on the left
             while isinstance(inner := chain[-1].left, ast.BinOp):
@@ -203,7 +203,7 @@ class ExactDecimals(Operations[V]):
         return self.among(self.in_own_unit(left), held, inverted=isinstance(op, ast.NotIn))
 
     def among(self, values: V, members: Sequence[Array], *, inverted: bool) -> V:
-        """Return which values are one of some numbers (), or which are none of them."""
+        """Return which values are one of some numbers (), or which are not."""
         whole = len(members) > MANY and all(member.dtype.kind in "biu" for member in members)
 
         def is_in(data: Array) -> Array:

@@ -96,7 +96,7 @@ ORDERING = (np.less, np.less_equal, np.greater, np.greater_equal, np.maximum, np
 GROWING = (np.add, np.subtract, np.multiply, np.power)
 # So many members of a list are compared one by one.
 MANY = 16
-# Decimals of so many digits are different floats of 64 bits.
+# Decimals of up to this many digits are distinct as 64-bit floats.
 EXACT_DIGITS = 15
 
 
@@ -129,7 +129,7 @@ def written(function: Callable[..., Any]) -> str:
 
 
 def rounded_to(data: Array, digits: int) -> Array:
-    """Return floats rounded to so many digits after the point, halves to even, in their dtype.
+    """Return floats rounded to this many digits after the point, halves to even, in their dtype.
 
     They are multiplied by a power of ten in 64 bits, as in Polars, and stay as they are if that has
     no fraction.

@@ -11,7 +11,8 @@ from shlex import quote
 from lodcli.formats.core.names import listing
 from lodcli.kernels.suggestions import did_you_mean
 
-# What stands for a choice between two values.
+Listed = ast.Tuple | ast.List | ast.Set
+# Replacement for a choice between two values.
 CHOICE = "write a if x > 0 else b"
 TEXT_OF_BYTES = "lod convert --text-levels text makes text of bytes"
 # Of a text that is no expression, by what it has near the error or anywhere.
@@ -38,8 +39,14 @@ _NAMES = {
 }
 # Parts that have no values.
 _MISPLACED: dict[type[ast.expr], str] = {
-    **{ast.Lambda: "lambda", ast.JoinedStr: "text", ast.NamedExpr: ":="},
+    **{ast.Lambda: "lambda", ast.JoinedStr: "an f-string", ast.NamedExpr: ":="},
     **dict.fromkeys((ast.Tuple, ast.List, ast.Set), "a list"),
+}
+_INSTEAD = {
+    "a list": "only in takes one, as in x in (1, 3)",
+    "lambda": "write its expression, with the names of tensors",
+    "an f-string": "write 'text', or x + 'text' to join texts",
+    ":=": "write the value in place of its name; lod apply keeps one under a name with --into",
 }
 _FUNCTIONS = {
     **dict.fromkeys(("avg", "average"), "write mean(x)"),
@@ -119,7 +126,7 @@ _FUNCTIONS = {
 }
 
 
-# Of functions of all values, what is meant by two arguments.
+# Replacements for functions of all values that are called with two arguments.
 _OF_TWO = {
     "max": "; maximum(x, y) is the greater of two",
     "min": "; minimum(x, y) is the less of two",
@@ -172,12 +179,20 @@ def misplaced(node: ast.expr) -> str:
     'a list cannot be used here; only in takes one, as in x in (1, 3)'
     """
     name = _MISPLACED.get(type(node), "this")
-    how = "; only in takes one, as in x in (1, 3)" if name == "a list" else ""
+    how = f"; {_INSTEAD[name]}" if name in _INSTEAD else ""
     return f"{name} cannot be used here{how}"
 
 
+def has_literals(listed: Listed) -> bool:
+    """Return whether all elements of a list are literals, of which there is one at least."""
+    parts = [part for one in listed.elts for part in ast.walk(one)]
+    values = [one for one in parts if not isinstance(one, ast.UnaryOp | ast.unaryop)]
+    literals = all(isinstance(one, ast.Constant) and one.value is not None for one in values)
+    return bool(parts) and literals
+
+
 def compared_list(
-    name: str | None, listed: ast.Tuple | ast.List | ast.Set, text: str, op: ast.cmpop, lists: int
+    name: str | None, listed: Listed, text: str, op: ast.cmpop, lists: int, *, of_text: bool
 ) -> str:
     """Return the message for == or != of a part and a list, with what to write instead if known.
 
@@ -187,18 +202,21 @@ def compared_list(
         text: the list as it was written.
         op: == or !=.
         lists: in how many lists the values of the part are.
+        of_text: whether the part is text.
 
-    >>> compared_list("x", ast.parse("[1, 3]", mode="eval").body, "[1, 3]", ast.NotEq(), 0)
+    >>> listed = ast.parse("[1, 3]", mode="eval").body
+    >>> compared_list("x", listed, "[1, 3]", ast.NotEq(), 0, of_text=False)
     'a list cannot be used here; write x not in [1, 3]'
     """
-    parts = [part for one in listed.elts for part in ast.walk(one)]
-    values = [one for one in parts if not isinstance(one, ast.UnaryOp | ast.unaryop)]
-    literals = all(isinstance(one, ast.Constant) and one.value is not None for one in values)
     equal = isinstance(op, ast.Eq)
     how = ""
-    if name is not None and parts and literals:
+    if of_text and any(not isinstance(getattr(one, "value", None), str) for one in listed.elts):
+        how = (
+            f"texts in quotes, as in {as_written(name or 'x')} {'in' if equal else 'not in'} ['a']"
+        )
+    elif name is not None and has_literals(listed):
         how = f"{as_written(name)} {'in' if equal else 'not in'} {text}"
-    elif name is not None and not parts and lists:
+    elif name is not None and not listed.elts and lists:
         how = f"length({as_written(name)}) {'==' if equal else '>'} 0"
     return f"a list cannot be used here; write {how}" if how else misplaced(listed)
 
@@ -220,7 +238,7 @@ def syntax_hint(text: str) -> str:
 
 
 def name_hint(name: str, known: Iterable[str]) -> str:
-    """Return what an unknown name may mean; "" if that is unknown.
+    """Return a hint on an unknown name; "" if there is none.
 
     >>> name_hint("AGE", ["age", "size"])
     'did you mean age?'
@@ -236,7 +254,7 @@ def name_hint(name: str, known: Iterable[str]) -> str:
 
 
 def function_hint(name: str, known: Iterable[str]) -> str:
-    """Return what an unknown function may mean, or which there are.
+    """Return a hint on an unknown function, or the list of functions.
 
     >>> function_hint("AVG", ["mean"])
     'write mean(x)'

@@ -80,7 +80,7 @@ class Operations(ABC, Generic[V]):
         """
 
     def condition(self, values: V) -> V:
-        """Return values of which `and`, `or` and `not` ask whether they are true."""
+        """Return the operands of `and`, `or` and `not` as truth values."""
         return values
 
     def timed(self, function: np.ufunc, left: V, right: V) -> V:
@@ -130,7 +130,7 @@ class Operations(ABC, Generic[V]):
 
     @abstractmethod
     def picked_of(self, node: ast.Call, values: V) -> V:
-        """Return the first or last of lists of values, as a call says, or fail."""
+        """Return the first or last of lists of values, by the function called, or fail."""
 
     @abstractmethod
     def floats(self, name: str, digits: Array, decimals: Decimals) -> Array:

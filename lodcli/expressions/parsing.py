@@ -43,7 +43,7 @@ from lodcli.expressions.functions import (
     TIME_PARTS,
     TWO,
 )
-from lodcli.expressions.hints import as_written, function_hint, name_hint, syntax_hint
+from lodcli.expressions.hints import as_written, function_hint, misplaced, name_hint, syntax_hint
 from lodcli.expressions.syntax import (
     MOST_BITS,
     as_slice,
@@ -604,13 +604,14 @@ class Parsed:
             self.fail(node, f"expected UTF-8, found {text[error.start]!a}")
 
     def refuse_call(self, call: ast.Call) -> NoReturn:
-        """Raise an error about a call of what is no function, such as x.sum()."""
+        """Raise an error about a call of something other than a function, such as x.sum()."""
         method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
         name, known = function_name(call), self.functions()
         if method in known:
             self.fail(call, f"only functions can be called: write {method}(x), not x.{method}()")
         if not name and not method:
-            self.fail(call, "only functions can be called")
+            of_lambda = isinstance(call.func, ast.Lambda)
+            self.fail(call, misplaced(call.func) if of_lambda else "only functions can be called")
         self.fail(call, f"no function {name or method!r}; {function_hint(name or method, known)}")
 
     def functions(self) -> Collection[str]:

@@ -17,7 +17,7 @@ def showing_where(option: str = "expression") -> Iterator[None]:
     """Show on standard error which column of an expression an error is about.
 
     Args:
-        option: the option whose value it is, for the message.
+        option: the option that has it as value, for the message.
     """
     try:
         yield

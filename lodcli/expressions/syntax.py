@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 def replaced(tree: ast.expr, function: Callable[[ast.expr], ast.expr]) -> ast.expr:
-    """Return a tree, changed in place, with what a function returns for each part.
+    """Return a tree, changed in place, with each part replaced by the result of a function.
 
     >>> def as_one(node: ast.expr) -> ast.expr:
     ...     return ast.Constant(1) if isinstance(node, ast.Name) else node

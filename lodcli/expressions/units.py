@@ -66,7 +66,7 @@ def unit_of_times(function: str, times: Times, *, picks: bool, steps: bool) -> T
         return Times("time", times.unit)
     if picks or function in ("mean", *QUANTILES) or (function == FLOOR and steps):
         return times
-    return times if is_duration(times) else None  # a sum of moments is none
+    return times if is_duration(times) else None  # a sum of moments has no meaning
 
 
 def is_duration(unit: Unit | None) -> TypeGuard[Times]:

@@ -34,7 +34,7 @@ class Variable(TypedDict):
 
     Attributes:
         name: of the variable.
-        value: what it is set to, null if it is not set.
+        value: its value, null if it is not set.
         default: what holds without it.
         meaning: what it does.
     """
@@ -72,7 +72,7 @@ class Op(TypedDict):
 
 
 class Ops(Report):
-    """The ops that lod apply knows, with --list.
+    """The ops of lod apply, with --list.
 
     Attributes:
         ops: in the order of their names.

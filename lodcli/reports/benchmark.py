@@ -58,7 +58,7 @@ class Result(TypedDict):
         clock: what the seconds are: wall or processor time.
         q1, q3, iqr: quartiles of the times and their distance.
         samples, dropped: number of samples kept, and left out since they were disturbed.
-        noisy: whether the machine was too busy to tell.
+        noisy: whether the machine was too busy for significant times.
         useful, unit: useful work of one run, and its unit.
         rate: useful work a second.
         limit, limit_rate: which limit of the machine holds, and its rate.

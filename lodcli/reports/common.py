@@ -19,7 +19,7 @@ class LevelOfTensor(TypedDict):
     """A level of a tensor.
 
     Attributes:
-        name: what one item is called, if it has a name.
+        name: the name of an item, if there is one.
         items: number of sequences, null if unknown.
     """
 

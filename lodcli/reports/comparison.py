@@ -58,7 +58,7 @@ class UnlikeAttribute(TypedDict):
 
     Attributes:
         name: of the attribute.
-        left, right: what the two files have; null for nothing.
+        left, right: the properties of the two files; null for none.
     """
 
     name: str

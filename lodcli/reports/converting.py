@@ -66,7 +66,7 @@ class FormatEntry(TypedDict):
 
 
 class Formats(Report):
-    """The formats that lod knows, with --formats.
+    """The formats of lod, with --formats.
 
     Attributes:
         formats: in the order in which unknown content is tried.

@@ -16,7 +16,7 @@ class Counts:
     """Totals of the batches of a schema.
 
     Attributes:
-        tensors: complete once `counting` has come to its end.
+        tensors: complete at the end of `counting`.
     """
 
     def __init__(self, schema: Schema) -> None:

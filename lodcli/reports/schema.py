@@ -34,7 +34,7 @@ _SIMPLE: dict[Any, dict[str, Any]] = {
 
 
 def json_schema(kinds: Sequence[type[Any]], title: str) -> dict[str, Any]:
-    """Return the JSON Schema of one or several objects, any of which may come.
+    """Return the JSON Schema of one object, or of any of several.
 
     >>> from typing import TypedDict
     >>> class Count(TypedDict):

@@ -34,7 +34,7 @@ ERROR = "error"
 
 
 def of_command(name: str) -> tuple[type[Any], ...]:
-    """Return the TypedDicts of what a command prints with --json, any of which may come."""
+    """Return the TypedDicts of the objects that a command may print with --json."""
     found = []
     for one in TABLE.get(name, WRITTEN).split(" | "):
         module, _, kind = one.partition(".")

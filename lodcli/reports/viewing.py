@@ -15,7 +15,7 @@ class View(Report):
         tensor: the tensor that is looked at.
         level: the name of the level, or row.
         count: number of its items.
-        item: the number of the item; null, like what follows, if there is none.
+        item: the number of the item; null, like the following fields, if there is none.
         branch: the numbers that lead to it, outermost first.
         length: items of the next level; null for a row.
         values: in one line, the middle of long sequences left out.

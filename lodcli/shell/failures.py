@@ -122,7 +122,7 @@ def _fail_stream() -> None:
 
 
 def _asks_for_json(args: Sequence[str]) -> bool:
-    # Not from click's parsed options: the error may come from parsing them.
+    # Not from click's parsed options: parsing them may have caused the error.
     return "--json" in before_dashes(args)
 
 

@@ -144,7 +144,7 @@ _OPTIONS = (
 
 
 def guarded(function: F) -> F:
-    """Options of all commands that read; `opened` gets them from the context."""
+    """Options of all commands that read; `opened` reads them from the context."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function

@@ -232,7 +232,7 @@ def opened(
         optional: options that are ignored, not an error, if the format does not have them.
 
     Raises:
-        OptionError: standard output goes to this file.
+        OptionError: standard output is redirected to this file.
     """
     _refuse_own_output(reference)
     options = replace(reading(options or ReadOptions()), part=reference.part)
@@ -274,7 +274,7 @@ def opened(
 
 
 def _refuse_own_output(reference: Reference) -> None:
-    """Raise OptionError if a file is the one that standard output goes to, or holds it.
+    """Raise OptionError if standard output is redirected to this file, or into this folder.
 
     With `>>` it would grow as fast as it is read; with `>` the shell has emptied it.
     """

@@ -76,7 +76,7 @@ CONVERTING = {
     **dict.fromkeys(("--offsets", "--rename", "--text-levels", "--wide"), "lod convert has"),
     "--vocab": "lod convert and lod cast have",
 }
-# What --output writes in commands where it may be meant.
+# The content that --output writes, in commands where users may expect another.
 _OUTPUTS = {"--model": "MODEL"}
 # Names and values of files in messages.
 _QUOTED = r"""(?<!\w)(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?!\w)"""

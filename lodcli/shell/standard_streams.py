@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from lodcli.formats.storage import interrupts
 
-CLOSED_PIPE = 141  # what a shell shows for a process that SIGPIPE ended
+CLOSED_PIPE = 141  # exit code that a shell reports for a process ended by SIGPIPE
 
 
 def asks_for_help(args: Sequence[str]) -> bool:
@@ -25,7 +25,7 @@ def before_dashes(args: Sequence[str]) -> Iterator[str]:
 
 
 def prepare_streams() -> None:
-    """Make the three standard streams usable, whatever the caller closed or set up.
+    """Make the three standard streams usable, even if the caller closed or changed them.
 
     A closed one gets a descriptor on which its use fails. Otherwise the first file opened would
     get its number, and results would be written into it.

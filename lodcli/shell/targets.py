@@ -142,7 +142,7 @@ class Target:
         read_share: ReadShare | None = None,
         stored: Opened | None = None,
     ) -> None:
-        """Write batches as they come, with progress on a terminal.
+        """Write batches as they arrive, with progress on a terminal.
 
         Args:
             schema: of all batches together.

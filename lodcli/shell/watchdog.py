@@ -107,7 +107,7 @@ def _count(signals: int, tell: int, parent: int) -> NoReturn:
         os.chdir("/")
         processes.close_all_but({signals, tell}, from_zero=True)
         while number := os.read(signals, 1):
-            # Signals that end nothing come as well, such as SIGWINCH of a resized terminal.
+            # Other signals arrive as well, such as SIGWINCH of a resized terminal.
             if number[0] in interrupts.SIGNALS and _is_pending(signals, PENDING_SECONDS):
                 _tell(tell, number[0])
                 if _is_pending(signals, HELD_SECONDS) and os.getppid() == parent:

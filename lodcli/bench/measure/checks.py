@@ -41,7 +41,7 @@ def agreed(
         ours: the names of lod's candidates, which must agree with most libraries.
 
     Raises:
-        DisagreementError: results of lod differ from the majority; says where.
+        DisagreementError: results of lod differ from the majority; names the position.
     """
     groups: list[_Group] = []
     first = ""

@@ -81,7 +81,7 @@ class Summary:
 def summarised(samples: Sequence[Sample]) -> Summary:
     """Return the summary of samples without the disturbed ones.
 
-    A sample is disturbed if its process was preempted often, or if it lies beyond the far
+    A sample is disturbed if its process was preempted often, or if its time is beyond the far
     fence above all others: a sample can be too slow by accident, but not too fast.
     """
     calm = [one for one in samples if one.calm]

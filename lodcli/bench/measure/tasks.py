@@ -23,7 +23,7 @@ class Work:
     Attributes:
         useful: bytes or floating-point operations for actual rows, without padding.
         unit: "B" or "FLOP".
-        needed: the minimum to be moved or computed, including padding if the task asks for it; the
+        needed: the minimum to be moved or computed, including padding if the task requires it; the
             fraction of the limit is computed from it.
         limit: the machine's limit that applies; None: no measured one.
     """

@@ -145,7 +145,7 @@ def as_kind(kind: Kind, tensor: LoDTensor) -> Any:
 
 
 def as_value(text: str, tensor: LoDTensor) -> float | str:
-    """Return the number in a text; a word of categories, or what is no number, as it is."""
+    """Return the number in a text; a word of categories, or other text, is returned unchanged."""
     for number in (INT, NUMBER) if tensor.marks.categories is None else ():
         try:
             return number.convert(text, None, None)

@@ -114,7 +114,7 @@ def _of_nulls(step: Step, tensors: Sequence[LoDTensor], place: int, name: str, p
 
 
 def _of_units(step: Step, tensors: Sequence[LoDTensor], device: str, name: str) -> LoDTensor | None:
-    """Return what an expression computes from times, categories and decimals.
+    """Return the result of an expression of times, categories and decimals.
 
     Args:
         step: the op.

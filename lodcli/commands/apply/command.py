@@ -80,7 +80,7 @@ def _hides(text: str) -> bool:
 
 
 def _entry(name: str) -> OpEntry | None:
-    """Return an op; None if there is none, or it is of a broken plug-in: see `known`."""
+    """Return an op; None if there is no such op, or its plug-in is broken: see `known`."""
     try:
         return find_op(name)
     except UnsupportedError:

@@ -239,7 +239,7 @@ class _Tensors(Evaluation[Values]):
     def tensor(self, node: ast.expr, name: str) -> Values:
         found: Values = self._values[name]
         assert isinstance(found, LoDTensor)
-        return LoDTensor(found.values, found.lod, nulls=found.nulls)  # the expression knows marks
+        return LoDTensor(found.values, found.lod, nulls=found.nulls)  # the expression handles marks
 
     def floats(self, name: str, digits: Array, decimals: Decimals) -> Array:
         if name == "this":  # computed: rounded as every result of floats

@@ -41,7 +41,7 @@ def in_step(stack: ExitStack, references: Sequence[Reference], *, fewer: bool) -
 
     Returns:
         None if a file can only be read from front to back, or levels other than the finest
-        differ: then the op gets whole tensors, and raises an error if it cannot take them.
+        differ: then the op is called with whole tensors, and raises its own error.
     """
     items = [_items(stack, one, 0) for one in references]
     found = [one for one in items if one is not None]

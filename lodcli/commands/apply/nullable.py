@@ -37,7 +37,7 @@ class Nullable:
     """Tells which parts of an expression may have nulls.
 
     Args:
-        expression: it knows the marks of its tensors.
+        expression: it has the marks of its tensors.
         schema: of its tensors.
     """
 
@@ -138,7 +138,7 @@ class Nullable:
 
 
 def _conditions(node: ast.AST) -> list[ast.expr]:
-    """Return the parts of which an operator or function asks whether they are true."""
+    """Return the parts whose truth values an operator or function uses."""
     if isinstance(node, ast.Call):
         return node.args[:1] if function_name(node) in ASKING else []
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):

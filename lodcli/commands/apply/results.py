@@ -89,7 +89,7 @@ def write_results(source: Reference, results: Sequence[Result], target: Target) 
             alone = None if source.path == "-" else functools.partial(batches, names)
             _write(results, names[0], target, schema, batches(passing), alone)
             return
-        # Not opened again without need: of a pipe, only what is left could be read.
+        # Not opened again unnecessarily: of a pipe, only the rest could be read.
         again = source.name is not None
         only = into is None
         items = (
@@ -188,7 +188,7 @@ class _Computing:
     """Computes a result of batches while they are read.
 
     Args:
-        chosen: the tensors to compute with, which come in the same batches.
+        chosen: the tensors to compute with, which are in the same batches.
         result: see there.
     """
 

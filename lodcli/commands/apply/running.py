@@ -48,7 +48,7 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True)
 class Writing:
-    """Where results go, and how they are computed.
+    """The target of the results, and how they are computed.
 
     Attributes:
         target: the file.
@@ -145,7 +145,7 @@ def _whole(steps: Sequence[Step]) -> Step | None:
 
 
 def _may_have_nulls(steps: Sequence[Step]) -> Callable[[TensorSpec, TensorSpec], bool]:
-    """Return a function that tells, by the first tensor and a result, if that may have nulls."""
+    """Return a function of the first tensor and a result: whether the result may have nulls."""
     keep = all(step.entry.nulls or step.number is not None for step in steps)
     # Of an empty sequence, no time is the greatest: see sequence_max. And none is a duration / 0.
     pick = any(step.picks or step.entry.pools or step.name in ARITHMETIC for step in steps)
@@ -306,7 +306,7 @@ def _read(reference: Reference, kind: str) -> tuple[str, LoDTensor]:
 
 
 def _read_from(file: Opened, kind: str) -> tuple[str, LoDTensor]:
-    """Read a tensor, or the steps of a TensorArray where one is wanted, with its name."""
+    """Read a tensor, or the steps of a TensorArray if one is expected, with its name."""
     if kind == "steps" and any(spec.array for spec in file.schema):
         name, stored = file.array()
         return name, stored.array.steps

@@ -31,7 +31,7 @@ class Step:
         inputs: its files; a chained op has the previous result instead of the first. Arithmetic
             accepts a number for the second.
         values: its options that were given; files are not read yet.
-        chained: whether an op comes before it.
+        chained: whether there is an op before it.
     """
 
     entry: OpEntry
@@ -47,7 +47,7 @@ class Step:
 
     @property
     def number(self) -> float | None:
-        """The number that arithmetic is done with; None if there is none."""
+        """The number operand of arithmetic; None if there is none."""
         return next((one for one in self.inputs if not isinstance(one, Reference)), None)
 
     @property

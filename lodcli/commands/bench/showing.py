@@ -34,7 +34,7 @@ ON_GPU = ("kernels", "rnn")
 
 
 def run_and_show(suite: str, plan: Plan, settings: Settings) -> None:
-    """Measure a plan and print what was found."""
+    """Measure a plan and print the results."""
     peers = {name: chosen_peers(suite, settings.against, name) for name in settings.device}
     _require_devices(suite, settings.device)
     _require_target(settings, plan.cases)
@@ -264,7 +264,7 @@ def file_lengths(name: str) -> Offsets:
     """Return the lengths of the finest level of a file.
 
     Raises:
-        TooLargeError: a file that does not say how many it has, of more than fit into memory.
+        TooLargeError: a file does not store the number of its items, and exceeds the memory.
     """
     import numpy as np
 

@@ -36,7 +36,7 @@ from lodcli.kernels.tensor.nulls import Mask
 
 # Functions of all values that have a result without any, and those that pick one and skip no nulls.
 OF_NOTHING, PICKING = ("sum", "any", "all"), ("first", "last")
-# Functions that ask whether values are true.
+# Functions that test whether values are true.
 ASKING = ("any", "all")
 _LEAST = -(2**63)
 # Functions whose result may be the negative of a value.
@@ -88,7 +88,7 @@ class Values:
 
     @property
     def asked(self) -> Values:
-        """The values with nulls in place of rows of nothing but nan, for `any` and `all`."""
+        """The values with nulls in place of rows with only nan, for `any` and `all`."""
         return self._without_nan(np.any)
 
     def _without_nan(self, of_row: Callable[..., Any]) -> Values:
@@ -367,7 +367,7 @@ def _repeated(values: Values, data: Array, rows: Offsets | None) -> Array:
 
 
 def both_valid(one: Mask | None, other: Mask | None) -> Mask | None:
-    """Return the mask of what is not null in either of two masks; None stands for no nulls."""
+    """Return the conjunction of two validity masks; None is a mask without nulls."""
     if one is None or other is None:
         return one if other is None else other
     return one & other
@@ -376,7 +376,7 @@ def both_valid(one: Mask | None, other: Mask | None) -> Mask | None:
 def valid_of(
     function: Callable[..., Array], values: Sequence[Array], masks: Sequence[Mask | None]
 ) -> Mask | None:
-    """Return where a function of values is not null; each comes with its mask.
+    """Return the validity mask of a function of values, which are given with their masks.
 
     It is null where one of them is, except that an `or` with True is True and an `and` with
     False is False, as in SQL.

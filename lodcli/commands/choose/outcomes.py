@@ -72,7 +72,7 @@ def outcomes(
     ranges: Mapping[str, Sequence[ValueRange]],
     parts: int,
 ) -> Outcomes:
-    """Return what an expression may be for items of each part.
+    """Return the possible outcomes of an expression for the items of each part.
 
     Args:
         expression: fits the schema.
@@ -98,7 +98,7 @@ class _Side(NamedTuple):
 
     Attributes:
         name: of the tensor; None of a constant.
-        known: what is known of it; None of a constant.
+        known: its ranges of values; None for a constant.
         nulls: whether the side may also be null where no value of the tensor is.
     """
 
@@ -158,7 +158,7 @@ class _Conditions:
         expression: the whole one.
         schema: of the items.
         ranges: of each of its tensors.
-        anything: the outcomes of what is not known.
+        anything: the outcomes of an unknown value.
     """
 
     def __init__(
@@ -275,7 +275,7 @@ class _Conditions:
         return Outcomes(side.known.nulls, side.known.values, np.zeros(self._parts, np.bool_))
 
     def _side(self, node: ast.expr) -> _Side | None:
-        """Return what is known of a side of a comparison; None if that is nothing."""
+        """Return the known range of a side of a comparison; None if it is unknown."""
         function = function_name(node)
         picks = function in _PICKS
         if isinstance(node, ast.Call) and len(node.args) == 1 and (picks or function == DATE):

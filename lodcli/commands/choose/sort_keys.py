@@ -19,7 +19,7 @@ _LENGTH = re.compile(r"length(?::(.+))?")
 
 
 def parse_keys(text: str) -> list[tuple[Expression, bool]]:
-    """Return the expressions to sort by, each with whether the greatest come first.
+    """Return the expressions to sort by, each with whether the order is descending.
 
     >>> parse_keys("-length:sentence")[0][0].text
     "sum(length('sentence'))"
@@ -43,7 +43,7 @@ def _parse_key(text: str) -> tuple[Expression, bool]:
         tree = key.tree
         if not isinstance(tree, ast.UnaryOp) or not isinstance(tree.op, ast.USub):
             return key, False
-        # Not the negative of x, which times and categories have not: the greatest come first.
+        # Not the negative of x, which times and categories do not have: descending order.
         return Expression(ast.get_source_segment(key.text, tree.operand) or ""), True
     level = found[1]
     if level is None:
@@ -58,7 +58,7 @@ def sorted_order(keys: Iterable[tuple[Values, bool]]) -> Offsets:
     Equal ones stay as they were; nan come last, and nulls after them.
 
     Args:
-        keys: at least one, the most important first, each with whether the greatest come first.
+        keys: at least one, the primary key first, each with whether the order is descending.
             Values need not stay in memory.
     """
     return stable_order(*chain.from_iterable(starmap(_columns, keys)))

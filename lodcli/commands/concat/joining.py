@@ -39,7 +39,7 @@ def joined(
         parts = [_Part(source, stack, few=few) for source in sources]
         labels = [one.label for one in sources]
         require_equal_names([part.selected(part.schema) for part in parts], labels)
-        # Of the whole files: of records with one field, another tells which are null.
+        # Of the whole files: of records with one field, another tensor marks the null ones.
         described = with_equal_records([part.schema for part in parts])
         schemas = [part.selected(whole) for part, whole in zip(parts, described, strict=True)]
         schema = joined_schema(schemas, labels)

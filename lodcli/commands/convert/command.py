@@ -224,7 +224,7 @@ def _convert(
     *,
     dry_run: bool = False,
 ) -> None:
-    """Write the source to the target, with the changed attributes; or show what that would lose."""
+    """Write the source to the target, with the changed attributes; or show the losses."""
     from lodcli.shell.opened import opened
 
     with opened(source, chosen, spared) as file:

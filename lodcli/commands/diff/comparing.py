@@ -229,7 +229,7 @@ def _common_unit(one: Unit | None, other: Unit | None) -> Unit | None:
 
 
 def _in_common(rows: Array, spec: TensorSpec, joint: Unit | None) -> Array:
-    """Return rows in another unit; of decimals the values, for the other file may have floats."""
+    """Return rows in another unit; decimals as float64, because the other file may have floats."""
     unit = spec.marks.unit
     if isinstance(unit, Decimals):
         return scaled(rows.astype(np.longdouble), unit).astype(np.float64)

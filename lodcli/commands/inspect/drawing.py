@@ -77,7 +77,7 @@ def draw(
     lines = _fitted(lod, mark, room).lines
     margins = [label + " " * (margin - columns(label)) for label in (*labels, "")]
     drawn = [(left + line).rstrip() for left, line in zip(margins, lines, strict=True)]
-    while not drawn[-1]:  # nothing but empty sequences above
+    while not drawn[-1]:  # only empty sequences above
         drawn.pop()
     return drawn
 

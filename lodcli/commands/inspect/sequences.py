@@ -24,7 +24,7 @@ class Sequence:
         item: its number on the level.
         branch: the path to it, outermost first.
         length: items of the next level.
-        values: nested lists; None if they are not wanted.
+        values: nested lists; None if they were not requested.
         text: the values in one line, the middle of long ones left out.
     """
 
@@ -50,7 +50,7 @@ def extreme(lod: LoD, level: int, count: int, *, shortest: bool) -> Offsets:
     keys = lengths if shortest else -lengths
     chosen = np.arange(keys.size)
     if 0 < count < keys.size:
-        # Not all are sorted: only those up to the last one wanted, and those as long.
+        # A partial sort: up to the last requested one, and those of the same length.
         chosen = np.flatnonzero(keys <= np.partition(keys, count - 1)[count - 1])
     return chosen[np.argsort(keys[chosen], kind="stable")][:count]
 
@@ -58,7 +58,7 @@ def extreme(lod: LoD, level: int, count: int, *, shortest: bool) -> Offsets:
 def sequences(
     source: IndexedSource, spec: TensorSpec, level: int, items: Offsets, *, values: bool
 ) -> list[Sequence]:
-    """Return sequences of a level, each read by itself if its values are wanted."""
+    """Return sequences of a level; each is read separately if its values are requested."""
     lod = source.lods[spec.name]
     found = []
     for item in items.tolist():

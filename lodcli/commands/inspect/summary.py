@@ -115,7 +115,7 @@ class _Collected:
             self._wanted = [n - lod.count(k) for k, n in enumerate(self._wanted)]
 
     def _enough_of(self, lod: LoD) -> LoD:
-        """Return a copy of the first outermost items of a part, or all if more are wanted."""
+        """Return a copy of the first outermost items of a part, or of all if it has fewer."""
         stop = HEAD_ITEMS
         while lod.n_levels and stop < lod.count(0):
             head, _ = lod.items(0, 0, stop)
@@ -133,7 +133,7 @@ class _Collected:
 def summaries(
     opened: Opened, wanted: Wanted, *, whole: bool = False
 ) -> tuple[list[TensorSummary], Examined]:
-    """Return the summaries of the tensors of a file, and the results of the wanted options.
+    """Return the summaries of the tensors of a file, and the results of the given options.
 
     Rows are read only if necessary. With `whole`, the head of each index is all of it.
     """

@@ -62,7 +62,7 @@ def values(rows: Array, title: str) -> Figure:
         return heat_map(rows, title)
     figure, axes = _one()
     for column, line in enumerate(rows.T):
-        # A line needs two points: a value without finite neighbours gets a marker.
+        # A line needs two points: a value without finite neighbours is drawn as a marker.
         finite = np.pad(np.isfinite(line), 1)
         alone = np.flatnonzero(finite[1:-1] & ~finite[:-2] & ~finite[2:]).tolist()
         marks = {"marker": ".", "markevery": alone} if alone else {}

@@ -83,7 +83,7 @@ def classifier_in(
         entries: of the file.
         rnn: the RNN among them.
         kind: one of CLASSES.
-        path: of the file, for a note on arrays that are no part of the classifier.
+        path: of the file, for a note on arrays that do not belong to the classifier.
 
     Raises:
         OptionError: the file holds no classifier, or one of the other kind.

@@ -23,7 +23,7 @@ def parse_nested(text: str) -> tuple[LevelShape, ...]:
     boot.
 
     Raises:
-        SelectionError: a word that is none of these; names it.
+        SelectionError: a word is not one of these; names it.
 
     >>> outer, inner = parse_nested("article/sentence:gru:32:boot")
     >>> (outer.level, outer.cell), (inner.cell, inner.hidden, inner.boot)

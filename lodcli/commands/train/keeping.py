@@ -80,7 +80,7 @@ class Keeper:
         return None if self._last is None else self._last.number
 
     def stalled(self, patience: int | None) -> bool:
-        """Return whether so many epochs have passed since the best one."""
+        """Return whether this many epochs have passed since the best one."""
         if patience is None or self._last is None or self.best is None:
             return False
         return self._last.number - self.best.epoch.number >= patience

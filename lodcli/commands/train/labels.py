@@ -197,7 +197,7 @@ def _fitting_level(
     *,
     ids: bool,
 ) -> str | None:
-    """Return what has as many items as there are labels, and advice; None if nothing has.
+    """Return the level with as many items as there are labels, and advice; None if there is none.
 
     Args:
         levels: of the labels.

@@ -40,11 +40,11 @@ def note_on_rows(examples: Examples) -> None:
 
 
 def note_on_labels(examples: Examples, classes: int, *, new: bool) -> None:
-    """Print a note if labels may be meant otherwise.
+    """Print a note if the labels may have another meaning.
 
     Args:
         classes: of the model.
-        new: whether the labels decide what the model predicts.
+        new: whether the labels determine what the model predicts, classes or values.
     """
     name, labelled = f"{examples.label}: {examples.label_name}", examples.labelled
     if labelled.of_values:

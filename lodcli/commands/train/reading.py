@@ -190,7 +190,7 @@ def numbered_as(examples: Examples, classes: tuple[str, ...], where: str) -> Exa
         where: the file, for messages.
 
     Raises:
-        InvalidDataError: a word is none of the classes.
+        InvalidDataError: a word is not one of the classes.
     """
     if not examples.of_words or not classes or examples.names == classes:
         return examples

@@ -37,7 +37,7 @@ class Saved:
     Attributes:
         path: of the file.
         arrays: by torch's names.
-        about: what the file says about the model.
+        about: the facts about the model in its file.
     """
 
     path: str
@@ -220,6 +220,6 @@ def _refuse_far_labels(examples: Examples, hidden: int) -> None:
 
 
 def _require_trainable(what: str, count: int) -> None:
-    """Raise TooLargeError if so many float32 weights exceed the memory budget while trained."""
+    """Raise TooLargeError if training this many float32 weights exceeds the memory budget."""
     with within_budget(memory_budget() or default_budget()):
         require_fits(what, 4 * count, TRAINED_COPIES)

@@ -39,7 +39,7 @@ def commands(
 ) -> list[CompletionItem[str]]:
     """Return the commands of a group that fit, and its options.
 
-    Unlike click, it loads no command to know its help.
+    Unlike click, it does not import a command for its help line.
 
     Args:
         group: the group.
@@ -74,7 +74,7 @@ def levels(ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
 def _fitting(
     names: Iterable[str], incomplete: str, before: str = ""
 ) -> Iterator[CompletionItem[str]]:
-    """Yield the names, with what is typed before them, that continue a word."""
+    """Yield the names that complete a word, with the text typed before them."""
     for name in names:
         if f"{before}{name}".startswith(incomplete) and _SAFE.fullmatch(name):
             yield CompletionItem(f"{before}{name}")
@@ -101,7 +101,7 @@ def _schema(path: str) -> Schema:
     path = os.path.expanduser(path)
     if not os.path.isfile(path):  # opening a pipe would wait, or consume its data
         return ()
-    # A shell shows no errors here, and asks again at the next key.
+    # A shell shows no errors here, and calls again at the next key.
     with contextlib.suppress(OSError, LodError, ImportError, ValueError):
         with open(path, "rb") as file:
             if file.read(8) == b"\x89HDF\r\n\x1a\n":

@@ -45,7 +45,7 @@ from lodcli.shell.targets import Target
 Work = Callable[..., None]
 # Suffix of the folder that holds the parts of a file until they are joined.
 _PARTS = ".parts"
-# An error that says where in a shard a value is.
+# An error that has the position of a value in a shard.
 _COUNTS = re.compile(r"\b(item|items from|sequence|row|position|record) <?[0-9]")
 # The most shards that are listed after failures.
 _MOST_LISTED = 20

@@ -114,7 +114,7 @@ def on_scheduler(
     Raises:
         UnsupportedError: a package is not installed.
         LodError: a worker cannot run these tasks.
-        OSError: the scheduler or all workers are gone.
+        OSError: the scheduler or all workers ended.
         Exception: the first exception of `work` propagates.
     """
     if not _PACKAGE.installed:
