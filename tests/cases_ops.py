@@ -35,7 +35,7 @@ on_every_backend = pytest.mark.parametrize("backend", BACKENDS)
 
 
 def backends_of(module: ModuleType) -> Any:
-    """Return a fixture that runs all tests of a file on each backend, whatever the size of rows."""
+    """Return a fixture that runs all tests of a file on each backend, for rows of any size."""
 
     @pytest.fixture(params=BACKENDS, autouse=True, scope="module")
     def backend(request: pytest.FixtureRequest) -> Iterator[None]:

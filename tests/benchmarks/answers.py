@@ -32,7 +32,7 @@ class Cell:
 
 
 def cells_of(bench: str, rows: Sequence[Row]) -> list[Cell]:
-    """Return what was measured of a question, in the order of the reports."""
+    """Return the measurements for a question, in the order of the reports."""
     found: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         if (row["bench"], row["threads"]) == (bench, THREADS) and row["case"].startswith("skew "):

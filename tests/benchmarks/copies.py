@@ -95,7 +95,7 @@ def main() -> None:
     print(machine())
     with tempfile.TemporaryDirectory(dir=sys.argv[1] if len(sys.argv) > 1 else None) as name:
         folder = Path(name)
-        # In a process of its own: what a child may use of memory counts from what its parent had.
+        # In a separate process, because the peak memory of a child includes that of its parent.
         subprocess.run([sys.executable, "-c", MAKE], cwd=folder, check=True)
         shutil.copyfile(folder / "a.lod.h5", folder / "same.lod.h5")
         table(COPYING, folder)

@@ -103,7 +103,7 @@ def make_files(rows: int) -> None:
     for name in ("a", "b"):
         io.write(f"{name}.lod.h5", {"data": data, "label": labels}, overwrite=True)
     io.write("c.lod.h5", {"more": data}, overwrite=True)
-    # As many items as there are rows, of which ten keys tell.
+    # One item per row, with ten different keys.
     keys = (np.arange(rows) % 10).astype(np.int32)
     table = {"label": LoDTensor(keys), "value": LoDTensor(np.arange(rows))}
     io.write("labels.lod.h5", table, overwrite=True)
@@ -113,7 +113,7 @@ def make_files(rows: int) -> None:
 
 
 def run(command: str) -> tuple[float, int]:
-    """Return the seconds and the most resident bytes of one run, and remove what it wrote."""
+    """Return the seconds and the peak resident bytes of one run, and remove its output."""
     done = subprocess.run(
         [sys.executable, "-ISc", LAUNCH, LOD, "-q", *shlex.split(command)],
         stdout=subprocess.PIPE,

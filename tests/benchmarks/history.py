@@ -76,7 +76,7 @@ def checked_out(names: Sequence[str]) -> Iterator[list[Commit]]:
 
 
 def measure(commit: Commit, arguments: Sequence[str]) -> None:
-    """Run `lod bench` of a commit, and add what it finds to the commit's report."""
+    """Run `lod bench` of a commit, and add the results to the commit's report."""
     done = subprocess.run(
         [sys.executable, "-m", "lodcli", "bench", *arguments, "--against", "none", "--json"],
         cwd=commit.folder,

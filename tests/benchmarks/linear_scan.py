@@ -113,7 +113,7 @@ def report(title: str, times: dict[str, float]) -> None:
 
 
 def by_length() -> None:
-    """Print what one long sequence takes against many short ones."""
+    """Print the time of one long sequence relative to many short ones."""
     for char, width in WIDTHS:
         shape = (1_000_000, width)
         a, b = ((np.random.rand(*shape) * 0.9).astype(char) for _ in range(2))

@@ -162,7 +162,7 @@ def epoch(way: str, folder: Path, size: int, workers: int, share: int) -> None:
 
 
 def in_process(function: Callable[..., None], *args: Any, python: str = sys.executable) -> str:
-    """Return what a function prints in a process of its own."""
+    """Return the output of a function in a separate process."""
     given = json.dumps([function.__name__, *map(str, args)])
     command = [python, "-m", "tests.benchmarks.loaders", given]
     done = subprocess.run(command, check=True, capture_output=True, text=True)

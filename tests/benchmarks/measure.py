@@ -41,7 +41,7 @@ QUICK_ROWS = 20_000
 # Of an RNN on a GPU: as wide as they are, but a few sequences.
 QUICK_RNN = "--rows 2000"
 STARTUP, GROWTH = "startup", "growth"
-# Parts that are scripts of their own, and what makes little of them.
+# Parts that are separate scripts, and the options that shorten them.
 SCRIPTS = {STARTUP: "--runs 2 --large-gb 0.1", GROWTH: "--most 1e4"}
 
 _ONE = "--threads 1"
@@ -189,7 +189,7 @@ def measure(
     try:
         said = process.communicate(timeout=limit_seconds)[1]
     except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGINT)  # it keeps what it has measured
+        process.send_signal(signal.SIGINT)  # it stores its measurements
         try:
             said = process.communicate(timeout=STOPPING_SECONDS)[1]
         except subprocess.TimeoutExpired:
@@ -202,7 +202,7 @@ def measure(
 
 
 def held(folder: Path, name: str) -> str:
-    """Return in words what the report of a part holds, and what it does not."""
+    """Return a summary of the checks in the report of a part that passed, and that failed."""
     report = json.loads((folder / f"{name}.json").read_bytes())
     parts = [f"{len(report.get('results', report.get('rows', [])))} rows"]
     if report.get("missing"):
@@ -214,7 +214,7 @@ def held(folder: Path, name: str) -> str:
 
 
 def chosen(patterns: Sequence[str]) -> list[str]:
-    """Return the parts that names or patterns mean, in their order; all but a GPU's for none."""
+    """Return the parts that match names or patterns, in order; by default all that need no GPU."""
     for pattern in patterns:
         if not fnmatch.filter(PARTS, pattern):
             raise SystemExit(f"{pattern}: no such part; there are: {', '.join(PARTS)}")

@@ -72,7 +72,7 @@ def main() -> None:
         folder = Path(name)
         for script, text in SCRIPTS.items():
             (folder / script).write_text(text)
-        # In a process of its own: what a child may use of memory counts from what its parent had.
+        # In a separate process, because the peak memory of a child includes that of its parent.
         subprocess.run([sys.executable, "-c", MAKE], cwd=folder, check=True)
         subprocess.run(["lod", "-q", "convert", "a.lod.h5", "a.tar"], cwd=folder, check=True)
         table(WRITING, folder)

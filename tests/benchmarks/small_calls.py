@@ -69,7 +69,7 @@ def keys() -> Calls:
 
 
 def time_steps() -> Calls:
-    """Yield what a TensorArray does."""
+    """Yield the operations of a TensorArray."""
     tensor = ten_rows("softmax")
     array, index_map = lodcli.TensorArray.unpack(tensor)
     written = lodcli.TensorArray(values=list(array))

@@ -43,7 +43,7 @@ FIRST_CALL = (
 
 
 def batch(size_bytes: int) -> LoDTensor:
-    """Return sequences of equal length, so many bytes of rows together."""
+    """Return sequences of equal length with this many bytes of rows in total."""
     sequences = max(1, size_bytes // (4 * WIDTH * LENGTH))
     rows = np.ones((sequences * LENGTH, WIDTH), np.float32)
     return LoDTensor(rows, [[LENGTH] * sequences])
@@ -93,7 +93,7 @@ def with_threshold(module: object, name: str, value: int, call: Callable[[], obj
 
 
 def shared(op: str, size: int) -> dict[str, float]:
-    """Return what one thread and all take."""
+    """Return the times of one thread and of all threads."""
     tensor, function = batch(size), OPS[op]
     out = np.empty_like(function(tensor, backend="numba").data)
 
@@ -109,7 +109,7 @@ def shared(op: str, size: int) -> dict[str, float]:
 
 
 def streamed(size: int, then: Callable[[Array], object] | None = None) -> dict[str, float]:
-    """Return what a reversal through the caches and past them takes, and what follows it."""
+    """Return the times of a reversal with and without the caches, and of the op after it."""
     tensor = batch(size)
     out = np.empty_like(tensor.data)
 

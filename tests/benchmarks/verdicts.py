@@ -52,7 +52,7 @@ class Verdict:
         word: REACHED, LIMITED, MISSED, UNCLEAR or UNMEASURED.
         found: the figures, as people read them.
         share: found over asked, the smaller of two; None if not measured.
-        against: who or what it is compared with.
+        against: the name of the other measurement.
         roofline: the fraction of the machine's limit, measured in the same rounds, in words.
     """
 
@@ -128,7 +128,7 @@ def roofline_of(row: Row) -> str:
 
 
 def fraction_of(row: Row) -> Between:
-    """Return what a row reached of the machine's limit, which is not None."""
+    """Return the fraction of the machine's limit of a row, which must not be None."""
     least: float = row["fraction_of_limit"] * row["median"]
     return Between(least, least).over(time_of(row))
 

@@ -61,7 +61,7 @@ def files(folder: Path, *, every: bool = False) -> Iterator[Path]:
             yield path
 
 
-# Endings that other projects give to files of formats that lod knows.
+# Extensions that other projects use for files of lod's formats.
 OTHERS = frozenset(
     {".stream", ".arrow_file", ".he5", ".hdf", ".nc", ".nc4", ".json", ".npy", ".mat"}
 )

@@ -28,7 +28,7 @@ from tests.corpora.runs import Run, forked, run
 MOST_COMPARED_BYTES = 50 << 20
 
 
-# Options that a message may advise, and how they are given.
+# Options that a message may recommend, with example values.
 ADVICE = {
     "--skip-unsupported": ("--skip-unsupported",),
     "--columns": ("--skip-unsupported",),
@@ -42,7 +42,7 @@ class Report:
 
     Attributes:
         path: of the file.
-        format_name: as what it was read, "?" if that is not known.
+        format_name: the format it was read as, "?" if unknown.
         outcome: "read", "partly read" if something was left out, "refused", or "unknown format".
         compared: number of tensors whose values were compared with another library.
         runs: how many commands were run.
@@ -62,7 +62,7 @@ class Report:
 
 
 def format_of(path: Path) -> str | None:
-    """Return what `lod` takes a file for; None for nothing it knows."""
+    """Return the format that `lod` detects for a file; None if it detects none."""
     try:
         with Input(path) as source:
             return table.of_input(source, ReadOptions())
@@ -196,7 +196,7 @@ class Examination:
                 self.report.faults.append(f"other values: dataset {name}")
 
     def _dispute(self, verified: Run) -> None:
-        """Note it if another library reads what was called damaged."""
+        """Record that another library reads a file that lod reports as damaged."""
         read = ORACLES.get(self.report.format_name)
         if verified.code != 1 or read is None or not self._compares:
             return
@@ -234,7 +234,7 @@ def examine(path: Path, *, compare: bool = True) -> Report:
 def examined(paths: list[Path], jobs: int) -> Iterator[Report]:
     """Yield the report of each file, in any order; several are examined at once.
 
-    Each is examined in a process of its own, for other libraries crash at some of them.
+    Each is examined in a separate process, because other libraries crash on some of them.
     """
     waiting = [(path, True) for path in reversed(paths)]
     working: dict[int, tuple[Path, Path, bool]] = {}

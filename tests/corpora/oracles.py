@@ -14,7 +14,7 @@ import numpy as np
 from lodcli.formats.core.names import name_of
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
-# Of a tensor; what comes behind is only counted.
+# Maximum of a tensor; further values are only counted.
 MOST_ITEMS = 1000
 
 Columns = dict[str, list[Any]]
@@ -178,7 +178,7 @@ def _part(value: Any, path: str) -> Any:
 
 
 def _present(value: Any, levels: int) -> Any:
-    """Return whether there is a record, for each of those below so many lists."""
+    """Return the validity of each record below this many lists."""
     if not levels:
         return value is not None
     return None if value is None else [_present(one, levels - 1) for one in value]

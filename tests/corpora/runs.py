@@ -17,7 +17,7 @@ HANG_SECONDS = 300
 # Address space, which is more than what is touched.
 MOST_ADDRESS_BYTES = 16 << 30
 MOST_MEMORY_BYTES = 1 << 30
-# A file may take so many times its size.
+# Maximum memory of reading a file, as a multiple of its size.
 MEMORY_RATIO = 40
 MOST_OUTPUT = 10_000_000
 
@@ -32,7 +32,7 @@ class Run:
         ended_by: name of that signal, "hang" if it was ended for its time; None.
         memory_bytes: the most it had.
         stdout: what it printed.
-        stderr: what it told.
+        stderr: its messages.
     """
 
     args: tuple[str, ...]
@@ -43,7 +43,7 @@ class Run:
     stderr: str
 
     def fault(self, size_bytes: int) -> str | None:
-        """Return what must never happen, whatever the file holds; None if it did not."""
+        """Return the violation of a rule that holds for every file; None if there is none."""
         if self.ended_by is not None:
             return "hang" if self.ended_by == "hang" else f"ended by {self.ended_by}"
         if "Traceback (most recent call last)" in self.stderr or "internal error:" in self.stderr:

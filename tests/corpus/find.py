@@ -31,7 +31,7 @@ EACH, TRIES, SLOW_SECONDS = 24, 20_000, 0.5
 
 
 def _told(entry: Entry) -> str:
-    """Return an error without its numbers and what it quotes: the kind of fault it tells."""
+    """Return an error without numbers and quotations, to group errors by kind."""
     return re.sub(r"'[^']*'|\d+", "", entry.message)[:50]
 
 

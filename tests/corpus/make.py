@@ -53,7 +53,7 @@ class Entry:
 
 
 def entries() -> list[Entry]:
-    """Return what the manifest says, and what was found by fuzzing."""
+    """Return the entries of the manifest, and the files found by fuzzing."""
     said = json.loads(MANIFEST.read_text("utf-8")) + json.loads(FOUND.read_text("utf-8"))
     return [Entry(**each) for each in said]
 

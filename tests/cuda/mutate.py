@@ -25,7 +25,7 @@ LONGEST = 900  # seconds: a fault may cause a deadlock
 
 
 def found(mutant: Mutant, seed: int, *, planted: bool = True) -> bool:
-    """Return whether the tests of a fault fail; without a planted fault, for the tree as it is."""
+    """Return whether the tests for a fault fail; without an injected one, on the unchanged tree."""
     environment = os.environ | {
         "HOST_CUDA_ORDER": str(seed),
         "HOST_CUDA_SANITIZE": mutant.checked,

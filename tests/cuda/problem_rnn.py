@@ -18,7 +18,7 @@ from tests.oracles_rnn import Array, close, offsets_of
 LENGTHS = [2, 0, 4, 1, 4, 0, 7, 3, 3, 3, 1, 1]  # ties, empty ones inside, more than a few rows
 # float32: sums of eight products over seven steps, in another order.
 TOLERANCES = {"float64": 1e-12, "float32": 2e-5}
-# Of a value's digits so many are left: half of the last one, and the sums of some steps.
+# Relative tolerances: half of the last digit, times the sums of some steps.
 ROUNDED = {"tf32": 4e-3, "bfloat16": 4e-2, "float16": 4e-3}
 
 
@@ -78,7 +78,7 @@ def check(found: dict[str, Any], wanted: dict[str, Any], tolerance: float) -> No
 def choose(
     monkeypatch: pytest.MonkeyPatch, large: int, *, rest: bool = False, captured: bool = False
 ) -> None:
-    """Have so many steps multiplied by cuBLAS, and the others in one launch if `rest`."""
+    """Make this many steps use cuBLAS, and the others one launch if `rest`."""
 
     def best_way(layer: model.Layer, sizes: Array, device: Any, costs: model.Costs) -> model.Way:
         first, fit = min(large, sizes.size), None

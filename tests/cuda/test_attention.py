@@ -32,7 +32,7 @@ pytestmark = pytest.mark.gpu
 # Ends of tiles of 16, 32 and 64, and sequences that have keys or queries only.
 QUERIES, KEYS = [3, 0, 65, 33, 7, 64], [70, 5, 64, 17, 0, 31]
 HALVES = [np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)]
-# What one rounding to so many digits loses, of values about 1.
+# The error of one rounding to this many bits, for values about 1.
 ROUNDING = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "tf32": 2.0**-10, "float32": 2.0**-21}
 
 

@@ -31,7 +31,7 @@ def small_products(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def clock_of(*times: float) -> Callable[[Callable[[], object]], float]:
-    """Return a clock that runs what it is given, and tells these times."""
+    """Return a clock that calls the function it is given, and returns these times."""
     told: Iterator[float] = iter(times)
 
     def clock(run: Callable[[], object]) -> float:

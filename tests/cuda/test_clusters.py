@@ -30,7 +30,7 @@ pytestmark = pytest.mark.gpu
 
 @pytest.fixture
 def launched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """Return the list that every launch in clusters goes to; no layer is run otherwise."""
+    """Return the list of all launches in clusters; no layer is run in another way."""
     seen: list[tuple[Any, ...]] = []
 
     def noted(*args: Any) -> None:
@@ -44,7 +44,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
 
 def deal(monkeypatch: pytest.MonkeyPatch, cluster: int, units: int, tall: int) -> None:
-    """Have clusters of so many blocks, units a block and sequences a cluster."""
+    """Make clusters have this many blocks, units per block and sequences per cluster."""
     if cluster > 1 and launch.limits().capability < costs.HAS_CLUSTERS:
         pytest.skip("this GPU has no clusters")
     monkeypatch.setattr(costs, "CLUSTERS", (cluster,))

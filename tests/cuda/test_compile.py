@@ -25,7 +25,7 @@ nvrtc: Any = pytest.importorskip(
     "cuda.bindings.nvrtc", reason="needs the packages cuda-bindings and nvidia-cuda-nvrtc"
 )
 
-# Our sources tell two kinds of architecture apart, from 80 on and before: one of each as a rule.
+# The sources distinguish architectures from 80 on and older ones: by default one of each.
 ARCHITECTURES = (75, 80, 90, 100, 120) if THOROUGH else (75, 90)
 # As in lodcli.kernels.cuda.compiling, which needs cupy; and figures of each kernel.
 OPTIONS = (
@@ -123,7 +123,7 @@ def disassembled(*architectures: int) -> pytest.MarkDecorator:
 
 
 # Kernels whose threads have several neighbouring values, or words of 16 bytes. Attention and RNNs
-# have tests of their own.
+# have separate tests.
 _SEVERAL = re.compile(r", [248]>|uint4\b")
 _OWN_TESTS = ("attention", "rnn")
 

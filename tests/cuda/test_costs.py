@@ -25,7 +25,7 @@ def layer(size: int, gates: int, kind: str = "float32", *, backward: bool = Fals
 
 
 def sizes(*parts: tuple[int, int]) -> Any:
-    """Return the sizes of steps: so many sequences for so many steps, and so on."""
+    """Return the sizes of steps, given pairs of a number of sequences and a number of steps."""
     return np.repeat([size for size, _ in parts], [steps for _, steps in parts]).astype(np.int64)
 
 

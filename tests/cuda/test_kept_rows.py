@@ -30,7 +30,7 @@ def same(found: Any, wanted: Any) -> None:
 
 @pytest.fixture(params=[1, 3, 2048])
 def most(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Use at most so many tiles."""
+    """Use at most this many tiles."""
     monkeypatch.setattr(ids_cupy, "MOST_TILES", request.param)
 
 

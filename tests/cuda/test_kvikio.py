@@ -41,7 +41,7 @@ class Watch:
         files: all that were opened.
         waiting: reads that nobody has waited for.
         opening: called before a file is opened.
-        given: makes of the number of bytes that were read the one that is told.
+        given: function of the number of bytes read, which returns the number to report.
     """
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
 
 
 def written(path: Path, rows: Any, block_bytes: int, monkeypatch: pytest.MonkeyPatch) -> LoDTensor:
-    """Write rows with a checksum for every so many bytes."""
+    """Write rows with a checksum for each block of this many bytes."""
     from lodcli.formats.container import checksums
 
     monkeypatch.setattr(checksums, "BLOCK_BYTES", block_bytes)

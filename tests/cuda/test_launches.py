@@ -30,7 +30,7 @@ MOST = 2
 # What has another number of rows than its input: its index is waited for, in main memory. Rows are
 # marked, then placed; the unique ones are sorted first.
 FILTERS = {"ctc_align": 2, "deduplicate": 2, "erase": 2, "unique": 3, "unique_counts": 3}
-# What is wrong with rows is an error, which nobody knows before they have been looked at.
+# Invalid rows are an error, which requires reading them on the device first.
 CHECKED = {"scatter", "searchsorted"}
 OPS_THAT_WAIT = FILTERS.keys() | CHECKED
 
@@ -49,7 +49,7 @@ def asked(kind: str) -> list[str]:
 
 
 def within(limit: int, waits: bool) -> None:
-    """Fail if the device was asked for more, or less than what an exception is for."""
+    """Fail if more was requested from the device, or less than a listed exception."""
     launches, waited = asked(counts.LAUNCH), asked(counts.WAIT)
     assert len(launches) <= limit, launches
     assert limit <= MOST or len(launches) == limit, "the exception is out of date"

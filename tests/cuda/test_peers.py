@@ -49,7 +49,7 @@ def measured(op: str) -> list[dict[str, Any]]:
 
 def test_every_target_is_on_the_page() -> None:
     on_gpu = [one for one in targets() if one.device == "cuda"]
-    # Of all ops that the page may tell of.
+    # Of all ops that the page may describe.
     measured_rows = {"kernels": measured("reverse"), "rnn": measured("elman forward")}
     rows = [
         {**row, "op": op, "case": case}

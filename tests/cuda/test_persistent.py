@@ -30,7 +30,7 @@ pytestmark = pytest.mark.gpu
 
 @pytest.fixture
 def launched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """Return the list that every cooperative launch goes to."""
+    """Return the list of all cooperative launches."""
     seen: list[tuple[Any, ...]] = []
 
     def noted(*args: Any) -> None:
@@ -189,7 +189,7 @@ def test_there_are_these_precisions_and_not_on_every_gpu(monkeypatch: pytest.Mon
 def test_what_does_not_fit_goes_step_by_step(
     variant: str, hidden: int, launched: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if variant == "gru":  # nothing but that it cannot ask for all blocks at once
+    if variant == "gru":  # except that cooperative launches are not supported
         alone = launch.limits()._replace(together=False)
         monkeypatch.setattr(ways, "limits", lambda: alone)
     problem = Problem(variant, "float64", [2, 3], hidden=hidden)
@@ -227,7 +227,7 @@ def test_step_by_step_launches_no_persistent_kernel(launched: list[Any]) -> None
 
 @pytest.fixture(autouse=True)
 def anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Forget what was decided before, and by this test; for clusters see test_clusters.py."""
+    """Clear the cached decisions before and after this test; for clusters see test_clusters.py."""
     monkeypatch.setattr(costs, "CLUSTERS", (0,))
     ways._decided.cache_clear()
     yield

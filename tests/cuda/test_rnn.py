@@ -39,7 +39,7 @@ def step_by_step() -> Iterator[None]:
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the list that the name of every kernel goes to that Python launches."""
+    """Return the list of the names of all kernels that Python launches."""
     from lodcli.kernels.rnn.engine.cupy import product, table
 
     names: list[str] = []
@@ -173,7 +173,7 @@ def test_products_of_fewer_digits_add_up_exactly(
 
 
 def _rounded(values: Any, digits: int, precision: str) -> Any:
-    """Return float32 values of so many digits, to nearest, as float64; ties of tf32 go outwards."""
+    """Return float32 values rounded to this many bits, as float64; ties of tf32 away from zero."""
     parts, powers = np.frexp(values.astype("d"))
     parts *= 2**digits
     nearest = np.copysign(np.floor(np.abs(parts) + 0.5), parts)

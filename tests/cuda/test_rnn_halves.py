@@ -26,7 +26,7 @@ TOLERANCES = {"float16": 4e-3, "bfloat16": 4e-2}
 
 @pytest.fixture(autouse=True)
 def estimated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Measure nothing, and forget what was decided before and by this test; without clusters."""
+    """Use estimated costs, without cached decisions before and after the test; without clusters."""
     monkeypatch.setenv("LOD_GPU_COSTS", "estimated")
     monkeypatch.setattr(costs, "CLUSTERS", (0,))
     ways._decided.cache_clear()

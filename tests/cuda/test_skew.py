@@ -86,7 +86,7 @@ def test_a_long_sequence_among_empty_ones(name: str, width: int) -> None:
     compared(name, LoDTensor(rows, LoD.from_lengths([LENGTHS])))
 
 
-# Ends of tiles, and what one thread walks down at most.
+# Ends of tiles, and the maximum number of rows of one thread.
 AT_EDGES = [64, 0, 1, 63, 128, 0, 0, 65, 191, 5, 256, 0, 257, 3, 255, 258, 512]
 
 

@@ -36,7 +36,7 @@ WIDTHS = (1, 2, 3, 4, 5, 7, 8, 16, 31, 64, 65, 130, 1028)
 LENGTHS = [0, 3, 1, 61, 5, 0, 0, 64, 17, 65, 1, 190, 2, 0, 258, 4, 700, 9, 0]
 OFFSETS = lengths_to_offsets(np.array(LENGTHS), level=0)
 SHORT = lengths_to_offsets(np.array([1, 64, 3, 5, 17, 31, 2, 64, 4]), level=0)
-# Of softmax: what a thread, a warp and a block have room for, and one over it.
+# Of softmax: the capacity of a thread, a warp and a block, and one more.
 KEPT = lengths_to_offsets(np.array([0, 7, 13, 14, 8, 28, 29, 52, 0, 53, 96, 104, 1]), level=0)
 # What sums of that many values between -1 and 1 lose to rounding, in units of the last place.
 ROUNDINGS = 64
@@ -214,7 +214,7 @@ def test_halves_are_normalised_as_float32_is(dtype: Any, width: int, wide_weight
 
 
 def moved(rows: Any, skipped: int) -> Any:
-    """Return the same rows as a view that begins so many values into an array that is aligned."""
+    """Return the same rows as a view at this offset, in values, in an aligned array."""
     larger = cupy.empty(rows.size + skipped, rows.dtype)
     larger[skipped:] = rows.reshape(rows.size)
     return larger[skipped:].reshape(rows.shape)

@@ -78,7 +78,7 @@ def _listed(slot: Any) -> list[Any]:
 
 def _conv(given: Given) -> object:
     attrs = given.attrs
-    # Paddle has an argument for a stride, and refuses all but 1. Ours computes it.
+    # Paddle has an argument for a stride, but supports only 1; lod computes any.
     return sequence_conv(
         given.tensor(),
         given.array("Filter"),

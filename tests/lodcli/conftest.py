@@ -42,7 +42,7 @@ Lod = Callable[..., Done]
 
 
 def without_notes(stderr: str) -> str:
-    """Return what was said on standard error but for notes on what OUT does not keep."""
+    """Return standard error without the notes on content that OUT does not keep."""
     lines = stderr.splitlines(keepends=True)
     return "".join(line for line in lines if ": note: " not in line and '"note": ' not in line)
 

@@ -80,7 +80,7 @@ def model(trouble: str) -> None:
 
 
 def flip_a_row(shard: Path) -> None:
-    """Change one byte of the rows: neither the size nor the header tells."""
+    """Change one byte of the rows, which changes neither the size nor the header."""
     data = bytearray(shard.read_bytes())
     row = tensor(shard, "data").data[-1].tobytes()
     data[data.index(row)] ^= 1
@@ -130,7 +130,7 @@ def hold(folder: str = "out") -> None:
 
 
 def check_continuing(lod: Lod, *args: str) -> None:
-    """Check that a command that ended keeps its shards, and makes what one process makes."""
+    """Check that an interrupted command keeps its shards, and its result is that of one process."""
     kept = inodes("out")
     assert len(kept) > 2
     assert not Path("out/manifest.lod.h5").exists()
@@ -141,7 +141,7 @@ def check_continuing(lod: Lod, *args: str) -> None:
 
 
 def check_alone(lod: Lod) -> None:
-    """Check that out holds what one process makes."""
+    """Check that the result is that of one process."""
     assert lod(*STEP[:-1], "fresh", "--jobs", "1").code == 0
     assert content("out") == content("fresh")
 

@@ -23,7 +23,7 @@ from tests.lodcli.conftest import Done, Lod, environment, tensor
 from tests.slow import one_in, slow
 
 RNN = ["--cell", "gru", "--hidden", "2", "--seed", "1"]
-# {} is where the source goes. Those that write get "-o out.lod.h5" as well.
+# {} is replaced by the source. Commands that write also get "-o out.lod.h5".
 WRITING = {
     "slice": ["slice", "{}", "0"],
     "convert": ["convert", "{}"],

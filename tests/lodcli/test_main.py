@@ -50,7 +50,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def python(code: str, **more: str) -> str:
-    """Run Python and return what it prints."""
+    """Run Python and return its output."""
     done = subprocess.run(
         [sys.executable, "-c", code],
         env=environment(**more),

@@ -22,7 +22,7 @@ A = LoDTensor(np.arange(3.0), INDEX)
 B = LoDTensor(np.arange(3), INDEX)
 OTHER = LoDTensor(np.arange(3), LoD.from_lengths([[2, 1]]))
 SCHEMA = schema_of({"a": A, "b": B})
-# By the name of the file: how it is written.
+# Writers, by the name of the file.
 WRITERS: dict[str, dict[str, Any]] = {
     "x.lod.h5": {},
     "packed.lod.h5": {"compression": "deflate"},

@@ -52,7 +52,7 @@ def test_a_file_cut_anywhere_is_refused(suffix: str, tmp_path: Path) -> None:
 
 
 def _ends_between_messages(path: Path, suffix: str) -> bool:
-    """Return whether a stream is read, with a note: it lacks nothing but its end mark."""
+    """Return whether a stream is read with a note, because it only lacks the end mark."""
     if suffix != ".arrows":
         return False
     try:

@@ -69,7 +69,7 @@ def test_what_datasets_saves_now_is_read(tmp_path: Path) -> None:
     theirs.select([3, 0]).save_to_disk(tmp_path / "x")
     found = content(tmp_path / "x")
     assert nested(found["tokens"]) == [[5, 6], [1, 2, 3]]
-    # `datasets` has by now told pyarrow of its own types.
+    # `datasets` has registered its types with pyarrow.
     assert nested(found["box"])[0] == [[3, 1], [2, 3]]
 
 
@@ -140,7 +140,7 @@ def test_features_of_null_records_and_of_records_of_nulls_are_kept(tmp_path: Pat
     ours = datasets.load_from_disk(tmp_path / "ours")
     assert ours.features == features
     assert ours[:] == rows
-    # Alone, it is a column of its own features.
+    # Alone, it is a separate column with its features.
     io.write(tmp_path / "alone", {"one.present": found["one.present"]}, format_name="datasets")
     assert datasets.load_from_disk(tmp_path / "alone").num_rows == 3
 

@@ -21,7 +21,7 @@ def npy(
     header: bytes | None = None,
     version: bytes = b"\1\0",
 ) -> bytes:
-    """Return the bytes of a .npy file that says whatever it is told to say."""
+    """Return the bytes of a .npy file with any given header."""
     if header is None:
         said = {"descr": descr, "fortran_order": fortran, "shape": shape}
         header = repr(said).encode()

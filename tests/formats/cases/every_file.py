@@ -16,7 +16,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 THEIRS = Path(__file__).parents[1] / "theirs"
 SAMPLES = Path(__file__).parents[3] / "samples"
 TOKENS = LoDTensor(np.arange(1, 13, dtype=np.uint16), LoD.from_lengths([[3, 4, 5]]))
-# By format: what holds it, or the name of a file to be made, and how it is read.
+# By format: the sample, or the name of a file to be written, and options for reading.
 FILES: dict[str, tuple[Path | str, dict[str, Any]]] = {
     "lod.h5": ("t.lod.h5", {}),
     "lod.stream": ("t.lods", {}),
@@ -67,7 +67,7 @@ def file_of(name: str, folder: Path) -> tuple[Path, dict[str, Any]]:
 
 
 def made(path: Path, name: str) -> Path:
-    """Make the file of a format that has none of its own."""
+    """Write a file of a format without a sample."""
     if name == "hdf5-vlen":
         with h5py.File(path, "w") as file:
             file["v"] = ["to", "be", ""]

@@ -25,7 +25,7 @@ ISOLATED = Limits(isolate=True)
 
 
 class Strange(Format):
-    """A format whose reader does what a test says."""
+    """A format whose reader is a function of the test."""
 
     name = "strange"
     suffixes = ()

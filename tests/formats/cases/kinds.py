@@ -71,7 +71,7 @@ def _series(name: str, tensor: LoDTensor) -> dict[str, Any]:
 
 
 def _real(name: str, tensor: LoDTensor) -> LoDTensor:
-    """Return what a format of real numbers makes of whole ones."""
+    """Return whole numbers as a format of real numbers returns them."""
     return tensor if tensor.dtype.kind in "fV" else LoDTensor(tensor.data.astype(float), tensor.lod)
 
 
@@ -96,7 +96,7 @@ def _named(name: str, tensor: LoDTensor) -> LoDTensor:
 
 
 def _told(name: str, tensor: LoDTensor) -> LoDTensor:
-    """Return what is told by lists that hold no string: an empty list may be one of numbers."""
+    """Return the expected type of lists without strings: an empty list may be one of numbers."""
     strings = tensor.lod.levels and len(tensor.lod.levels[-1]) > 1
     if strings or not tensor.marks.is_text:
         return tensor
@@ -104,7 +104,7 @@ def _told(name: str, tensor: LoDTensor) -> LoDTensor:
 
 
 def _numbers(content: Content) -> Content:
-    """Return the content without marks: whether a column is text, its first value tells."""
+    """Return the content without marks, since the first value decides whether a column is text."""
     return {
         name: item.as_numbers() if isinstance(item, LoDTensor) else item
         for name, item in content.items()
@@ -160,7 +160,7 @@ def _documents(name: str, tensor: LoDTensor) -> LoDTensor:
 
 
 APART = ("same number of outermost items", "same number of items")
-# What no row of is written, nothing tells.
+# The type of a column without rows is unknown.
 EMPTY = ("no items", "no samples", "no empty", "without rows", "is empty")
 KINDS = {
     "lod.h5": Kind("t.lod.h5"),
@@ -238,7 +238,7 @@ def with_nulls(item: LoDTensor, seed: int) -> LoDTensor:
     rows = generator.random(item.rows) < 0.7
     if item.marks:
         rows[:] = True
-    # Of nothing but nulls JSON does not say how deep they lie, and what they are.
+    # JSON does not store the depth and the type of a column of nulls only.
     some = [mask if mask.any() else None for mask in (*masks, rows)]
     return LoDTensor(item.data, item.lod, item.marks, Nulls.of(some))
 

@@ -58,7 +58,7 @@ def folder_in(folder: Path) -> Content:
 
 
 def read(folder: Path, *names: str) -> Content:
-    """Return what a reader finds of a set: through the journal, if there is one."""
+    """Return the files of a set as a reader sees them: by the journal, if there is one."""
     content = {}
     for name in names:
         with contextlib.suppress(FileNotFoundError):

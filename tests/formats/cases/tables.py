@@ -17,7 +17,7 @@ NESTED = [[[1, 2], []], [], [[3]], [[4, 5, 6], [7]]]
 
 
 def written_by_pyarrow(path: Path, table: Any, records: int = 2, **options: Any) -> Path:
-    """Write a table as the name says, so many records a batch; `options` are of IpcWriteOptions."""
+    """Write a table in the format of the extension, in batches; `options` for IpcWriteOptions."""
     if path.suffix == ".parquet":
         pq.write_table(table, path, row_group_size=records)
         return path

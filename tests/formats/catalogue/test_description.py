@@ -19,7 +19,7 @@ from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 ROOT = Path(__file__).parents[3]
-# Imported as another name than pip knows it by.
+# Their names for import differ from those for pip.
 DISTRIBUTIONS = {"torch": "torch", "hdf5plugin": "hdf5plugin"}
 
 

@@ -29,7 +29,7 @@ from tests.hanging import HANG_SECONDS
 ROOT = Path(__file__).parents[3]
 BASES = ("articles", "compressed", "shared", "array", "text", "nulls")
 
-# Reads every file named, and says of each what it raised; then how much memory it took.
+# Reads each file, prints the exceptions, and then the peak memory.
 READ_ALL = r"""
 import re, sys
 from lodcli.formats.core import io

@@ -157,7 +157,7 @@ def test_a_damaged_block_of_offsets_is_found_where_it_is_used(tmp_path: Path) ->
             source.read_index("data")
 
 
-# What is wrong: which offset, what it is, and what is said when a slice uses it.
+# Invalid offsets: position, value, and the message when a slice uses it.
 WRONG = {
     "begins late": (0, 1, "position 0: first offset: expected 0, found 1"),
     "falls between blocks": (32_768, 3, "position 32768: offsets decrease"),

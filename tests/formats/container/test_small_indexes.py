@@ -90,7 +90,7 @@ def test_they_are_read_in_a_sandbox_that_imports_nothing(path: Path) -> None:
         "from lodcli.formats.core.limits import Limits\n"
         "print(len(lodcli.read_all(sys.argv[1], limits=Limits(isolate=True))))"
     )
-    # In a process of its own, which has not imported the modules yet.
+    # In a separate process, which has not imported the modules yet.
     done = subprocess.run(
         [sys.executable, "-c", script, path], capture_output=True, text=True, check=False
     )

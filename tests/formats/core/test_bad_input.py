@@ -17,7 +17,7 @@ from tests.formats.cases.opening import content_of
 from tests.lodcli.conftest import Lod, lod  # noqa: F401 - a fixture
 
 OUT = "out.lod.h5"
-# Text with a late fault is written as each of these; some need to be told.
+# Text with a late fault is written in each of these formats; some need options.
 TARGETS = {
     "out.lod.h5": ["out.lod.h5"],
     "out.lod.h5, compressed": ["out.lod.h5", "--compress"],

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[3]
 SMALL, LARGE = 4_500_000, 16_500_000  # numbers of eight bytes; compiled code works on both
 ALLOWED_BYTES = 72 << 20  # of 96 MB more: shards and row groups, and what allocators hold back
 
-# In a process of its own: the most memory it ever had is asked for.
+# In a separate process, because its peak memory is measured.
 CODE = """
 import resource, sys
 from pathlib import Path

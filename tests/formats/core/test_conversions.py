@@ -37,7 +37,7 @@ from tests.formats.cases.kinds import (
 from tests.sampling import many
 from tests.slow import one_in
 
-# Of each, what a format holds of these; the first of them.
+# For each format, the first of these that it can hold.
 DTYPES = ("int64", "float64", "uint16", "uint8")
 
 

@@ -143,7 +143,7 @@ def test_everything_agrees_about_the_samples(
     check(path, name, tmp_path)
 
 
-# Without those that must be told what to read, and PackedSequences, which are TensorArrays.
+# Without formats that need options to read, and PackedSequences, which are TensorArrays.
 OF_OTHERS = [
     *(THEIRS / name for name in ("mds", "mds_zstd", "datasets/train", "awkward.h5")),
     *(

@@ -32,7 +32,7 @@ OF_VALUES = (
     *("the longest sequences first", "vocabulary="),
 )
 FORMS = (None, "nested", "packed", "padded", "list", "flat")
-# Without levels of their own in the file, or only read.
+# Formats that store no levels, or can only be read.
 READ = ("nwb", "awkward-hdf5", "hdf5", "csv", "tsv", "orc")
 SEQLENS = (None, ("a",), ("a", "b"), ("data",))
 
@@ -48,7 +48,7 @@ def unread() -> Iterator[Batch]:
 
 @st.composite
 def options(draw: st.DrawFn, name: str, content: Content) -> dict[str, Any]:
-    """Draw what a writer may be told."""
+    """Draw options for a writer."""
     known = table.get(name).write_options
     found = KINDS[name].write(content)
     if "form" in known:

@@ -122,7 +122,7 @@ def test_a_closed_file_reads_nothing_from_the_next_one(name: str, tmp_path: Path
         lambda: file.slice("data", (slice(1, 2),)),
         lambda: file.read_index("data"),
     ]
-    with other.open("rb"):  # which gets the number that the descriptor had
+    with other.open("rb"):  # which reuses the number of the descriptor
         for request in requests:
             with pytest.raises(LodError, match=rf"{name}: is closed; read it inside of `with"):
                 request()

@@ -30,7 +30,7 @@ Lost = dict[str, set[str]]
 
 
 def read_untold(path: Path, name: str, content: Content) -> Mapping[str, Item]:
-    """Read a file, told no more than where its items begin and end."""
+    """Read a file, given only where its items begin and end."""
     first, item = next(iter(content.items()))
     told = KINDS[name].options(first, item) if isinstance(item, LoDTensor) else {}
     needed = {"end_token"}

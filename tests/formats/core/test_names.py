@@ -32,7 +32,7 @@ NAMES = [
     *("header", "index", "order", "outer", "lod.0", "lod.1.x", "unnamed", "__metadata__", "0"),
 ]
 TENSOR = LoDTensor(np.arange(1, 7, dtype=np.int64), LoD.from_lengths([[2, 1, 3]]))
-# The others give their tensors names of their own.
+# The other formats choose names for the tensors.
 NAMING = sorted({name for name in KINDS if table.get(name).many} - {"h5ad", "ts", "megatron"})
 
 

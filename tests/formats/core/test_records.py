@@ -45,7 +45,7 @@ NULLS: list[dict[str, Any]] = [
 ]
 # Names with dots, of a column and of a field, are no paths.
 DOTTED: list[dict[str, Any]] = [{"s.x": 1, "r": {"a.b": 2, "c": {"d": [3]}}}]
-# Records of nothing but nulls, and none is null.
+# Records with only nulls, none of which is null.
 HOLLOW: list[dict[str, Any]] = [{"s": {"x": None}, "k": 1}, {"s": {"x": 5}, "k": 2}]
 # Records that are never null, inside of one that is.
 REQUIRED: list[dict[str, Any]] = [
@@ -53,7 +53,7 @@ REQUIRED: list[dict[str, Any]] = [
     {"s": None, "k": 2},
     {"s": {"x": None, "t": {"y": 3}}, "k": 3},
 ]
-# Null records beside records of nothing but nulls, at several depths.
+# Null records and records with only nulls, at several depths.
 BOTH: list[dict[str, Any]] = [
     {"s": {"x": 1, "t": "a"}, "l": [{"in": {"a": [1]}, "b": 1}, {"in": None, "b": 2}], "k": 1},
     {"s": {"x": None, "t": None}, "l": [{"in": {"a": None}, "b": 2}, None], "k": 2},

@@ -37,7 +37,7 @@ def test_every_format_is_here() -> None:
 
 
 def _tried(name: str, content: Content) -> LodError | None:
-    """Write and read back; return what was said instead, after looking for what is left."""
+    """Write and read back; or return the error, after checking that no files are left."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             path = written(folder, name, content)

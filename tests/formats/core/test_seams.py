@@ -43,7 +43,7 @@ Read = tuple[Schema, list[Batch], dict[str, Item]]
 
 
 def read_from(name: str, content: Content, folder: Path) -> Read | None:
-    """Return what a format gives of a shape; None if it does not hold it."""
+    """Return a shape as read back from a format; None if the format cannot hold it."""
     folder.mkdir()
     try:
         path = written(str(folder), name, dict(content))
@@ -57,7 +57,7 @@ def read_from(name: str, content: Content, folder: Path) -> Read | None:
 
 
 def in_words(name: str, content: Mapping[str, Item]) -> dict[str, Any]:
-    """Return what a format gets: words as text, if it holds text and no categories."""
+    """Return the tensors as given to a format: words as text, if it has text but no categories."""
     if not writes_words(table.get(name), schema_of(content)):
         return dict(content)
     return {
@@ -67,7 +67,7 @@ def in_words(name: str, content: Mapping[str, Item]) -> dict[str, Any]:
 
 
 def signature(found: Read) -> Hashable:
-    """Return a value that is equal for what no writer can tell apart."""
+    """Return a value that is equal for tensors that no writer distinguishes."""
     schema, batches, _ = found
 
     def of(item: Item) -> Hashable:
@@ -81,12 +81,12 @@ def signature(found: Read) -> Hashable:
 
 
 def said_of_values(other: str, said: str) -> bool:
-    """Return whether a refusal is one that only the values, or the number of items, tell."""
+    """Return whether an error depends on the values, or on the number of items."""
     return any(reason in said for reason in (*KINDS[other].refused, f"{other} holds"))
 
 
 def check_into(other: str, found: Read, folder: Path) -> bool:
-    """Write what was read as another format, and compare; return whether it was held."""
+    """Write the tensors in another format, and compare; return whether that can hold them."""
     schema, batches, there = found
     folder.mkdir()
     target = folder / KINDS[other].path

@@ -169,7 +169,7 @@ def toy(tmp_path: Path) -> Path:
 
 
 def python_with_toy(folder: Path, code: str, *args: str, stdin: bytes = b"") -> str:
-    """Run Python with the toy in the table of formats, and return what it prints."""
+    """Run Python with the toy format in the table, and return its output."""
     done = subprocess.run(
         [sys.executable, "-c", LOD + code, *args],
         cwd=folder,

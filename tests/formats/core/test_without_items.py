@@ -44,7 +44,7 @@ def test_a_tensor_without_items_comes_back_or_is_refused(
     assert isinstance(item, LoDTensor)
     options = KINDS[name].options("data", item)
     options.pop("field", None)
-    # Its name and its content tell the format.
+    # The format is detected from the name and the content.
     with lodcli.open(path, options=ReadOptions(**options)) as source:
         found = source.read()["data"]
     expected = KINDS[name].shape("data", item)

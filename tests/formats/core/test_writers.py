@@ -176,7 +176,7 @@ ONLY_READ = ("hdf5", "nwb", "vtkhdf", "hdf5-vlen", "awkward-hdf5", "orc")
 
 
 def held(name: str) -> tuple[Schema, list[Batch]]:
-    """Return what a format can hold, whatever it is, in two batches."""
+    """Return tensors that a format can hold, in two batches."""
     lod = LoD.from_lengths([[2, 1]])
     rows = np.array([1, 2, 3], np.uint16 if name in ("tokens", "llmc") else np.uint8)
     items: dict[str, LoDTensor] = {"data": LoDTensor(rows, lod)}

@@ -30,7 +30,7 @@ CASES: list[tuple[str, str, Callable[[Path], None]]] = []
 
 
 def case(rule: str, said: str) -> Callable[[Callable[[Path], None]], None]:
-    """Add a case: what it does to a dataset of two shards, and what is said then."""
+    """Add a case: a change of a dataset with two shards, and the expected message."""
     return lambda change: CASES.append((rule, said, change))
 
 

@@ -53,7 +53,7 @@ def _texts_type(padding: int, width: int, charset: int = h5py.h5t.CSET_UTF8) -> 
 
 
 def _put_texts(file: h5py.File, kind: Any, texts: list[str], fill: bytes) -> None:
-    """Write texts of fixed length as C does: these bytes, whatever HDF5 makes of them."""
+    """Write texts of fixed length as C does: these bytes, without conversion by HDF5."""
     width = kind.get_size()
     raw = b"".join(text.encode().ljust(width, fill)[:width] for text in texts)
     space = h5py.h5s.create_simple((len(texts),))

@@ -68,7 +68,7 @@ def open_items(
 
 
 def whole(items: Items, chosen: Any, batches: Iterable[dict[str, LoDTensor]]) -> Any:
-    """Return batches as lists, having checked that they are what was announced."""
+    """Return batches as lists, after checking that they match the schema."""
     schema = items.counted(chosen)
     found = joined(schema, batches)
     for spec, held in zip(schema, schema_of(found), strict=True):

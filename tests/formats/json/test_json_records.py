@@ -263,7 +263,7 @@ def test_the_scanner_reads(readers: Readers, case: str) -> None:
     assert readers.stopped == (case == "chosen fields of records")
 
 
-# First lines, a line far behind them, options, and a part of the error; "" where there is none.
+# First lines, a line far after them, options, and a part of the error; "" for no error.
 LEFT: dict[str, tuple[bytes, bytes, dict[str, Any], str]] = {
     "a null": (b'{"a":1}', b'{"a":null}', {}, "expected a number, found null"),
     "a null list of records": (b'{"a":[{"b":1},null]}', b'{"a":[null]}', {}, ""),

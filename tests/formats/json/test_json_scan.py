@@ -334,7 +334,7 @@ def test_a_hundred_thousand_lines_stop_the_scan_or_are_what_json_says(files: Fil
 
 
 def flat(tree: Any, depth: int) -> list[Any]:
-    """Return what lies below so many lists."""
+    """Return the items below this many lists."""
     for _ in range(depth - 1):
         tree = [part for one in tree for part in one]
     return list(tree) if depth else [tree]

@@ -58,7 +58,7 @@ def test_bits_come_back_with_dtype_and_names(tmp_path: Path, tensor: LoDTensor) 
         assert path.read_bytes() == b""
         return
     if not tensor.rows and tensor.row_shape:
-        return  # without a row, nothing tells its shape
+        return  # without a row, its shape is unknown
     names = tuple(name or f"level{level}" for level, name in enumerate(tensor.lod.names))
     found = content(path, dtype=tensor.dtype, levels=names)["data"]
     assert found.lod.names == names

@@ -19,7 +19,7 @@ from lodcli.kernels.options import for_shell, option, together
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell.group import group
 
-# For each file: its content, arguments of Python and of the shell, and what an error says there.
+# For each file: its content, arguments in Python and in the shell, and the text of the errors.
 READS: dict[str, tuple[bytes, dict[str, Any], str, str, str]] = {
     "missing.jsonl": (
         b'{"a":1}\n{"b":2}\n',
@@ -95,7 +95,7 @@ READS: dict[str, tuple[bytes, dict[str, Any], str, str, str]] = {
         "jsonl has no option --names; --rename gives other names in every format",
     ),
 }
-# The same for a tensor and what it is written to.
+# The same for a tensor and the file that it is written to.
 WRITES: dict[str, tuple[LoDTensor, dict[str, Any], str, str, str]] = {
     "t.npz": (
         LoDTensor([1]),

@@ -54,7 +54,7 @@ def batches(path: Any, **options: Any) -> Any:
 
 
 def keys(found: Any) -> list[list[int]]:
-    """Return the items of each batch, as their values tell, and their lengths."""
+    """Return the items of each batch, identified by their values, and their lengths."""
     return [[*batch["x"].values.tolist(), -1, *batch["length"].tolist()] for batch in found]
 
 

@@ -34,7 +34,7 @@ def deserialize(data: bytes) -> Any:
 
 
 def file_of(header: object, data: bytes = b"", *, size: int | None = None) -> bytes:
-    """Return a file with whatever header is given, as text or to be made JSON."""
+    """Return a file with any header, given as text or as an object for JSON."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     return (len(text) if size is None else size).to_bytes(8, "little") + text + data
 

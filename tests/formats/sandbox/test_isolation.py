@@ -175,7 +175,7 @@ def test_an_endless_loop_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 class Copied(Strange):
-    """A format that needs all of a pipe, and tells what time is left then."""
+    """A format that reads all of a pipe, and then reports the remaining processor time."""
 
     def open(self, source: Input, options: ReadOptions) -> Source:
         source.make_seekable()

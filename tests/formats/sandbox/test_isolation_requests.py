@@ -34,7 +34,7 @@ from tests.formats.cases.streams import same
 
 
 class _Counting(Source):
-    """Notes in a file what it is asked for."""
+    """Records the requests that it receives in a file."""
 
     def __init__(self, notes: int) -> None:
         self._notes = notes
@@ -81,7 +81,7 @@ class _Noted(Strange):
 
 @pytest.fixture
 def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[IsolatedSource, int]]:
-    """A source, and where its child says what it was asked for."""
+    """A source, and the file in which its child records requests."""
     notes, end = os.pipe()
     os.set_blocking(notes, False)
     path = tmp_path / "f"

@@ -42,7 +42,7 @@ def test_what_is_read_in_isolation_is_the_same(name: str, tmp_path: Path) -> Non
     if name in NEEDS:
         pytest.importorskip(NEEDS[name])
     path, options = file_of(name, tmp_path)
-    # A process of its own: what has been imported before decides what a child may still do.
+    # A separate process: modules imported before affect what a child may still do.
     done = subprocess.run(
         [sys.executable, "-c", READ, path, name, repr(options)], capture_output=True, text=True
     )

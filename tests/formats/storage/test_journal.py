@@ -381,7 +381,7 @@ def test_writers_wait_for_one_that_replaces_a_folder_without_an_exchange(
 
     def meanwhile(old: Path, new: Path) -> None:
         rename(old, new)
-        if Path(old) == folder / "t":  # it is moved aside: now there is none
+        if Path(old) == folder / "t":  # it is renamed, so there is none now
             monkeypatch.setattr(os, "rename", rename)
             other.start()
             other.join(0.3)

@@ -66,7 +66,7 @@ class _Array(DeviceArray):
 
 
 class _Fake:
-    """What stands for cupy; it counts what it gives out."""
+    """A fake of cupy that counts its allocations."""
 
     def __init__(self) -> None:
         self.pinned: list[int] = []
@@ -149,7 +149,7 @@ def test_rows_are_those_of_the_file(
     # Two buffers, each of a block or of one row where that is more; none of the whole.
     most = max(BLOCK_BYTES, tensor.data[:1].nbytes)
     assert len(gpu.pinned) <= 2
-    if name != "x.lod.h5":  # where a block is what has one checksum
+    if name != "x.lod.h5":  # a block has one checksum
         assert all(size <= most for size in gpu.pinned)
 
 

@@ -53,7 +53,7 @@ def rows(count: int) -> LoDTensor:
 
 
 class Pipe:
-    """The writing end of a pipe, which counts what goes through."""
+    """The writing end of a pipe, which counts the bytes written."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd

@@ -291,7 +291,7 @@ breaks("S26", "expected 32, 64, 128, 256 bits, found 7")(
 
 
 def in_records(*paths: list[dict[str, object]]) -> bytes:
-    """Return a stream whose tensors, each with a level of its own, have these fields."""
+    """Return a stream whose tensors, each with a separate level, have these fields."""
     tensors = [
         tensor(name=f"t{number}", levels=[number], marks={"fields": path})
         for number, path in enumerate(paths)

@@ -45,7 +45,7 @@ def idx(
     sequences: int | None = None,
     count: int | None = None,
 ) -> bytes:
-    """Return the bytes of an index that says whatever it is told to say."""
+    """Return the bytes of an index with any given fields."""
     said = len(lengths) if sequences is None else sequences
     counted = len(documents) if count is None else count
     return b"".join(

@@ -20,7 +20,7 @@ from tests.formats.cases.kinds import KINDS, require, sparse, written
 
 FLOATS = LoDTensor(np.array([1.5, -2.0, 0.1]), LoD.from_lengths([[2, 1]]))
 WHOLE = LoDTensor(np.array([3, 250, 7], np.int64), LoD.from_lengths([[2, 1]]))
-# Of these every value has a place in a file, and its dtype is not told by --dtype.
+# In these formats each value has a position in the file, and --dtype does not set the dtype.
 OTHERS = [
     name
     for name in KINDS

@@ -67,7 +67,7 @@ INDEXES: dict[str, Callable[[int, Path], LoD]] = {
 
 
 def tricks(array: Array) -> Iterator[Callable[[], Any]]:
-    """Yield what a person may try to get writable memory, without ctypes and private names."""
+    """Yield attempts to get writable memory, without ctypes and private names."""
     held: Any = array
     while held is not None:  # the array, and the owners of its memory
         owner = held

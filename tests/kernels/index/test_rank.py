@@ -58,7 +58,7 @@ def test_golden_steps(case: GoldenCase) -> None:
 def test_golden_steps_undone(case: GoldenCase) -> None:
     array = TensorArray(values=[tensor_of(slot) for slot in case.inputs["X"]])
     table, level, out = case.inputs["RankTable"].data, case.attrs["level"], case.outputs["Out"]
-    # Paddle's table carries the levels above; ours are passed. Of one level it knows all.
+    # Paddle's table includes the levels above; here they are passed. With one level it has all.
     outer = LoD(out.lod[: level + 1]) if level else None
     same(sequence_from_steps(array, table, outer), out)
 
@@ -146,7 +146,7 @@ def test_a_shrunk_memory_is_the_living_and_its_gradient_their_own(
     assert not shrunk.data.size or np.shares_memory(shrunk.data, x.data)
     gradient = sequence_shrink_memory_grad(shrunk * 3, x, table, step)
     assert gradient.lod is x.lod
-    # The gradient is linear: what flows in and what comes out agree in any direction.
+    # The gradient is linear: both directional derivatives agree in any direction.
     np.testing.assert_array_equal(gradient.data[: shrunk.rows], 3 * shrunk.data)
     assert not gradient.data[shrunk.rows :].any()
 

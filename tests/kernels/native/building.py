@@ -24,7 +24,7 @@ Path(sys.argv[3]).write_bytes(library(level, done, sys.argv[2]))
 
 
 def python(script: str, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run a script in a process of its own."""
+    """Run a script in a separate process."""
     left_out = {"LOD_NATIVE", "LOD_BUILD_OBJECTS"}
     environment = {name: text for name, text in os.environ.items() if name not in left_out}
     return subprocess.run(

@@ -14,7 +14,7 @@ import pytest
 from lodcli.kernels.native import load, pool
 from tests.kernels.native.building import python
 
-# Counts how often each piece was done, and by which thread; waits for others if told to.
+# Counts how often each piece ran, and on which thread; optionally waits for other threads.
 MODULE = "kernels.native.probe_numba"
 
 

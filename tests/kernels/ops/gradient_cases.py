@@ -290,7 +290,7 @@ def gradient_of(name: str, lod: LoD) -> Callable[[], Any]:
     return case.gradient_call(case.upstream(results, rows), given)
 
 
-# Whole numbers or booleans come out, or where a value goes turns on which others it equals.
+# The result is integers or booleans, or the position of a value depends on equal values.
 WITHOUT = {
     "argsort", "ctc_align", "deduplicate", "edit_distance", "enumerate", "erase", "histogram",
     "mask", "max_sequence_len", "rank_table", "searchsorted", "unique", "unique_counts",

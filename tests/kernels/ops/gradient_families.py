@@ -212,7 +212,7 @@ def by_scatter(setting: Setting, torch: Any, x: Parts) -> Any:
 
 
 def boxes(setting: Setting) -> dict[str, Any]:
-    """Return what tells topk_avg_pooling that every sequence is a matrix of one row."""
+    """Return the arguments with which each sequence is a matrix of one row to topk_avg_pooling."""
     lengths = setting.lod.absolute(setting.level)
     return {
         "row": LoD.from_lengths([[1] * setting.count]),

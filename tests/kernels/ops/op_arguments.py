@@ -120,7 +120,7 @@ def arguments(name: str, x: LoDTensor, backend: str | None = None) -> dict[str, 
 
 
 def results(name: str, x: LoDTensor, backend: str | None = None) -> list[LoDTensor]:
-    """Return what an op gives, as tensors."""
+    """Return the results of an op, as tensors."""
     found = described(OPS[name]).function(**arguments(name, x, backend))
     if not isinstance(found, tuple | list):
         found = [found]

@@ -117,7 +117,7 @@ def elsewhere(value: Any) -> Any:
     return LoDTensor(value.data, LoD((*value.lod.levels, rows)))
 
 
-# Cases whose result has an index that their gradient knows; the result of pad has none.
+# Cases whose gradient checks the index of the result; the result of pad has none.
 KNOWN = [key for key, one in CASES.items() if one.op not in OTHER_INDEX | {"pad"}]
 
 

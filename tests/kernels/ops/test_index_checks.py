@@ -35,7 +35,7 @@ OFFSETS = st.lists(NUMBERS, max_size=5)
 
 
 def fits(levels: list[list[int]], rows: int) -> bool:
-    """Return whether levels of offsets are an index over so many rows, by the rules."""
+    """Return whether levels of offsets are a valid index over this many rows."""
     for number, offsets in enumerate(levels):
         below = len(levels[number + 1]) - 1 if number + 1 < len(levels) else rows
         if not offsets or offsets[0] != 0 or offsets[-1] != below:
@@ -98,7 +98,7 @@ def test_arbitrary_numbers_reach_no_kernel(
     if length <= 9:
         cut = refused(lambda: windows.sequence_windows(x, length, backend=backend))
         assert cut == (length < 1)
-    # A row that is none, in what a maximum is said to be taken from.
+    # An invalid row in the index of a maximum.
     taken = np.array(first, np.int64)
     known = all(-1 <= row < 5 for row in first)
     assert (

@@ -101,7 +101,7 @@ def tensor(
 
 
 def tried(name: str, x: LoDTensor, backend: str | None) -> list[LoDTensor] | LodError:
-    """Return what an op gives, or how it refuses: in one line that names it."""
+    """Return the result of an op, or its error, which must be one line that names the op."""
     try:
         return results(name, x, backend)
     except LodError as error:

@@ -33,7 +33,7 @@ def streaming(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def tensor(width: int, lengths: list[int], seed: int = 0) -> LoDTensor:
-    """Return bytes in which every place tells itself from those near it."""
+    """Return bytes in which nearby positions have different values."""
     values = np.random.default_rng(seed).integers(0, 255, (sum(lengths), width), np.uint8)
     return LoDTensor(values, [lengths])
 

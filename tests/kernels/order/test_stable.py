@@ -60,7 +60,7 @@ def test_keys_that_differ_only_in_their_least_bits_are_in_order(most: int) -> No
 
 
 def rank(value: Any) -> tuple[bool, Any]:
-    """Return what a number is compared by: nan is the last."""
+    """Return the sort key of a number: nan is the last."""
     if isinstance(value, complex):
         missing = math.isnan(value.real) or math.isnan(value.imag)
         return missing, (0.0, 0.0) if missing else (value.real, value.imag)

@@ -28,7 +28,7 @@ MODULES: dict[str, tuple[str, str, dict[str, Any]]] = {
 # The compiled engine has plain cells only.
 BACKENDS = [("numpy", name) for name in MODULES]
 BACKENDS += [("numba", name) for name in MODULES if name != "lstm-projection"]
-# torch's tests ask for as much; float32 rounds each of some hundred products.
+# torch's tests use the same tolerance; float32 rounds each of some hundred products.
 TOLERANCES = {"float64": 1e-10, "float32": 1e-5}
 
 

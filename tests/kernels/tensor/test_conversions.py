@@ -42,7 +42,7 @@ COMMON = tuple(
 
 
 def same(found: LoDTensor, expected: LoDTensor) -> bool:
-    """Return whether all but the names of levels agree."""
+    """Return whether everything except the names of levels is equal."""
     return found.identical(LoDTensor(expected.data, expected.lod.with_names(None)))
 
 

@@ -45,7 +45,7 @@ LISTS: dict[str, Any] = {
 
 
 def nested(value: Any) -> Any:
-    """Return nested lists of numbers, by nothing but iteration."""
+    """Return nested lists of numbers, only by iteration."""
     return [nested(part) for part in value] if hasattr(value, "__iter__") else float(value)
 
 

@@ -355,7 +355,7 @@ def test_the_result_has_the_form_of_the_argument(name: str, form: str) -> None:
 def test_a_kept_index_is_the_same_for_torch() -> None:
     x = jagged(drawn(*ROWS))
     assert ours.softmax(x).offsets() is x.offsets()
-    assert (ours.softmax(x) + x).shape == x.shape  # torch adds what has the same offsets
+    assert (ours.softmax(x) + x).shape == x.shape  # torch adds tensors with the same offsets
 
 
 def test_a_convolution_with_a_stride_has_an_index_of_its_own() -> None:

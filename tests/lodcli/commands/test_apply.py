@@ -45,7 +45,7 @@ INPUTS = {
     "padded": LoDTensor([[1, 2], [3, 0]]),
 }
 
-# What is typed, the lengths and the rows of what comes out, all worked by hand.
+# The command line, and the lengths and rows of its result, computed by hand.
 CASES: list[tuple[str, list[list[int]], Any]] = [
     ("sum x", [], [[4, 6], [5, 6]]),
     ("sum --level 0 --backend numba x", [], [[4, 6], [5, 6]]),

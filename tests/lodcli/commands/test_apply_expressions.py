@@ -50,7 +50,7 @@ def softmax(x: Any) -> Any:
     return np.exp(x - x.max(0)) / np.exp(x - x.max(0)).sum(0)
 
 
-# Of an expression, what it is of the rows of one sequence.
+# For each expression, its value for the rows of one sequence.
 EXPRESSIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "softmax(x * 2 + 1)": lambda x, w, label: softmax(x * np.float32(2) + np.float32(1)),
     "-x / 3 - 1": lambda x, w, label: -x / 3 - 1,

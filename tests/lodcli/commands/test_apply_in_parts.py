@@ -126,7 +126,7 @@ def test_an_error_behind_the_first_batch_ends_a_stream(shell: Lod) -> None:
     assert (done.code, done.stdout) == (1, "out.lods: FAILED\n")
 
 
-# In a process of its own: the most memory it ever had is asked for.
+# In a separate process, because its peak memory is measured.
 MEMORY = """
 import os, resource, sys
 import numpy as np

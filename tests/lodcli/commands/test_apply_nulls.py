@@ -85,7 +85,7 @@ def test_what_is_computed_from_nulls_is_that_of_sql(text: str, lod: Lod) -> None
         (["apply", "x * n", "t.parquet"], {"x", "n"}),
         (["apply", "coalesce(s, u)", "t.parquet"], {"s", "u"}),
         (["apply", "add", "t.parquet::x", "1"], {"x"}),
-        (["apply", "x * n", "t.parquet", "--into", "r"], set()),  # what was begun goes on
+        (["apply", "x * n", "t.parquet", "--into", "r"], set()),  # started tasks continue
         (["select", "t.parquet", "b"], {"b"}),
     ],
 )

@@ -402,7 +402,7 @@ def required(name: str, *fields: str) -> pa.Field:
             "s.k",
             [{"s": {"k": 1, "v": 4}}, {"s": {"k": 7, "v": None}}],
         ),
-        # The first file has a tensor that is called like the one that tells null records.
+        # The first file has a tensor with the name of the one that marks null records.
         (
             [{"k": 1, "s": {"present": 3}}, {"k": 7, "s": {"present": 6}}],
             [{"k": 1, "s": {"v": 4}}],

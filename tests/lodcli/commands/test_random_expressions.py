@@ -177,7 +177,7 @@ def _value(letter: str, rng: np.random.Generator) -> Any:
 
 
 class RefusedError(Exception):
-    """The expression means nothing, or not in the subset that the oracle knows."""
+    """The expression is invalid, or not in the subset of the oracle."""
 
 
 def together(function: Callable[..., Any], dtype: str, *values: Value) -> Value:

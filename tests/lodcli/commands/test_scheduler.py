@@ -166,7 +166,7 @@ def test_without_a_package_the_error_names_the_extra(
 
 
 class OneByOne:
-    """A client whose worker finishes each group at once, and says what a task takes."""
+    """A client whose worker finishes each group immediately, and reports the time of a task."""
 
     class Scheduler:
         ncores = None

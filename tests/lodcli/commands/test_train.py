@@ -653,7 +653,7 @@ def test_labels_of_words_are_compared_by_words(lod: Lod, signs: Path) -> None:
 
 
 def test_a_saved_model_says_which_cell_it_has(lod: Lod, signs: Path) -> None:
-    # The arrays of a gru_paddle are those of a gru: only the file tells them apart.
+    # The arrays of a gru_paddle have the names of a gru's: only the metadata distinguishes them.
     args = ["--cell", "gru_paddle", "--epochs", "1", "--hidden", "3"]
     assert lod("train", signs, "-o", "m.safetensors", *args).code == 0
     assert "gru_paddle" in lod("weights", "m.safetensors").stdout

@@ -41,7 +41,7 @@ def test_five_epochs_and_five_more_are_ten(lod: Lod, signs: Path) -> None:
     assert (more.code, more.stdout) == (0, whole.stdout)
     assert more.stderr == "lod train: s: continuing after epoch 5 of 10\n"
     assert Path("m").read_bytes() == Path("whole").read_bytes()
-    # Nothing is left to do: the best model is written again, if it is gone.
+    # Nothing is left to train, but the best model is written again if it is missing.
     Path("m").unlink()
     assert lod(*parts).stdout == whole.stdout
     assert Path("m").read_bytes() == Path("whole").read_bytes()

@@ -27,7 +27,7 @@ def dataset(folder: Path) -> Path:
 
 
 def flip_a_row(shard: Path) -> None:
-    """Change one byte of the rows: neither the size nor the header tells."""
+    """Change one byte of the rows, which changes neither the size nor the header."""
     data = bytearray(shard.read_bytes())
     row = int(shard.name[5:10]) * 100 + 50
     place = data.index(np.int64(row).tobytes())

@@ -58,7 +58,7 @@ def said(shell_name: str) -> str:
 
 
 def completed(shell_name: str, line: str) -> list[str]:
-    """Return what a shell offers at the end of a line."""
+    """Return the completions of a shell at the end of a line."""
     if shutil.which(shell_name) is None:
         pytest.skip(f"needs the program {shell_name}")
     script = {"bash": BASH, "zsh": ZSH, "fish": FISH}[shell_name]

@@ -85,7 +85,7 @@ def test_a_shield_defers_the_interrupt_of_a_program_that_uses_the_library(
         with pytest.raises(KeyboardInterrupt) if handler else contextlib.nullcontext():
             work()
         assert signal.getsignal(signal.SIGINT) is (handler or program)
-        with shielded():  # what was deferred is raised once
+        with shielded():  # the deferred interrupt is raised once
             pass
     finally:
         signal.signal(signal.SIGINT, before)

@@ -89,7 +89,7 @@ class ndarray(NDArrayOperatorsMixin):
         if isinstance(found, np.ndarray) and counts.is_made(found, self._host):
             counts.launches("take", found.size)
             for part in plain if isinstance(plain, tuple) else (plain,):
-                # Only the device knows how many there are.
+                # Their number is only known on the device.
                 if isinstance(part, np.ndarray) and part.dtype == np.bool_:
                     counts.waits("mask")
         return _wrapped(found)
@@ -261,7 +261,7 @@ def _refuse(value: Any) -> None:
         _refuse(part)
 
 
-# Functions without launches, and those whose result size only the device knows.
+# Functions without launches, and those whose result size is only known on the device.
 _FREE = frozenset(
     ("may_share_memory", "split", "broadcast_to", "empty_like", "sliding_window_view")
 )
@@ -277,7 +277,7 @@ def _like(function: Any) -> Any:
             counts.waits(function.__name__)
         if function is not np.take:  # which accepts an index in main memory
             _refuse((*args, *more.values()))
-        with np.errstate(all="ignore"):  # a device tells nobody
+        with np.errstate(all="ignore"):  # a device does not report it
             return _wrapped(function(*_plain(args), **_plain(more)))
 
     return call

@@ -39,7 +39,7 @@ def compiled(source: str, headers: Mapping[str, bytes]) -> bytes:
 
 
 def _change() -> tuple[str, str]:
-    """Return which text of the sources is replaced, for a planted fault; by default none."""
+    """Return the replaced text of the sources, for an injected fault; by default none."""
     old, new = json.loads(os.environ.get("HOST_CUDA_CHANGE", '["\\n", "\\n"]'))
     return old, new
 

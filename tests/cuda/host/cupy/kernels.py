@@ -13,12 +13,12 @@ from cupy import counts
 from cupy.compiling import compiled, load, version
 from cupy.device import PROPERTIES, CUDADriverError, streams
 
-# A block's own array of a launch's size; g++ knows no such thing.
+# Shared memory whose size is set by the launch, which g++ does not support.
 _SHARED = re.compile(r"extern __shared__ [^;]*?(\w+)\[\];")
 
 
 class _Function:
-    """A kernel of a module, as the driver knows it."""
+    """A kernel of a module, like a function of the driver."""
 
     ptr = 16
 
@@ -67,7 +67,7 @@ class _Kernel:
 
 
 def _value(arg: Any, size: int, name: str) -> Any:
-    """Return one argument as the bytes a kernel gets: what cupy makes of each type."""
+    """Return the bytes of one argument of a kernel, as cupy converts each type."""
     if hasattr(arg, "__cuda_array_interface__"):
         # A pointer even for no bytes at all; it must then not be followed.
         value: Any = ctypes.c_void_p(arg.data.ptr if arg.size else 16)

@@ -242,7 +242,7 @@ def test_scores_of_many_keys_take_no_more_memory_with_more_threads(
     assert len(scratch) == workers
     assert 2 <= workers < 64
     assert scratch.nbytes <= twin._SCRATCH_BYTES
-    # No more workers than there are queries, whatever a block takes.
+    # At most as many workers as queries, for any size of a block.
     few = twin._queries(q[:2], k, k, np.array([0, 2]), offsets[1], **options, backward=backward)
     assert few[1] <= 4
 

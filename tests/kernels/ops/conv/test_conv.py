@@ -292,7 +292,7 @@ def test_a_long_batch_is_cut_into_blocks_without_a_seam(monkeypatch: pytest.Monk
     wanted = segment_conv(data, lod.levels[0], weight, **options)
     compiled_conv = on("numba", segment_conv)
     near(compiled_conv(data, lod.levels[0], weight, **options), wanted, 1e-12)
-    many = np.tile(weight, 40)  # so many columns are multiplied by NumPy
+    many = np.tile(weight, 40)  # this many columns are multiplied by NumPy
     near(compiled_conv(data, lod.levels[0], many, **options)[:, -3:], wanted, 1e-12)
     grad = generator.normal(size=wanted.shape)
     one = segment_conv_grad(data, lod.levels[0], weight, grad, **options)

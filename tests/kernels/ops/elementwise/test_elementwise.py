@@ -138,7 +138,7 @@ def test_values_of_one_index_and_shape_are_combined_as_numpy_does(
         wanted = PLAIN[op](tensor.data, other.data)
     assert found.lod is tensor.lod
     assert found.dtype == wanted.dtype
-    # NumPy knows a NaN of its own dtypes only.
+    # NumPy detects NaN only in its own dtypes.
     wide = np.float32 if is_half(wanted.dtype) else wanted.dtype
     np.testing.assert_array_equal(found.data.astype(wide), wanted.astype(wide))
 

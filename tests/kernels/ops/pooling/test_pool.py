@@ -474,7 +474,7 @@ def test_values_go_to_the_rows_named_for_them_and_nowhere_for_none(
 ) -> None:
     random = np.random.default_rng(5)
     flow = (random.normal(size=(4, *shape)) * 9).astype(dtype)
-    # Each segment names rows of its own; -1 is none.
+    # Each segment has indices of its own rows; -1 is no row.
     index = np.stack([random.integers(3 * s, 3 * s + 3, shape) for s in range(4)])
     index[2] = -1
     index = index.astype(index_dtype)

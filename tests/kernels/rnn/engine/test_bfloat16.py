@@ -75,7 +75,7 @@ def check_steps(given: Problem, threads: int = 1) -> None:
             (hidden,), (cell,), *_ = rnn_by_the_book(
                 [x[None]], weights, hidden=before[None], cell=c[None].astype(np.float64)
             )
-            if given.weights.KIND == "gru":  # whose state goes on as it is, not rounded
+            if given.weights.KIND == "gru":  # whose state is passed on without rounding
                 z = slice(size, 2 * size)
                 share = weights.weight_ih[z] @ x + weights.weight_hh[z] @ before
                 share += weights.bias_ih[z] + weights.bias_hh[z]

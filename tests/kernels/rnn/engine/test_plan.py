@@ -32,7 +32,7 @@ def test_reversed_steps_begin_at_each_sequences_own_last_row() -> None:
 
 def test_equal_lengths_keep_their_order() -> None:
     assert plan_steps(offsets_of([1, 2, 1, 2, 2])).order.tolist() == [1, 3, 4, 0, 2]
-    # Many, for numpy sorts a few of them stably whatever it is asked for.
+    # Many, because numpy sorts a few of them stably with any algorithm.
     many = plan_steps(offsets_of([1, 2] * 100)).order.tolist()
     assert many == [*range(1, 200, 2), *range(0, 200, 2)]
 
