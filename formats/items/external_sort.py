@@ -46,14 +46,36 @@ Keep = Literal["first", "last"]
 
 
 class InMemory(NamedTuple):
-    """Items in memory, and their order by keys; with `keep` only those to keep are in it."""
+    """Items in memory, to be put in order of their keys.
+
+    Attributes:
+        whole: the items.
+        names, keep: see `sorted_by`.
+    """
 
     whole: Tensors
-    order: Offsets
+    names: Sequence[str]
+    keep: Keep | None
 
     def batches(self) -> Iterator[Tensors]:
         """Yield the items in order, in batches; at least one."""
-        return taken_in_batches(self.whole, self.order)
+        return taken_in_batches(self.whole, self.order())
+
+    def order(self) -> Offsets:
+        """Return the items in order, (K,) int64; with `keep` only those to keep."""
+        if self.keep is None:
+            return keys.ordered(self._columns())
+        order, starts = self.groups()
+        if not order.size:
+            return order
+        return order[starts if self.keep == "first" else np.append(starts[1:], order.size) - 1]
+
+    def groups(self) -> tuple[Offsets, Offsets]:
+        """Return all items in order, and the places where another key begins."""
+        return keys.grouped(self._columns())
+
+    def _columns(self) -> list[keys.Column]:
+        return keys.columns([self.whole], self.names)
 
 
 def sorted_by(
@@ -76,7 +98,7 @@ def sorted_by(
 def sorting(
     schema: Schema, batches: Iterable[Tensors], names: Sequence[str], keep: Keep | None = None
 ) -> Iterator[InMemory | Iterator[Tensors]]:
-    """Yield the result of `sorted_by`, or all items with their order if they fit into memory."""
+    """Yield the result of `sorted_by`, or all items, not in order, if they fit into memory."""
     with (
         naming_os(tempfile.gettempdir()),
         tempfile.TemporaryFile(prefix="lod-", buffering=0) as file,
@@ -96,7 +118,7 @@ def sorting(
                 kept.release()
                 if not kept.fits(counted):
                     kept.release()
-                    runs.append(spool.write(_sorted(batch, names, keep).batches()))
+                    runs.append(spool.write(InMemory(batch, names, keep).batches()))
                     continue
             if not kept.fits(held.add(batch) - counted) and held.count:
                 runs.append(spool.write(held.removed().batches()))
@@ -153,7 +175,7 @@ class _Held:
             whole = self._batches.tensors()
             self._clear()
             # In the order in which they came: they are sorted again, and copied faster.
-            for one in taken_in_batches(whole, np.sort(_order(whole, self._names, self._keep))):
+            for one in taken_in_batches(whole, np.sort(self._sorted(whole).order())):
                 self._append(one)
             # Each item is sorted only a few times, and with few groups each batch by itself.
             size, run = self._size_bytes, at_most(RUN_BYTES, 16)
@@ -166,23 +188,13 @@ class _Held:
         self._size_bytes += _held_bytes(batch)
 
     def removed(self) -> InMemory:
-        """Remove all items, and return them with their order."""
+        """Remove all items, and return them."""
         whole = self._batches.tensors()
         self._clear()
-        return _sorted(whole, self._names, self._keep)
+        return self._sorted(whole)
 
-
-def _sorted(whole: Tensors, names: Sequence[str], keep: Keep | None) -> InMemory:
-    return InMemory(whole, _order(whole, names, keep))
-
-
-def _order(whole: Tensors, names: Sequence[str], keep: Keep | None) -> Offsets:
-    """Return the items in order of their keys, or only those to keep."""
-    order = keys.ordered(keys.columns([whole], names))
-    if keep is not None and order.size:
-        starts = keys.starts(taken({name: whole[name] for name in names}, order), names)
-        order = order[starts if keep == "first" else np.append(starts[1:], order.size) - 1]
-    return order
+    def _sorted(self, whole: Tensors) -> InMemory:
+        return InMemory(whole, self._names, self._keep)
 
 
 def taken_in_batches(whole: Tensors, order: Offsets) -> Iterator[Tensors]:
@@ -190,9 +202,14 @@ def taken_in_batches(whole: Tensors, order: Offsets) -> Iterator[Tensors]:
     if order.size == item_count(whole) and (order[1:] > order[:-1]).all():
         yield whole
         return
-    step = max(1, item_count(whole) * batch_bytes(BATCH_BYTES) // max(1, size_bytes(whole)))
+    step = batch_items(whole)
     for first in range(0, max(1, order.size), step):
         yield taken(whole, order[first : first + step])
+
+
+def batch_items(whole: Tensors) -> int:
+    """Return how many of these items are about as large as a batch."""
+    return max(1, item_count(whole) * batch_bytes(BATCH_BYTES) // max(1, size_bytes(whole)))
 
 
 class _Block(NamedTuple):
@@ -361,4 +378,5 @@ def _merged(
         # wait for the rest of the run whose block ends with it.
         bound, holder = min((window.last, n) for n, window in enumerate(windows))
         found = [window.take(bound, equal=n <= holder) for n, window in enumerate(windows)]
-        yield from _sorted(joined_items([one for one in found if one]), names, keep).batches()
+        whole = joined_items([one for one in found if one])
+        yield from InMemory(whole, names, keep).batches()

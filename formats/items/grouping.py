@@ -18,8 +18,8 @@ from lodcli.formats.items import keys
 from lodcli.formats.items.external_sort import (
     InMemory,
     Keep,
+    batch_items,
     size_bytes,
-    sorted_by,
     sorting,
     taken_in_batches,
 )
@@ -181,25 +181,27 @@ def grouped(
     order, sooner = names, keep
     if gap is not None:
         order, batches, sooner = [*names, gap.name], gap.checked(batches), None
-    if by_key:
-        in_order = sorted_by(schema, batches, order, sooner)
-        yield from _groups(in_order, names, names, level, gap, keep)
-        return
-    place = "first"
-    while any(spec.name == place for spec in schema):
-        place += "_"
-    placed = (*schema, TensorSpec(place, np.dtype(np.int64)))
-    once = [*names, place]
-    marks = {spec.name: spec.marks for spec in schema}
-    found = _schema(placed, once, level) if keep is None else grouped_schema(placed, names, keep)
-    with sorting(placed, _placed(batches, place), order, sooner) as items:
+    marks, once = {spec.name: spec.marks for spec in schema}, list(names)
+    if not by_key:
+        place = "first"
+        while place in marks:
+            place += "_"
+        once.append(place)
+        schema = (*schema, TensorSpec(place, np.dtype(np.int64)))
+        batches = _placed(batches, place)
+    with sorting(schema, batches, order, sooner) as items:
         if isinstance(items, InMemory) and gap is None:
             whole = {name: items.whole[name] for name in marks}
-            in_order = taken_in_batches(whole, _by_first(items, names))
-            yield from _groups(in_order, names, names, level, gap, keep)
+            yield from _in_memory(items._replace(whole=whole), level, by_key=by_key)
             return
         in_order = items.batches() if isinstance(items, InMemory) else items
         groups = _groups(in_order, names, once, level, gap, keep)
+        if by_key:
+            yield from groups
+            return
+        found = (
+            _schema(schema, once, level) if keep is None else grouped_schema(schema, names, keep)
+        )
         with copied(found, groups) as source:
             kept = Items(source, Shared(0, level, source.schema, ()))
             first = source.read_rows(place, 0, kept.count)
@@ -210,15 +212,33 @@ def grouped(
                 }
 
 
-def _by_first(items: InMemory, names: Sequence[str]) -> Offsets:
-    """Return items in order of the first of each group; those of a group are together."""
-    whole, order = items
-    starts = keys.starts(taken({name: whole[name] for name in names}, order), names)
-    if starts.size == order.size:
-        return np.sort(order)
-    groups = np.argsort(order[starts])
-    lengths = np.diff(starts, append=order.size)[groups]
-    return order[ranges(starts[groups], lengths_to_offsets(lengths, level=0))]
+def _in_memory(items: InMemory, level: str | None, *, by_key: bool) -> Iterator[Tensors]:
+    """Yield groups of items, or the items to keep; each batch is copied once."""
+    if items.keep is not None:
+        order = items.order()
+        yield from taken_in_batches(items.whole, order if by_key else np.sort(order))
+        return
+    order, starts = items.groups()
+    lengths = np.diff(starts, append=order.size)
+    if not by_key:
+        groups = np.argsort(order[starts])
+        starts, lengths = starts[groups], lengths[groups]
+        order = order[ranges(starts, lengths_to_offsets(lengths, level=0))]
+    bounds = lengths_to_offsets(lengths, level=0)
+    keys_of, others = (
+        {name: tensor for name, tensor in items.whole.items() if (name in items.names) == is_key}
+        for is_key in (True, False)
+    )
+    in_order = bool((order[1:] > order[:-1]).all())
+    step, first, last = batch_items(items.whole), 0, -1
+    while last < lengths.size:
+        last = int(np.searchsorted(bounds, bounds[first] + step, side="right")) - 1
+        last = min(max(last, first + 1), lengths.size)
+        begin, end = bounds[first], bounds[last]
+        below = part(others, begin, end) if in_order else taken(others, order[begin:end])
+        keys_once = taken(keys_of, order[bounds[first:last]])
+        yield keys_once | under(below, bounds[first : last + 1] - begin, level)
+        first = last
 
 
 def _placed(batches: Iterable[Tensors], name: str) -> Iterator[Tensors]:
@@ -249,7 +269,7 @@ def _groups(
     """
 
     def starts_of(whole: Tensors) -> Offsets:
-        starts = keys.starts(whole, names)
+        starts = keys.starts(keys.columns([whole], names))
         return starts if gap is None else np.union1d(starts, gap.starts(whole))
 
     def made(whole: Tensors, bounds: Offsets) -> Tensors:

@@ -121,8 +121,7 @@ def ordered(keys: Sequence[Column]) -> Offsets:
     *others, last = keys
     order = _order(last)
     for column in reversed(others):
-        own = column.taken(order) if isinstance(column, Texts) else column[order]
-        order = order[_order(own)]
+        order = order[_order(_taken(column, order))]
     return order
 
 
@@ -130,22 +129,38 @@ def _order(column: Column) -> Offsets:
     return sorted_texts(column)[0] if isinstance(column, Texts) else stable_order(column)
 
 
-def starts(tensors: Mapping[str, LoDTensor], names: Sequence[str]) -> Offsets:
-    """Return the first item of each run of items with equal keys, (R,) int64; see `columns`."""
-    new = np.ones(len(tensors[names[0]]), np.bool_)
-    new[1:] = False
-    for name in names:
-        tensor = tensors[name]
-        if tensor.nulls:
-            missing = _missing(tensor)
-            new[1:] |= missing[1:] != missing[:-1]
-        new[1:] |= _changes(tensor)
+def grouped(keys: Sequence[Column]) -> tuple[Offsets, Offsets]:
+    """Return the items in order of their keys, as `ordered`, and the `starts` in this order."""
+    only = keys[0]
+    if len(keys) == 1 and isinstance(only, Texts):  # as they were compared to be sorted
+        order, again = sorted_texts(only)
+        return order, _starts(~again)
+    order = ordered(keys)
+    return order, starts([_taken(column, order) for column in keys])
+
+
+def starts(keys: Sequence[Column]) -> Offsets:
+    """Return the first item of each run of items with equal keys, (R,) int64."""
+    only, *others = map(_changes, keys)
+    for changes in others:
+        only |= changes
+    return _starts(only)
+
+
+def _starts(new: Array) -> Offsets:
     return np.flatnonzero(new).astype(np.int64, copy=False)
 
 
-def _changes(tensor: LoDTensor) -> Array:
-    """Return whether each key but the first differs from the one before, (K - 1,) bool."""
-    if tensor.lod.n_levels:
-        return text_changes(_texts(tensor))
-    numbers = sortable(tensor.values)
-    return np.not_equal(numbers[1:], numbers[:-1])
+def _taken(column: Column, items: Offsets) -> Column:
+    return column.taken(items) if isinstance(column, Texts) else column[items]
+
+
+def _changes(column: Column) -> Array:
+    """Return whether each key differs from the one before, (K,) bool; the first does."""
+    if isinstance(column, Texts):
+        new = np.ones(column.lengths.size, np.bool_)
+        new[1:] = text_changes(column)
+    else:
+        new = np.ones(column.size, np.bool_)
+        np.not_equal(column[1:], column[:-1], out=new[1:])
+    return new

@@ -222,6 +222,33 @@ def test_groups_in_memory_are_put_in_order_without_a_copy(
     assert tensor_of(whole["place"]).to_list() == kept
 
 
+@pytest.mark.parametrize("by_key", [True, False])
+@pytest.mark.parametrize("in_order", [True, False])
+def test_groups_in_memory_are_taken_at_once_in_batches_of_whole_groups(
+    in_order: bool, by_key: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(grouping, "joined_items")
+    monkeypatch.setattr(external_sort, "BATCH_BYTES", 300)
+    numbers = np.array([*[5] * 90, *[1, 1, 1, 2, 2], *range(10, 40)])
+    if in_order:
+        numbers.sort()
+    items = {"key": LoDTensor(numbers), "place": LoDTensor(np.arange(numbers.size))}
+    found = list(grouped(schema_of(items), iter([items]), ["key"], by_key=by_key))
+    sizes = [len(one["place"].data) for one in found]
+    assert len(found) >= 3
+    assert all(size <= 18 or len(one["key"]) == 1 for size, one in zip(sizes, found, strict=True))
+    groups = {
+        int(key): places
+        for one in found
+        for key, places in zip(one["key"].data, one["place"].to_list(), strict=True)
+    }
+    expected: dict[int, list[int]] = {}
+    for place, key in enumerate(numbers.tolist()):
+        expected.setdefault(key, []).append(place)
+    assert groups == expected
+    assert list(groups) == (sorted(expected) if by_key else list(expected))
+
+
 def test_times_are_keys_and_stay_times() -> None:
     marks = Marks(unit=Times("timestamp", "s"))
     tensors = {"at": LoDTensor(np.array([9, 3, 9]), marks=marks), "x": LoDTensor(np.arange(3))}
@@ -324,11 +351,11 @@ def test_items_are_merged_in_few_passes(monkeypatch: pytest.MonkeyPatch) -> None
     batch = {"key": LoDTensor(np.random.default_rng(0).permutation(20_000))}
     passes = []
 
-    def counted(*arguments: Any, made: Any = external_sort._sorted) -> Any:
-        passes.append(arguments)
-        return made(*arguments)
+    def counted(items: Any, order: Any = external_sort.InMemory.order) -> Any:
+        passes.append(items)
+        return order(items)
 
-    monkeypatch.setattr(external_sort, "_sorted", counted)
+    monkeypatch.setattr(external_sort.InMemory, "order", counted)
     for name, size in (("RUN_BYTES", 20_000), ("BLOCK_BYTES", 200), ("BATCH_BYTES", 16_000)):
         monkeypatch.setattr(external_sort, name, size)
     parts = [part(batch, start, start + 2500) for start in range(0, 20_000, 2500)]
