@@ -68,6 +68,6 @@ def test_env_shows_what_is_set(shell: Lod) -> None:
     assert found["LOD_NATIVE"] is None
 
 
-def test_what_is_not_listed_cannot_be_read() -> None:
+def test_variables_that_are_not_listed_cannot_be_read() -> None:
     with pytest.raises(KeyError):
         environment.value("LOD_NONSENSE")

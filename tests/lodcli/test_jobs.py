@@ -129,7 +129,7 @@ def test_a_dataset_is_filtered_shuffled_and_split() -> None:
     assert pq.read_table("again-train.parquet").to_pylist() == parts["train"]
 
 
-def test_what_differs_between_two_tokenizations_is_shown() -> None:
+def test_differences_of_two_tokenizations_are_shown() -> None:
     other = [dict(record) for record in RECORDS]
     other[3] = {"id": 3, "ids": [*RECORDS[3]["ids"], 7]}
     other[5] = {"id": 5, "ids": [RECORDS[5]["ids"][0] + 1, *RECORDS[5]["ids"][1:]]}

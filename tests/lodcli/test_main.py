@@ -363,7 +363,7 @@ def test_the_choices_are_those_of_the_tables() -> None:
         ("slice words.lod.h5 999", 2),
     ],
 )
-def test_only_the_stage_of_a_pipe_that_fails_says_so(
+def test_only_the_failing_stage_of_a_pipe_prints_an_error(
     shell: Lod, folder: Path, first: str, code: int
 ) -> None:
     raw = (folder / "words.lod.h5").read_bytes()
@@ -575,7 +575,7 @@ def test_progress_is_for_terminals_and_not_with_quiet(folder: Path) -> None:
         ({"TERM": "dumb"}, True, False),
     ],
 )
-def test_colour_is_for_those_who_want_it(
+def test_colour_follows_the_environment(
     variables: dict[str, str], terminal: bool, expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from lodcli.shell import output
@@ -605,7 +605,7 @@ def test_too_little_memory_to_start_is_one_line(
     assert capfd.readouterr().err == "lod: not enough memory\n"
 
 
-def test_what_a_lack_of_memory_left_half_made_is_released_in_silence() -> None:
+def test_objects_left_by_a_lack_of_memory_are_released_silently() -> None:
     code = """
 import sys, warnings
 import click

@@ -48,7 +48,7 @@ def test_a_name_is_what_its_home_defines(module: str) -> None:
 
 
 @pytest.mark.parametrize("module", STUBS)
-def test_what_is_no_name_is_an_attribute_error(module: str) -> None:
+def test_an_unknown_name_is_an_attribute_error(module: str) -> None:
     with pytest.raises(AttributeError, match=f"'{module}' has no attribute 'nonsense'"):
         getattr(importlib.import_module(module), "nonsense")  # noqa: B009
 

@@ -58,12 +58,12 @@ def test_parts_are_read_over_the_ends_of_streams() -> None:
         assert source.read_index("nested").n_levels == 2
 
 
-def test_a_folder_of_splits_asks_for_one() -> None:
+def test_a_folder_of_splits_is_an_error_that_names_them() -> None:
     with pytest.raises(SelectionError, match=r"the splits 'train'; name the .*datasets/train$"):
         content(THEIRS)
 
 
-def test_what_datasets_saves_now_is_read(tmp_path: Path) -> None:
+def test_folders_of_the_installed_datasets_are_read(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     theirs = datasets.load_from_disk(str(THEIRS / "train"))
     theirs.select([3, 0]).save_to_disk(tmp_path / "x")
@@ -73,7 +73,7 @@ def test_what_datasets_saves_now_is_read(tmp_path: Path) -> None:
     assert nested(found["box"])[0] == [[3, 1], [2, 3]]
 
 
-def test_what_datasets_saves_without_a_row_is_read(tmp_path: Path) -> None:
+def test_folders_of_datasets_without_rows_are_read(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     theirs = datasets.load_from_disk(str(THEIRS / "train"))
     theirs.select([]).save_to_disk(tmp_path / "x")  # which `datasets` itself cannot load again

@@ -61,7 +61,7 @@ def test_numbers_that_all_differ_have_no_dictionary(
         assert content(path)["data"].identical(tensor)
 
 
-def test_fields_of_records_and_texts_are_told_apart(tmp_path: Path) -> None:
+def test_fields_of_records_and_texts_are_distinguished(tmp_path: Path) -> None:
     event = {"k": "same", "x": [0.5, 0.25]}
     rows = [{"id": n, "e": [{**event, "w": f"word {n}"}]} for n in range(3000)]
     (tmp_path / "r.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -109,7 +109,7 @@ def test_every_layout_without_missing_values_is_read(
         (lambda ak: ak.Array([{}]), "records without fields"),
     ],
 )
-def test_what_no_tensor_has_is_refused(make: Any, message: str, tmp_path: Path) -> None:
+def test_values_that_no_tensor_holds_are_errors(make: Any, message: str, tmp_path: Path) -> None:
     ak = pytest.importorskip("awkward")
     with pytest.raises((UnsupportedError, InvalidDataError), match=message):
         content(stored(tmp_path, make(ak)))

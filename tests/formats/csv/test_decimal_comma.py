@@ -35,7 +35,7 @@ def test_numbers_are_those_of_polars(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("separator", ["semicolon", "tab", "bar"])
 @pytest.mark.parametrize("compiled", [True, False])
-def test_what_is_written_is_read_back(
+def test_written_tensors_are_read_back(
     tmp_path: Path, separator: str, compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writing, "is_repaid", lambda count: compiled)

@@ -174,7 +174,7 @@ def test_null_texts_are_refused_if_nothing_may_be_lost(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_null_texts_of_all_files_of_a_set_are_told(tmp_path: Path) -> None:
+def test_null_texts_of_all_files_of_a_set_are_reported(tmp_path: Path) -> None:
     paths, lost = [str(tmp_path / f"{n}.csv") for n in range(3)], list[Loss]()
     texts, none = LoDTensor.from_lists(["a", None]), LoDTensor.from_lists(["a", "b", None])[:2]
     parts: list[Batch] = [{"t": texts, "u": none}, {"t": none, "u": texts}, {"t": none, "u": none}]
@@ -219,7 +219,7 @@ def test_quotes_of_empty_texts_are_searched_only_for_nulls(
         lodcli.read(tmp_path / "t.csv", "u", nulls="keep")
 
 
-def test_texts_after_many_nulls_are_read_as_text_if_told(tmp_path: Path) -> None:
+def test_texts_after_many_nulls_are_read_with_an_option(tmp_path: Path) -> None:
     tensor = LoDTensor.from_lists([None] * 40_000 + ["a"])
     lodcli.write(tmp_path / "t.csv", {"n": LoDTensor(np.arange(40_001)), "t": tensor})
     with pytest.raises(InvalidDataError, match=r"expected a number .*; text_columns= reads the"):

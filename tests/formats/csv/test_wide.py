@@ -25,7 +25,7 @@ NAMES = LoDTensor(
 
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv"])
-def test_what_pandas_reads_is_what_was_written(tmp_path: Path, suffix: str) -> None:
+def test_pandas_reads_what_was_written(tmp_path: Path, suffix: str) -> None:
     pd = pytest.importorskip("pandas")
     path = tmp_path / f"x.{suffix}"
     tensors = {"x": LoDTensor(ROWS, LOD), "n": LoDTensor(np.arange(6), LOD), "text": NAMES}
@@ -42,7 +42,7 @@ def test_what_pandas_reads_is_what_was_written(tmp_path: Path, suffix: str) -> N
     np.testing.assert_array_equal(found["x"].data, ROWS)
 
 
-def test_what_pandas_wrote_is_read(tmp_path: Path) -> None:
+def test_files_of_pandas_are_read(tmp_path: Path) -> None:
     pd = pytest.importorskip("pandas")
     path = tmp_path / "x.csv"
     frame = pd.DataFrame({"a": [1, 2], "label": ["u", "v"], "b": [0.5, 1.5], "c": [3, 4]})
@@ -88,7 +88,7 @@ def test_nulls_are_filled_or_dropped_as_pandas_does(tmp_path: Path) -> None:
         io.read_all(path, wide=True)
 
 
-def test_what_has_no_columns_is_refused(tmp_path: Path) -> None:
+def test_tensors_without_wide_columns_are_errors(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     with pytest.raises(UnsupportedError, match=r"rows of data have shape \(4,\); .*--wide"):
         io.write(path, LoDTensor(ROWS))

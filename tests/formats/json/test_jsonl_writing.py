@@ -130,7 +130,7 @@ def test_unequal_numbers_of_items_are_refused_before_and_after(tmp_path: Path) -
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.float64])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_what_json_has_no_number_for_is_refused(tmp_path: Path, value: float, dtype: Any) -> None:
+def test_numbers_that_json_lacks_are_errors(tmp_path: Path, value: float, dtype: Any) -> None:
     data = np.zeros((5, 2), dtype)
     data[4, 1] = value
     whole = LoDTensor(data, [[3, 2]])

@@ -383,7 +383,7 @@ def test_one_tensor_with_levels_among_others_can_be_left_out(tmp_path: Path) -> 
     assert batch.tolist() == [0, 1]
 
 
-def test_what_is_not_there_is_an_error(words: Path, tmp_path: Path) -> None:
+def test_a_missing_tensor_or_item_is_an_error(words: Path, tmp_path: Path) -> None:
     for place in (5, -6):
         with pytest.raises(SelectionError, match=f"no item {place}, there are 5"):
             ours.Dataset(words)[place]

@@ -32,7 +32,7 @@ HELD = tuple(dtype for dtype in DTYPES if dtype != BFLOAT16)
     st.sampled_from("CF"),
     st.booleans(),
 )
-def test_what_numpy_saves_is_read(
+def test_files_of_numpy_are_read(
     tmp_path_factory: pytest.TempPathFactory,
     dtype: np.dtype,
     shape: tuple[int, ...],

@@ -220,7 +220,9 @@ def test_the_first_member_tells_the_format(tmp_path: Path, name: str, expected: 
         (LoDTensor(np.zeros(1, BFLOAT16)), "npz holds no bfloat16"),
     ],
 )
-def test_what_npz_does_not_hold_is_refused(tmp_path: Path, tensor: LoDTensor, message: str) -> None:
+def test_content_that_npz_cannot_hold_is_an_error(
+    tmp_path: Path, tensor: LoDTensor, message: str
+) -> None:
     with pytest.raises(UnsupportedError, match=message):
         io.write(tmp_path / "x.npz", tensor)
 

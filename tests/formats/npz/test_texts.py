@@ -61,7 +61,7 @@ def test_texts_are_the_finest_level_of_their_sequences(tmp_path: Path) -> None:
         (np.array([0x41, 0x110000], "<u4").view("<U1"), r"items 0 to 1: .* beyond U\+10FFFF"),
     ],
 )
-def test_what_is_no_text_is_named(array: Any, message: str, tmp_path: Path) -> None:
+def test_invalid_text_is_named(array: Any, message: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", x=array)
     np.save(tmp_path / "x.npy", array)
     with pytest.raises(InvalidDataError, match=f"x.npz: x.npy: {message}"):

@@ -161,7 +161,7 @@ def test_extents_of_more_than_a_byte_and_pipes(tmp_path: Path) -> None:
         (LoDTensor(np.zeros(0), LoD([[0]])), "no level without items, level 0 of data has none"),
     ],
 )
-def test_what_paddle_cannot_hold_is_refused(
+def test_content_that_paddle_cannot_hold_is_an_error(
     tmp_path: Path, tensor: LoDTensor, message: str
 ) -> None:
     with pytest.raises(UnsupportedError, match=message):

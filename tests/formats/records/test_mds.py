@@ -188,7 +188,7 @@ def test_a_folder_that_is_there_is_replaced_only_if_it_may_be(tmp_path: Path) ->
         ({"a": LoDTensor(np.arange(1), [[1], [1]])}, UnsupportedError, "holds 1 level, a has 2"),
     ],
 )
-def test_what_cannot_be_held_is_refused(
+def test_unsupported_content_is_an_error(
     items: dict[str, LoDTensor], error: type[LodError], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(error, match=message):

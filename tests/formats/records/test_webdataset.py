@@ -256,7 +256,7 @@ def test_files_are_fields_by_their_endings(
         ({"a": LoDTensor(np.zeros(1), [[1], [1]])}, UnsupportedError, "holds 1 level, a has 2"),
     ],
 )
-def test_what_cannot_be_held_is_refused(
+def test_unsupported_content_is_an_error(
     items: dict[str, LoDTensor], error: type[LodError], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(error, match=message):

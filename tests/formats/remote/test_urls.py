@@ -82,7 +82,7 @@ def test_every_format_of_one_file_is_read_from_a_url(name: str, tmp_path: Path) 
     check_same(name, content, found)
 
 
-def test_what_is_several_files_is_refused(tmp_path: Path) -> None:
+def test_formats_of_several_files_are_errors_behind_urls(tmp_path: Path) -> None:
     written(str(tmp_path), "megatron", {"data": PLAIN["megatron"]})
     objects = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     with (
@@ -192,7 +192,7 @@ def _cut(number: int, reply: Reply) -> Reply:
 
 
 @pytest.mark.parametrize("change", [_again(503), _again(429), _cut])
-def test_what_fails_for_a_moment_is_tried_again(server: Server, change: Any) -> None:
+def test_temporary_failures_are_retried(server: Server, change: Any) -> None:
     server.change = change
     assert _whole(f"{server.url}/large").identical(LARGE)
 

@@ -120,7 +120,7 @@ def test_what_the_child_needs_is_loaded_in_a_new_process(name: str, tmp_path: Pa
     assert (found.stdout, found.stderr) == (f"{rows}\n", "")
 
 
-def test_what_the_child_raises_is_raised_here(tmp_path: Path) -> None:
+def test_exceptions_of_the_child_propagate(tmp_path: Path) -> None:
     path = tmp_path / "t.lod.h5"
     io.write(path, TENSOR)
     content = bytearray(path.read_bytes())

@@ -88,7 +88,7 @@ def test_the_head_of_a_file_leaves_its_place(tmp_path: Path) -> None:
         assert source.label == str(path)
 
 
-def test_what_cannot_be_opened_is_named(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
     path = tmp_path / "none"
     with pytest.raises(FileNotFoundError) as caught:
         Input(path)

@@ -297,7 +297,7 @@ def test_protobuf_reads_what_we_write(tmp_path: Path) -> None:
         assert say == content["say"].to_list()[number]
 
 
-def test_what_the_tfrecord_package_writes_is_read(tmp_path: Path) -> None:
+def test_files_of_the_tfrecord_package_are_read(tmp_path: Path) -> None:
     writer = pytest.importorskip("tfrecord.writer")
     path = tmp_path / "t.tfrecord"
     theirs = writer.TFRecordWriter(str(path))
@@ -376,7 +376,7 @@ def test_null_items_are_missing_features_and_other_nulls_are_refused(tmp_path: P
         (LoDTensor(np.zeros(2, np.int8), [[1], [1], [2]]), "2 levels of numbers, data has 3"),
     ],
 )
-def test_what_it_does_not_hold_is_refused(content: Any, message: str, tmp_path: Path) -> None:
+def test_unsupported_content_is_an_error(content: Any, message: str, tmp_path: Path) -> None:
     tensor = content if isinstance(content, LoDTensor) else LoDTensor(content)
     with pytest.raises(UnsupportedError, match=message):
         io.write(tmp_path / "t.tfrecord", tensor)
@@ -439,7 +439,7 @@ def test_every_cut_is_seen(tmp_path: Path) -> None:
         ([example({"a": [1]}) + field(10_000, b"{}")], "header: expected the members"),
     ],
 )
-def test_what_is_no_example_is_refused(records: list[bytes], message: str, tmp_path: Path) -> None:
+def test_an_invalid_example_is_an_error(records: list[bytes], message: str, tmp_path: Path) -> None:
     path = put(tmp_path, *records)
     with pytest.raises(LodError, match=message) as caught:
         io.read_all(path)

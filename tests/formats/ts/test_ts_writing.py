@@ -73,7 +73,7 @@ def test_series_are_written_by_hand(tmp_path: Path, items: dict[str, LoDTensor],
     labels=st.sampled_from(["none", "class", "names", "target"]),
 )
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_what_is_written_comes_back(tmp_path: Path, tensor: LoDTensor, labels: str) -> None:
+def test_written_tensors_are_read_back(tmp_path: Path, tensor: LoDTensor, labels: str) -> None:
     path = tmp_path / "x.ts"
     tensor = LoDTensor(tensor.data, tensor.lod.with_names(["series"]))
     numbers = np.arange(len(tensor))
@@ -201,7 +201,7 @@ def names(*given_names: bytes) -> LoDTensor:
         ),
     ],
 )
-def test_what_ts_does_not_hold_is_refused(
+def test_content_that_ts_cannot_hold_is_an_error(
     tmp_path: Path, items: dict[str, LoDTensor], error: type[LodError], message: str
 ) -> None:
     with pytest.raises(error, match=message):

@@ -392,7 +392,7 @@ def test_wrong_metadata_is_named(
     _refused(ours, error, message)
 
 
-def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_store_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "t.zarr").mkdir()
     (tmp_path / "t.zarr" / "zarr.json").write_text("no JSON")
     _refused(tmp_path / "t.zarr", DamagedFileError, r"zarr\.json: is not JSON")

@@ -162,7 +162,7 @@ def test_a_shrunk_memory_is_the_living_and_its_gradient_their_own(
         ([[0, -1]], "negative|0 or more"),
     ],
 )
-def test_what_is_no_rank_table_is_refused(table: Any, message: str) -> None:
+def test_an_invalid_rank_table_is_an_error(table: Any, message: str) -> None:
     array = TensorArray(values=[np.zeros(2)])
     with pytest.raises(InvalidDataError, match=message):
         sequence_from_steps(array, table)

@@ -85,9 +85,7 @@ def test_names_of_the_levels_that_stay_are_kept() -> None:
         ((np.array([1.5]),), 0, "an item is a whole number, not array"),
     ],
 )
-def test_what_is_not_there_is_named(
-    branch: tuple[Any, ...], level: int | str, message: str
-) -> None:
+def test_a_missing_item_is_named(branch: tuple[Any, ...], level: int | str, message: str) -> None:
     with pytest.raises(SelectionError, match=message):
         select(ARTICLES, 15, branch, level)
 

@@ -135,7 +135,7 @@ WORDS = LoDTensor(np.arange(6), [[3, 1, 2]])
         (True, InvalidDataError, r"found \(\)"),
     ],
 )
-def test_what_is_no_mask_of_the_sequences_is_refused(
+def test_an_invalid_mask_of_sequences_is_an_error(
     mask: Any, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):

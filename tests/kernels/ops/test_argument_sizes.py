@@ -40,7 +40,7 @@ def test_a_huge_number_gives_a_result_or_an_error_of_lod(
 
 
 @pytest.mark.parametrize("number", [2**62, 2**70])
-def test_what_no_array_holds_is_named(number: int) -> None:
+def test_values_that_no_array_holds_are_named(number: int) -> None:
     pad = OPS["pad"].load()
     with pytest.raises(OptionError) as caught:
         pad(ten_rows("pad"), maxlen=number)

@@ -55,7 +55,7 @@ def test_gru_weights_come_back_as_they_went() -> None:
     np.testing.assert_array_equal(back[1], bias)
 
 
-def test_what_paddle_has_no_place_for_is_refused() -> None:
+def test_weights_that_paddle_cannot_store_are_errors() -> None:
     rng = np.random.default_rng(0)
     two_biases: Any = seeded_weights("gru_paddle", 5, 3, rng=rng).layers[0][0]
     with pytest.raises(InvalidDataError, match="bias_hh: Paddle's gru does not have it"):

@@ -121,7 +121,7 @@ def test_a_failure_names_the_argument_of_a_wrong_type(given: dict[str, Any], sai
 
 
 @pytest.mark.parametrize("flag", ["no", 0.5, [False], np.float64(1), np.array([True])])
-def test_what_is_no_boolean_does_not_count_as_true(flag: Any) -> None:
+def test_other_values_do_not_count_as_booleans(flag: Any) -> None:
     with pytest.raises(InvalidDataError, match=r"^failing: flag: expected a bool, found "):
         failing(None, flag=flag)
     trues: list[Any] = [True, np.True_, np.array(True), 1]

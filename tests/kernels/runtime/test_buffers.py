@@ -29,7 +29,7 @@ def none_free(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_marked", [])
 
 
-def test_the_memory_of_an_array_that_is_gone_is_used_again() -> None:
+def test_the_memory_of_a_deleted_array_is_reused() -> None:
     first = memory.empty((ROWS,), np.dtype(np.float64))
     address = first.ctypes.data
     del first
@@ -81,7 +81,7 @@ def test_no_more_blocks_than_a_limit_are_kept(monkeypatch: pytest.MonkeyPatch) -
     [([1] * 5, [3, 4]), ([3, 1], [1]), ([1, 3], [0]), ([2, 1], [1])],
     ids=["the oldest", "a large one", "a large one after a small one", "enough of them"],
 )
-def test_what_is_free_is_marked_beyond_a_limit(
+def test_free_blocks_are_marked_beyond_a_limit(
     monkeypatch: pytest.MonkeyPatch, sizes: list[int], unmarked: list[int]
 ) -> None:
     marked: list[int] = []
@@ -94,7 +94,7 @@ def test_what_is_free_is_marked_beyond_a_limit(
     assert [n for n, each in enumerate(addresses) if each not in marked] == unmarked
 
 
-def test_what_came_back_last_is_used_first() -> None:
+def test_the_block_returned_last_is_reused_first() -> None:
     first, last = (memory.empty((ROWS,), np.dtype(np.float64)) for _ in range(2))
     address = last.ctypes.data
     del first, last

@@ -74,7 +74,7 @@ def test_a_child_of_a_process_without_standard_output_has_one(
     child.kill()
 
 
-def test_what_a_task_raises_is_raised(child: ChildProcess) -> None:
+def test_exceptions_of_a_task_propagate(child: ChildProcess) -> None:
     with pytest.raises(ValueError, match="seven"):
         child.call(failing, "seven", yes)
     assert child.call(squared, 3, yes) == [9]

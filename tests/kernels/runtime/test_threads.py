@@ -35,6 +35,6 @@ def test_a_setting_that_is_no_number_of_threads_is_refused(
 
 
 @pytest.mark.parametrize("threads", [0, -1, 1025, True, 2.0, "2"])
-def test_what_is_no_number_of_threads_is_refused(threads: Any) -> None:
+def test_an_invalid_number_of_threads_is_an_error(threads: Any) -> None:
     with pytest.raises(OptionError, match="threads: expected a whole number from 1 to 1024"):
         thread_count(threads)

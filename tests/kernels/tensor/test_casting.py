@@ -62,7 +62,7 @@ def exact(value: Any) -> Any:
 
 @pytest.mark.parametrize("to", NAMES)
 @pytest.mark.parametrize("source", NAMES)
-def test_what_fits_is_the_same_number(source: str, to: str) -> None:
+def test_values_in_range_keep_their_value(source: str, to: str) -> None:
     data, dtype = values_of(dtype_of(source)), dtype_of(to)
     assert data.size
     made, fits = cast(data, dtype)

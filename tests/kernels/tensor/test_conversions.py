@@ -536,7 +536,7 @@ def test_bfloat16_keeps_its_bits_in_torch(torch: Any) -> None:
     assert same(LoDTensor.from_torch(values), tensor)
 
 
-def test_what_torch_cannot_hold_is_refused(torch: Any) -> None:
+def test_content_that_torch_cannot_hold_is_an_error(torch: Any) -> None:
     with pytest.raises(UnsupportedError, match="jagged holds 1 level, this tensor has 2"):
         DEEP.to_torch()
     with pytest.raises(UnsupportedError, match="no empty sequence: sequence 1"):

@@ -118,7 +118,7 @@ def test_rows_of_times_have_axes() -> None:
         ([[dt.date(2020, 1, 1)]], "int64", "cannot be rows of int64"),
     ],
 )
-def test_what_is_no_column_of_times_is_refused(values: Any, dtype: Any, said: str) -> None:
+def test_an_invalid_column_of_times_is_an_error(values: Any, dtype: Any, said: str) -> None:
     with pytest.raises(InvalidDataError, match=said):
         LoDTensor.from_lists(values, dtype=dtype)
 

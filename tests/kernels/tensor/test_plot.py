@@ -75,7 +75,7 @@ def test_any_lengths_can_be_plotted(pyplot: Any, lengths: list[int]) -> None:
     assert sum(patch.get_height() for patch in axes[0, 0].patches) == len(lengths)
 
 
-def test_what_cannot_be_plotted_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_plots_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidDataError, match="at least 1 level"):
         LoDTensor(np.zeros(3)).plot()
     with pytest.raises(SelectionError):

@@ -66,7 +66,7 @@ def test_a_rank_table_tells_the_order_and_the_offsets_of_its_sequences(
         ([[1, 1], [0, 2]], r"row 1: longest first \(expected at most 1, found 2\)"),
     ],
 )
-def test_what_is_no_rank_table_is_refused(
+def test_an_invalid_rank_table_is_an_error(
     backend: Backend, table: list[list[int]], message: str
 ) -> None:
     with pytest.raises(InvalidDataError, match=message):

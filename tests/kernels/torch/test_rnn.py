@@ -262,7 +262,7 @@ def test_dropout_is_between_layers_and_while_training_only() -> None:
     torch.testing.assert_close(mine(values)[0], second(zeros)[0], rtol=0, atol=TOLERANCE)
 
 
-def test_what_is_changed_before_the_backward_pass_is_an_error() -> None:
+def test_tensors_changed_before_the_backward_pass_are_errors() -> None:
     mine, _ = layers("gru")
     values = torch.randn(5, 2, 3, dtype=torch.float64)
     outputs, _ = mine(values, lengths=[5, 5])
@@ -312,7 +312,7 @@ def test_a_checkpoint_keeps_no_tape_and_gives_the_same_gradients(name: str, step
     torch.testing.assert_close(found, wanted, rtol=0, atol=0)
 
 
-def test_what_a_backward_pass_needs_can_be_moved() -> None:
+def test_saved_tensors_of_a_backward_pass_can_be_moved() -> None:
     mine, _ = layers("lstm")
     values = torch.randn(4, 2, 3, dtype=torch.float64)
     wanted = torch.autograd.grad(mine(values)[0].sum(), mine.weight_hh_l0)
@@ -398,7 +398,7 @@ def test_a_model_is_replaced_in_place_and_back() -> None:
         ((2, 2, 3), {"hx": (np.zeros(3), 0)}, InvalidDataError, "hx: expected a tensor"),
     ],
 )
-def test_what_does_not_fit_is_an_error(
+def test_mismatched_arguments_are_errors(
     values: Any, more: dict[str, Any], error: type[LodError], said: str
 ) -> None:
     mine, _ = layers("lstm")

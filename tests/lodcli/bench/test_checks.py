@@ -68,7 +68,7 @@ def test_nan_beside_nan_and_infinity_beside_infinity_agree() -> None:
     assert difference([odd], [np.array([np.nan, np.inf, np.inf, 1.0])], 1e-6) is not None
 
 
-def test_a_digest_tells_bytes_shapes_and_dtypes_apart() -> None:
+def test_digests_of_other_bytes_shapes_and_dtypes_differ() -> None:
     found = {
         digest([ONE]),
         digest([ONE.reshape(-1)]),

@@ -163,7 +163,7 @@ def test_a_regression_ends_with_1_after_the_table(lod: Lod, reports: Path) -> No
         ("missing.json", 3, "no such file"),
     ],
 )
-def test_what_is_no_report_is_refused(
+def test_an_invalid_report_is_an_error(
     lod: Lod, reports: Path, name: str, code: int, message: str
 ) -> None:
     done = lod("bench", "--compare", reports / "old.json", reports / name)

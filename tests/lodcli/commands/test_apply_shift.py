@@ -147,7 +147,7 @@ def test_shifted_decimals_stay_decimals(lod: Lod) -> None:
         (["diff", "in.parquet::n", "--pad-value", "PT0S"], 1, "expected a number, found 'PT0S'"),
     ],
 )
-def test_what_cannot_be_is_an_error(arguments: list[str], code: int, said: str, lod: Lod) -> None:
+def test_invalid_arguments_are_errors(arguments: list[str], code: int, said: str, lod: Lod) -> None:
     done = lod("apply", *arguments, "-o", "out.parquet")
     assert (done.code, Path("out.parquet").exists()) == (code, False)
     assert said in done.stderr

@@ -121,7 +121,9 @@ def test_a_row_with_a_null_is_null(lod: Lod, folder: Path) -> None:
         ("stack(lists, hour)", "of the other: level 0, item 0 has length 3 against 1"),
     ],
 )
-def test_what_is_no_row_is_refused(lod: Lod, tracks: dict[str, Any], text: str, said: str) -> None:
+def test_invalid_arguments_of_stack_are_errors(
+    lod: Lod, tracks: dict[str, Any], text: str, said: str
+) -> None:
     table = pq.read_table("tracks.parquet")
     other = pa.array([[1.0]] * 4)
     table = table.append_column("other", other).append_column("lists", pa.array([[[1.0]]] * 4))

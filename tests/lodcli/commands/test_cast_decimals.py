@@ -168,9 +168,7 @@ def test_numbers_decimals_and_texts(
         ([1.5], "decimal", "TENSOR=text, category, decimal(10, 2)"),
     ],
 )
-def test_what_is_no_such_decimal_is_an_error(
-    lod: Lod, values: list[Any], kind: str, said: str
-) -> None:
+def test_an_invalid_decimal_is_an_error(lod: Lod, values: list[Any], kind: str, said: str) -> None:
     error, _ = cast(lod, LoDTensor.from_lists(values), kind)
     assert said in error
     assert bool(said) == bool(error)

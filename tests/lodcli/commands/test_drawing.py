@@ -199,7 +199,7 @@ def test_a_long_first_sequence_may_be_cut_inside_a_character() -> None:
         LoDTensor(np.frombuffer(b"abc", np.uint8)),
     ],
 )
-def test_what_is_no_text_has_no_preview(tensor: LoDTensor) -> None:
+def test_other_content_than_text_has_no_preview(tensor: LoDTensor) -> None:
     assert preview(tensor) is None
 
 

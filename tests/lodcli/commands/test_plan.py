@@ -176,7 +176,7 @@ def test_no_sequences_make_no_batches(lod: Lod, folder: Path) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_cannot_be_planned_is_said(
+def test_an_impossible_plan_is_an_error(
     lod: Lod, folder: Path, args: list[str], code: int, said: str
 ) -> None:
     done = lod("plan", "words.lod.h5", *args)

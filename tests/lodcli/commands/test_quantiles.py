@@ -191,7 +191,7 @@ def test_quantiles_of_times_and_decimals_are_like_means(lod: Lod, folder: Path) 
         ("percentile(x, 90)", "write quantile(x, 0.9)"),
     ],
 )
-def test_what_is_no_quantile_is_an_error(lod: Lod, folder: Path, text: str, said: str) -> None:
+def test_an_invalid_quantile_is_an_error(lod: Lod, folder: Path, text: str, said: str) -> None:
     words = LoDTensor.from_lists([["a"], ["b"]])
     complexes = LoDTensor([1j, 2j], [[1, 1]])
     io.write("x.lod.h5", {"x": LoDTensor([1, 2], [[1, 1]]), "c": complexes, "k": words})

@@ -99,7 +99,7 @@ def test_an_outer_level_has_a_class_for_each_of_its_sequences(
     assert io.read("inner.lod.h5", "predicted").recursive_sequence_lengths() == [[15, 1, 24]]
 
 
-def test_what_cannot_be_classified_is_refused(
+def test_invalid_uses_of_a_classifier_are_errors(
     lod: Lod, folder: Path, rows: LoDTensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert lod("train", "rows.lod.h5", "-o", "m", "--epochs", "1", "-q").code == 0

@@ -139,7 +139,7 @@ def cluster(started: Cluster) -> Cluster:
         ),
     ],
 )
-def test_what_cannot_be_scheduled_is_refused(lod: Lod, args: list[str], said: str) -> None:
+def test_commands_that_cannot_be_scheduled_are_errors(lod: Lod, args: list[str], said: str) -> None:
     done = lod(*args)
     assert done.code
     assert said in done.stderr

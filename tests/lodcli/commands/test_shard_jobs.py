@@ -95,7 +95,7 @@ def test_an_error_of_every_shard_names_the_dataset(lod: Lod, args: list[str]) ->
 
 
 @pytest.mark.usefixtures("dataset")
-def test_json_tells_what_was_written(lod: Lod) -> None:
+def test_json_lists_the_written_files(lod: Lod) -> None:
     done = lod("convert", "ds", "out", "--jobs", "2", "--json")
     (file,) = json.loads(done.stdout)["files"]
     assert (file["file"], file["format"], file["bytes"]) == ("out", "lod.dataset", None)

@@ -183,7 +183,7 @@ def test_times_decimals_and_categories_keep_their_kind(lod: Lod, folder: Path) -
         ("list_get(ids) == 1", 1, "no function 'list_get'"),
     ],
 )
-def test_what_is_no_slice_is_an_error(
+def test_an_invalid_slice_is_an_error(
     lod: Lod, table: Any, expression: str, column: int, said: str
 ) -> None:
     done = lod("filter", "t.lod.h5", expression, "-o", "f.lod.h5")

@@ -74,7 +74,9 @@ def test_levels_stay_shared(lod: Lod, folder: Path) -> None:
         (["merge", "many.lod.h5", "many.lod.h5"], "rename it first: lod rename many.lod.h5"),
     ],
 )
-def test_what_cannot_be_is_one_line(lod: Lod, folder: Path, args: list[str], said: str) -> None:
+def test_an_invalid_argument_is_an_error_of_one_line(
+    lod: Lod, folder: Path, args: list[str], said: str
+) -> None:
     done = lod(*args, "-o", "new.lod.h5")
     assert done.code in (1, 2)
     assert said in done.stderr

@@ -177,7 +177,7 @@ def test_a_note_names_values_far_from_0(lod: Lod, tracks: LoDTensor) -> None:
         assert lod("train", f"{name}.lod.h5", *more).stderr == ""
 
 
-def test_what_cannot_be_standardized_is_refused(lod: Lod, tracks: LoDTensor) -> None:
+def test_invalid_uses_of_standardize_are_errors(lod: Lod, tracks: LoDTensor) -> None:
     once = ("tracks.lod.h5", "-o", "o", "--epochs", "1")
     done = lod("train", *once, "--standardize", "--embedding", "3")
     assert (done.code, "--standardize is for values, --embedding for ids" in done.stderr) == (

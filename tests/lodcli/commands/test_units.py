@@ -147,7 +147,7 @@ def test_times_are_compared_with_dates(text: str, lod: Lod) -> None:
 
 @pytest.mark.usefixtures("times")
 @pytest.mark.parametrize("text", WRONG_TIMES)
-def test_what_is_no_time_of_the_unit_is_an_error(text: str, lod: Lod) -> None:
+def test_invalid_times_are_errors(text: str, lod: Lod) -> None:
     done = lod("filter", "t.parquet", text, "-o", "out.parquet")
     assert done.code == 2
     assert WRONG_TIMES[text] in done.stderr

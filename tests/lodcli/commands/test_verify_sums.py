@@ -66,7 +66,7 @@ def test_sha256sum_checks_what_is_written(lod: Lod, files: Path, name: str) -> N
 
 @needs_sha256sum
 @pytest.mark.parametrize("options", [(), ("--tag",), ("--binary",)])
-def test_what_sha256sum_writes_is_checked(lod: Lod, files: Path, options: tuple[str, ...]) -> None:
+def test_sums_of_sha256sum_are_checked(lod: Lod, files: Path, options: tuple[str, ...]) -> None:
     for name, members in (
         ("x.jsonl", ["x.jsonl"]),
         ("x.idx", ["x.bin", "./x.idx"]),
@@ -162,7 +162,7 @@ def test_a_damaged_file_gets_no_sums(lod: Lod, files: Path) -> None:
     assert not sidecar("x.npz").exists()
 
 
-def test_what_is_no_list_of_sums_is_reported(lod: Lod, files: Path) -> None:
+def test_an_invalid_list_of_sums_is_reported(lod: Lod, files: Path) -> None:
     done = lod("verify", "--sums", "x.jsonl")
     assert (done.code, done.stderr) == (
         3,
@@ -179,7 +179,7 @@ def test_what_is_no_list_of_sums_is_reported(lod: Lod, files: Path) -> None:
         assert f"x.jsonl.sha256: {part}" in done.stderr
 
 
-def test_what_is_no_file_has_no_sum(lod: Lod, files: Path) -> None:
+def test_other_entries_than_files_have_no_sum(lod: Lod, files: Path) -> None:
     """Reading a pipe or a device might never end."""
     os.mkfifo("mds/pipe")
     done = lod("verify", "--write-sums", "mds")

@@ -56,7 +56,7 @@ def test_sizes_are_written_as_people_write_them(
 
 
 @pytest.mark.parametrize("text", ["", "-1", "many", "1P", "1e3", "1..5M", "0x10"])
-def test_what_is_no_size_is_refused(text: str, lod: Lod, folder: Path) -> None:
+def test_an_invalid_size_is_an_error(text: str, lod: Lod, folder: Path) -> None:
     done = lod("verify", "words.lod.h5", "--max-bytes", text)
     assert done.code == 2
     assert "is not a size; write 4096, 500M or 2G" in done.stderr

@@ -224,7 +224,7 @@ def test_the_variable_counts_and_the_option_goes_before_it(shell: Lod, data: Pat
 
 
 @pytest.mark.parametrize("text", ["0", "1023K", "-5M", "much"])
-def test_what_is_no_budget_is_refused(text: str, lod: Lod) -> None:
+def test_an_invalid_budget_is_an_error(text: str, lod: Lod) -> None:
     done = lod("inspect", "one.lod.h5", "--memory", text)
     assert done.code == 2
     assert done.stderr.count("\n") == 1

@@ -36,7 +36,7 @@ def test_a_branch_is_read_as_numpy_would(text: str, branch: tuple[Key, ...]) -> 
 @pytest.mark.parametrize(
     "text", ["", ",", "1,", "a", "1.5", "0x1", "1:2:3:4", ":::", "1;2", "--1", "٣", "9" * 19, "1 2"]
 )
-def test_what_is_no_branch_is_refused(text: str) -> None:
+def test_an_invalid_branch_is_an_error(text: str) -> None:
     with pytest.raises(SelectionError, match="is not an item or a range"):
         parse_branch(text)
 

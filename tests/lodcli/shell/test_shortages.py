@@ -15,7 +15,7 @@ from tests.lodcli.conftest import Lod
 SAMPLES = Path(__file__).parents[3] / "samples"
 
 
-def test_too_few_files_that_may_be_open_are_told_with_the_remedy(shell: Lod, folder: Path) -> None:
+def test_a_limit_on_open_files_is_an_error_with_a_remedy(shell: Lod, folder: Path) -> None:
     inputs = " ".join(["words.lod.h5"] * 40)
     done = shell(f"ulimit -n 20; lod merge {inputs} -o x.lod.h5")
     assert (done.code, done.stdout) == (3, "")
@@ -50,7 +50,7 @@ def test_a_folder_that_needs_more_open_files_is_removed(
 
 
 @pytest.mark.parametrize("name", ["", "lod-abc/copy.lod.h5"])
-def test_a_full_folder_of_temporary_files_is_told_with_the_remedy(
+def test_a_full_temporary_folder_is_an_error_with_a_remedy(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -81,7 +81,7 @@ def test_the_folder_in_which_an_output_is_collected_is_named(
     assert full.stderr == "lod convert: standard output: no space left on the device\n"
 
 
-def test_without_a_folder_for_temporary_files_the_remedy_is_told(shell: Lod, folder: Path) -> None:
+def test_a_missing_temporary_folder_is_an_error_with_a_remedy(shell: Lod, folder: Path) -> None:
     done = shell("ulimit -f 0; lod convert -q words.lod.h5 --to npz -o - | wc -c")
     assert done.stderr == (
         "lod convert: standard output: needs a folder for temporary files, and none can be written "

@@ -184,7 +184,7 @@ def test_an_ignored_signal_stays_ignored(handled: None, signum: int) -> None:
     assert signal.getsignal(signum) is signal.SIG_IGN
 
 
-def test_what_is_still_buffered_at_the_end_meets_a_closed_pipe_in_silence() -> None:
+def test_a_pipe_closed_before_the_last_flush_is_silent() -> None:
     code = (
         "import sys; from lodcli.shell.standard_streams import finish, prepare_streams\n"
         "prepare_streams()\n"

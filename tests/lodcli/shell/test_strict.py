@@ -47,7 +47,7 @@ def test_many_losses_of_one_kind_are_one_line(lod: Lod, folder: Path) -> None:
     )
 
 
-def test_quiet_tells_nothing_and_a_format_that_keeps_all_neither(lod: Lod, folder: Path) -> None:
+def test_quiet_commands_and_lossless_formats_print_no_notes(lod: Lod, folder: Path) -> None:
     assert lod("convert", "-q", "words.lod.h5", "out.npz").stderr == ""
     for suffix in ("lods", "parquet", "arrow"):
         assert lod("convert", "words.lod.h5", f"out.{suffix}", "--strict").stderr == ""

@@ -218,7 +218,7 @@ except Interrupted as error:
     assert interrupted(code, signal.SIGTERM, tmp_path) == (143, b"")
 
 
-def test_other_errors_in_destructors_are_still_told() -> None:
+def test_other_errors_in_destructors_are_still_printed() -> None:
     code = """
 class Broken:
     def __del__(self):

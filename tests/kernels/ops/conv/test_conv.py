@@ -306,7 +306,7 @@ def test_a_long_batch_is_cut_into_blocks_without_a_seam(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("identity", ["reject023", "reject024", "reject025", "reject027"])
-def test_what_paddle_refuses_is_refused(identity: str) -> None:
+def test_arguments_that_paddle_rejects_are_errors(identity: str) -> None:
     case = rejected_cases("sequence_conv")[identity]
     assert case.note == "reject"
     with pytest.raises(LodError):
@@ -338,7 +338,7 @@ def test_row_conv_leaves_an_empty_sequence_empty_and_takes_the_last_level(backen
             sequence_row_conv(cases[identity].tensor("X"), cases[identity].inputs["Filter"].data)
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_mismatched_arguments_are_errors() -> None:
     nested = LoDTensor(WORDS.data, LoD.from_lengths([[2, 1], [1, 2, 1]]))
     with pytest.raises(SelectionError, match="has 2 levels; choose one"):
         sequence_conv(nested, np.eye(2), context_length=2, context_start=0)

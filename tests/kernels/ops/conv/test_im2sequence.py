@@ -144,7 +144,7 @@ def test_what_windows_share_is_added_in_the_order_of_the_places_in_them(
         assert found.tobytes() == expected.tobytes()
 
 
-def test_what_is_no_picture_is_refused() -> None:
+def test_invalid_images_and_sizes_are_errors() -> None:
     picture = LoDTensor(np.zeros((1, 1, 3, 3)))
     with pytest.raises(InvalidDataError, match=r"images \(n, c, h, w\) without levels"):
         sequence_im2sequence(LoDTensor(np.zeros((3, 3))), kernels=(1, 1))

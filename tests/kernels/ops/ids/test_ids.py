@@ -134,7 +134,7 @@ def test_enumerate_takes_a_window_of_one_and_the_last_level(backend: Backend) ->
     assert out.data.tolist() == wanted
 
 
-def test_what_are_no_ids_is_refused() -> None:
+def test_invalid_ids_are_errors() -> None:
     ids = LoDTensor(np.array([1, 2], np.uint8), [[2]])
     with pytest.raises(SelectionError, match="no levels"):
         sequence_erase(LoDTensor(np.array([1])), [1])

@@ -52,9 +52,7 @@ def test_reset_moves_no_byte_and_copies_none(tensor: LoDTensor, other: LoDTensor
 
 
 @given(tensors(any_bits=True, max_levels=2), st.data())
-def test_what_was_a_row_is_an_item_of_the_appended_level(
-    tensor: LoDTensor, data: st.DataObject
-) -> None:
+def test_rows_become_items_of_the_appended_level(tensor: LoDTensor, data: st.DataObject) -> None:
     owners = data.draw(st.lists(st.integers(0, 20), min_size=tensor.rows, max_size=tensor.rows))
     lengths = [owners.count(item) for item in range(tensor.rows)]
     levels = tensor.recursive_sequence_lengths()
@@ -74,7 +72,7 @@ def test_append_with_a_tensor_appends_its_levels() -> None:
     assert out.recursive_sequence_lengths() == [[2, 4], [1] * 6]
 
 
-def test_refusals_say_what_is_wrong() -> None:
+def test_errors_name_the_rule() -> None:
     rows = LoDTensor(np.zeros(6), LoD.from_lengths([[2, 4]], ["sentence"]))
     with pytest.raises(
         InvalidDataError, match=r"one of lod, offsets, lengths, .*and drop_ones, found 0"

@@ -20,7 +20,7 @@ from tests.strategies import tensors
 
 @on_every_backend
 @pytest.mark.parametrize("width", [1, 2, 4, 8, 16, 24, 32, 64])
-def test_rows_of_so_many_bytes_are_turned_whole(width: int, backend: Backend) -> None:
+def test_rows_of_any_width_are_reversed(width: int, backend: Backend) -> None:
     lengths = [70, 0, 1, 3, 5, 17, 0, 33]
     rows = np.random.default_rng(0).integers(0, 255, (sum(lengths), width), np.uint8)
     parts = np.split(rows, np.cumsum(lengths)[:-1])

@@ -84,7 +84,7 @@ def test_parts_are_those_of_plain_loops(tensor: LoDTensor, first: int, most: int
         assert found.data.tobytes() == expected
 
 
-def test_what_cannot_be_is_refused() -> None:
+def test_invalid_arguments_are_errors() -> None:
     words = LoDTensor(np.arange(4.0).reshape(4, 1), [[3, 1]])
     with pytest.raises(ShapeMismatchError, match="sequence 1 has 1 rows, not 2 from 0 on"):
         sequence_slice(words, [0, 0], [3, 2])

@@ -227,7 +227,7 @@ def test_wrong_arguments_are_reported_as_without_chunks() -> None:
         Chunking(checkpoint=2.5)  # type: ignore[arg-type]
 
 
-def test_what_is_not_trained_needs_no_chunks() -> None:
+def test_a_run_without_training_needs_no_chunks() -> None:
     problem = Problem("gru")
     result = stack_forward(problem.data, OFFSETS, problem.weights, chunking=Chunking(2))
     assert result.tape is None
