@@ -613,13 +613,15 @@ def _applied(
 
     Raises:
         ShapeMismatchError: an array of another length has one row per sequence.
+        InvalidDataError: the lists in a list differ in length.
     """
     try:
         return ufunc(*plain, **kwargs)
     except ValueError as error:
         name, levels = ufunc.__name__, owner.lod.levels
         for value in plain:
-            shape = np.shape(value) if isinstance(value, np.ndarray | list | tuple) else ()
+            rows = rows_of(value) if isinstance(value, list | tuple) else value
+            shape = rows.shape if isinstance(rows, np.ndarray) else ()
             if levels and shape[:1] == (levels[-1].size - 1,) != owner._data.shape[:1]:
                 pooled = "lodcli.LoDTensor(y)"
                 op = _WITH_POOLED.get(name) if inputs[0] is owner else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 import re
 from collections.abc import Callable
 from typing import Any
@@ -275,3 +276,18 @@ def test_an_attribute_of_arrays_is_an_error_that_says_what_a_tensor_has(
 def test_other_attributes_are_missing_without_advice(name: str) -> None:
     with pytest.raises(AttributeError, match=f"no attribute '{name}'$"):
         getattr(WORDS, name)
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [operator.eq, operator.add, lambda x, y: y - x, operator.iadd, np.maximum],
+    ids=["==", "+", "reflected -", "+=", "np.maximum"],
+)
+def test_lists_of_other_lengths_beside_a_tensor_are_refused_with_what_makes_a_tensor(
+    compute: Callable[[Any, Any], Any],
+) -> None:
+    tensor = LoDTensor([1, 2, 3], [[2, 1]])
+    with pytest.raises(InvalidDataError, match="from_lists takes nested lists and text"):
+        compute(tensor, RAGGED)
+    same = compute(LoDTensor([1, 2, 3], [[2, 1]]), LoDTensor.from_lists(RAGGED))
+    assert same.data.tolist() == compute(np.array([1, 2, 3]), np.array([1, 2, 3])).tolist()
