@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ class Column:
     item_shape: tuple[int, ...]
     text: bool
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         """Shape of all values; () for a single one."""
         stored: tuple[int, ...] = self.dataset.shape

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -156,11 +157,15 @@ class DatasetsSource(IndexedSource):
 
 @dataclass(frozen=True)
 class _Dataset:
-    """What a dataset holds. It is opened for each read: open ones keep chunks in memory."""
+    """What a dataset holds, and where its rows are, if HDF5 need not read them.
+
+    Otherwise it is opened for each read: open ones keep chunks in memory.
+    """
 
     path: str
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
+    place: int | None
 
 
 class JoinedSource(IndexedSource):
@@ -181,7 +186,7 @@ class JoinedSource(IndexedSource):
         def look(path: str) -> _Dataset:
             column = datasets.open(path)
             told.extend(notes(datasets, [column]))
-            return _Dataset(path, column.dtype, column.shape)
+            return _Dataset(path, column.dtype, column.shape, datasets.strict.place(column))
 
         self._joined = {
             name: JoinedArrays.of({path: look(path) for path in found})
@@ -199,7 +204,12 @@ class JoinedSource(IndexedSource):
 
     def read_rows(self, name: str, start: int, stop: int) -> Array:
         def read(one: _Dataset, start: int, stop: int) -> Array:
-            return self._datasets.rows(self._datasets.open(one.path), start, stop)
+            if one.place is None:
+                return self._datasets.rows(self._datasets.open(one.path), start, stop)
+            out: Array = np.empty((stop - start, *one.shape[1:]), one.dtype)
+            row_bytes = out.itemsize * math.prod(one.shape[1:])
+            self._datasets.strict.read_at(one.path, one.place + start * row_bytes, out)
+            return out
 
         return self._joined[name].rows(read, start, stop)
 

@@ -8,6 +8,7 @@ metadata can crash or hang libhdf5 itself, it runs in a sandboxed child process 
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from collections.abc import Iterator
@@ -63,6 +64,9 @@ class StrictFile:
         with self.damage("file"):
             self._file = h5f.open(repr(self._reading).encode(), h5f.ACC_RDONLY, fapl=access)
             self._root = h5g.open(self._file, b"/")
+        # The groups of the path that was opened last, from the root, and their names.
+        self._way: list[str] = []
+        self._groups: list[h5g.GroupID] = [self._root]
 
     def close(self) -> None:
         """Close the file in HDF5."""
@@ -103,7 +107,8 @@ class StrictFile:
         """
         with self.damage(path):
             dataset, members = self._opened(path)
-            self._check_storage(dataset, path)
+            plist = dataset.get_create_plist()
+            _check_storage(plist, path)
             if dataset.get_space().get_simple_extent_type() == h5s.NULL:
                 raise UnsupportedError(f"{path}: holds nothing (a null dataspace)")
             kind = dataset.get_type()
@@ -111,7 +116,8 @@ class StrictFile:
                 found = Column(path, dataset, kind, np.dtype(ml_dtypes.bfloat16), (), text=False)
             else:
                 found = column_of(dataset, members, path)
-            self._check_place(dataset, path)
+            if plist.get_layout() == h5d.CONTIGUOUS:
+                self._check_place(dataset, kind, path)
             if not found.size_bytes and found.shape and found.shape[0] > self._size + FREE_ROWS:
                 raise DamagedFileError(f"{path}: {found.shape[0]} rows without values")
             return found
@@ -134,6 +140,23 @@ class StrictFile:
             # One element for each item of the dataset, as HDF5 counts; an item may be an array.
             items = out.reshape(-1).view(f"V{column.memory.get_size()}").reshape(stored)
             column.dataset.read(h5s.create_simple(stored), space, items, column.memory)
+
+    def place(self, column: Column) -> int | None:
+        """Return where the rows of a column are in the file, if they are stored as in memory.
+
+        None if HDF5 has to convert or to collect them.
+        """
+        with self.damage(column.path):
+            if column.dataset.get_type() != column.memory:
+                return None
+            place: int | None = column.dataset.get_offset()  # None unless contiguous and written
+            return place
+
+    def read_at(self, path: str, place: int, out: Array) -> None:
+        """Fill `out` with the bytes at a place in the file, from `place`."""
+        with self.damage(path):
+            self._reading.seek(place)
+            self._reading.readinto(out.reshape(-1).view(np.uint8))
 
     def attributes(self) -> tuple[dict[str, Any], list[str]]:
         """Return the attributes of the root that are text or numbers, and the names of others.
@@ -184,8 +207,8 @@ class StrictFile:
             UnsupportedError: it has no fill value.
         """
         with self.damage(column.path):
-            found = _unwritten(column) if column.size_bytes else None
             plist = column.dataset.get_create_plist()
+            found = _unwritten(column, plist) if column.size_bytes else None
             if found is not None and (
                 plist.fill_value_defined() == h5d.FILL_VALUE_UNDEFINED
                 or plist.get_fill_time() == h5d.FILL_TIME_NEVER
@@ -201,9 +224,13 @@ class StrictFile:
 
         Every component must be a hard link.
         """
-        place: object = self._root
         parts = [part for part in path.split("/") if part]
-        for depth, part in enumerate(parts):
+        # Datasets of a pattern are opened one after another, and most are in the same groups.
+        pairs = zip(self._way, parts[:-1], strict=False)
+        same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+        del self._way[same:], self._groups[same + 1 :]
+        place: object = self._groups[-1]
+        for depth, part in enumerate(parts[same:], same):
             if isinstance(place, h5d.DatasetID):
                 return place, parts[depth:]
             if not isinstance(place, h5g.GroupID):
@@ -221,6 +248,9 @@ class StrictFile:
                     f"{path}: is an empty array of MATLAB or Octave, which store its sizes as "
                     "values; leave it out"
                 )
+            if isinstance(place, h5g.GroupID):
+                self._way.append(part)
+                self._groups.append(place)
         if isinstance(place, h5d.DatasetID):
             return place, []
         inside = _names_in(place) if isinstance(place, h5g.GroupID) else ""
@@ -229,27 +259,26 @@ class StrictFile:
             + (f" with {inside}" if inside else "")
         )
 
-    def _check_storage(self, dataset: h5d.DatasetID, path: str) -> None:
-        plist = dataset.get_create_plist()
-        if plist.get_layout() not in LAYOUTS:
-            raise UnsupportedError(
-                f"{path}: is a virtual dataset, whose rows are in other datasets; {_COPY}"
-            )
-        if plist.get_external_count():
-            raise UnsupportedError(f"{path}: is stored in another file; {_COPY}")
-        check_filters(plist, path)
-
-    def _check_place(self, dataset: h5d.DatasetID, path: str) -> None:
-        """Raise DamagedFileError for rows beyond the end of the file."""
-        if dataset.get_create_plist().get_layout() != h5d.CONTIGUOUS:
-            return
+    def _check_place(self, dataset: h5d.DatasetID, kind: h5t.TypeID, path: str) -> None:
+        """Raise DamagedFileError for rows beyond the end of the file, of a contiguous dataset."""
         offset = dataset.get_offset()
-        size = dataset.get_type().get_size() * math.prod(dataset.shape)
+        size = kind.get_size() * math.prod(dataset.shape)
         if size and offset is not None and offset + size > self._size:
             raise DamagedFileError(
                 f"{path}: needs bytes {offset} to {offset + size}, the file ends at {self._size}; "
                 "it is truncated"
             )
+
+
+def _check_storage(plist: h5p.PropDCID, path: str) -> None:
+    """Raise UnsupportedError for rows in other datasets or files, or with unknown filters."""
+    if plist.get_layout() not in LAYOUTS:
+        raise UnsupportedError(
+            f"{path}: is a virtual dataset, whose rows are in other datasets; {_COPY}"
+        )
+    if plist.get_external_count():
+        raise UnsupportedError(f"{path}: is stored in another file; {_COPY}")
+    check_filters(plist, path)
 
 
 def unreadable(what: str, error: Exception) -> DamagedFileError:
@@ -297,11 +326,11 @@ def _decoded(value: Any) -> Any:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _unwritten(column: Column) -> str | None:
-    dataset, plist = column.dataset, column.dataset.get_create_plist()
-    if plist.get_layout() == h5d.COMPACT:
+def _unwritten(column: Column, plist: h5p.PropDCID) -> str | None:
+    dataset, layout = column.dataset, plist.get_layout()
+    if layout == h5d.COMPACT:
         return None
-    if plist.get_layout() == h5d.CONTIGUOUS:
+    if layout == h5d.CONTIGUOUS:
         return "the rows were" if dataset.get_offset() is None else None
     sizes = zip(dataset.shape, plist.get_chunk(), strict=True)
     count = math.prod(-(-size // chunk) for size, chunk in sizes)

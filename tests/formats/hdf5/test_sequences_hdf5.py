@@ -84,6 +84,38 @@ def test_a_pattern_of_single_characters_and_of_fields(robomimic: h5py.File) -> N
     assert found.lod.lengths(0).tolist() == [*range(4, 16)]
 
 
+def test_rows_are_those_of_h5py_however_they_are_stored(tmp_path: Path) -> None:
+    path = tmp_path / "block.h5"
+    expected: dict[str, list[Any]] = {}
+    stored: list[dict[str, Any]] = [{}, {"chunks": (2, 3)}, {"compression": "gzip"}]
+    with h5py.File(path, "w", userblock_size=512) as file:
+        for name, kind in {"f": "f4", "big": ">i2", "c": "c8", "odd": "<u8", "logic": "?"}.items():
+            expected[name] = []
+            for number, length in enumerate(LENGTHS):
+                rows = (np.arange(length * 3).reshape(length, 3) + number).astype(kind)
+                how = stored[number % 3] if length else {}
+                file.create_dataset(f"run_{number}/{name}", data=rows, **how)
+                expected[name].append(rows.astype(rows.dtype.newbyteorder("=")))
+        for number, length in enumerate(LENGTHS):
+            array = file.create_dataset(f"run_{number}/array", (length,), "(2,)i4")
+            array[:] = np.full((length, 2), number)
+            compact = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+            compact.set_layout(h5py.h5d.COMPACT)
+            space = h5py.h5s.create_simple((length,))
+            made = h5py.h5d.create(
+                file[f"run_{number}"].id, b"compact", h5py.h5t.STD_I32LE, space, compact
+            )
+            made.write(space, space, np.full(length, number, "i4"))
+        expected["array"] = [np.full((length, 2), n, "i4") for n, length in enumerate(LENGTHS)]
+        expected["compact"] = [np.full(length, n, "i4") for n, length in enumerate(LENGTHS)]
+    with lodcli.open(path, data=",".join(f"run_*/{name}" for name in expected)) as source:
+        for name, parts in expected.items():
+            found: Any = source.read([name])[name]
+            assert found.dtype == parts[0].dtype
+            np.testing.assert_array_equal(found.data, np.concatenate(parts))
+            assert source.slice(name, (slice(4, 5),)).data.tolist() == parts[4].tolist()
+
+
 def test_a_name_with_an_asterisk_is_not_a_pattern(robomimic: h5py.File) -> None:
     robomimic["data/demo_*/actions"] = [1, 2]
     path = Path(robomimic.filename)
