@@ -33,7 +33,7 @@ from lodcli.formats.choosing.choice import Choice
 from lodcli.formats.choosing.part_runs import pays_to_look, runs
 from lodcli.formats.core.batching import cut_items
 from lodcli.formats.core.errors import DamagedFileError, TooLargeError, changed_while_read
-from lodcli.formats.core.format import BATCH_BYTES, LeftOut, Source
+from lodcli.formats.core.format import BATCH_BYTES, LeftOut, SelectiveSource
 from lodcli.formats.core.names import name_of, undotted
 from lodcli.formats.core.options import ReadOptions, choose_others
 from lodcli.formats.core.schema import Batch, LevelSpec, TensorSpec, find
@@ -55,7 +55,7 @@ Pieces = Iterator[tuple[int, Tensors]]
 _Same = set[tuple[str, str]]
 
 
-class RecordSource(Source):
+class RecordSource(SelectiveSource):
     """The columns of a file; an outermost item is a record.
 
     Columns with equal lists share their levels. If a file is stored uncompressed, all records are
@@ -436,9 +436,6 @@ class RecordSource(Source):
         if not self._places[name].leaf.nullable:
             claim, advice = "the file declares no nulls", "write it as a nullable column"
         return DamagedFileError(f"column {shown(name)}: {claim}, but {where} is null; {advice}")
-
-    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        yield from self.batches_of(list(self._places), limit_bytes)
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         wanted = set(names)

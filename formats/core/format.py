@@ -237,6 +237,17 @@ class Source(ABC):
         )
 
 
+class SelectiveSource(Source):
+    """A source that reads some tensors without the others. A subclass defines `batches_of`."""
+
+    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        return self.batches_of([spec.name for spec in self.schema], limit_bytes)
+
+    @abstractmethod
+    def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
+        """See Source."""
+
+
 def _copied(
     data: Array, buffer: Callable[[int], Array], block_bytes: int
 ) -> Iterator[tuple[int, Array]]:

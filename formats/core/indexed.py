@@ -9,7 +9,7 @@ from lodcli.formats.arrays.budget import ITEM_COPIES, batch_bytes, require_fits,
 from lodcli.formats.arrays.lazy_lod import LazyLoD
 from lodcli.formats.core.batching import cuts, gathered, groups, interleaved
 from lodcli.formats.core.errors import naming
-from lodcli.formats.core.format import BATCH_BYTES, Source
+from lodcli.formats.core.format import BATCH_BYTES, SelectiveSource
 from lodcli.formats.core.marks import tensor_of
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec, find
@@ -25,7 +25,7 @@ Places = range | slice
 OFFSET_BYTES = 8
 
 
-class IndexedSource(Source):
+class IndexedSource(SelectiveSource):
     """Base class of sources with random access to rows; all counts are known.
 
     Attributes:
@@ -126,9 +126,6 @@ class IndexedSource(Source):
             mask = self.read_mask(name, level, item, item + 1)
             if mask is not None and not mask[0]:
                 raise null_item()
-
-    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        return self.batches_of([spec.name for spec in self.schema], limit_bytes)
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         wanted = set(names)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import threading
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
-from lodcli.formats.core.format import BATCH_BYTES, Source
+from lodcli.formats.core.format import BATCH_BYTES, SelectiveSource, Source
 from lodcli.formats.core.schema import Batch, Item
 from lodcli.kernels.index.lod import LoD
 
 
-class Wrapped(Source):
+class Wrapped(SelectiveSource):
     """A source over another one, which it closes.
 
     A subclass defines `batches_of`. Requests that it does not define are computed from the
@@ -51,13 +50,6 @@ class Wrapped(Source):
     @property
     def partial(self) -> bool:
         return super().partial and self._inner.partial
-
-    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        return self.batches_of([spec.name for spec in self.schema], limit_bytes)
-
-    @abstractmethod
-    def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        """See Source."""
 
     def close(self) -> None:
         self._inner.close()

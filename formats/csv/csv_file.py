@@ -13,7 +13,7 @@ import numpy as np
 
 from lodcli.formats.arrays.budget import ITEM_COPIES, require_fits
 from lodcli.formats.core.batching import aligned
-from lodcli.formats.core.format import BATCH_BYTES, Format, Source, leaving_out
+from lodcli.formats.core.format import BATCH_BYTES, Format, SelectiveSource, Source, leaving_out
 from lodcli.formats.core.losses import MOST_SHOWN
 from lodcli.formats.core.names import listing, name_of, repeated, there_are
 from lodcli.formats.core.options import (
@@ -317,7 +317,7 @@ def _spec(
     return spec
 
 
-class _CsvSource(Source):
+class _CsvSource(SelectiveSource):
     """An open file, whose header was read."""
 
     records = True
@@ -393,9 +393,6 @@ class _CsvSource(Source):
         if not all(map(is_number, found)):
             return []
         return found if any(float(one) >= float(next_) for one, next_ in pairwise(found)) else []
-
-    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        return self.batches_of([spec.name for spec in self.schema], limit_bytes)
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         wanted = {*names}

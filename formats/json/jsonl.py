@@ -9,7 +9,7 @@ from typing import BinaryIO
 import numpy as np
 
 from lodcli.formats.core.batching import aligned
-from lodcli.formats.core.format import BATCH_BYTES, Format, Source
+from lodcli.formats.core.format import BATCH_BYTES, Format, SelectiveSource, Source
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec, tensor_of
 from lodcli.formats.json.columns import Column
@@ -148,7 +148,7 @@ def _require_finite(data: Array, name: str, rows_before: int) -> None:
         )
 
 
-class JsonSource(Source):
+class JsonSource(SelectiveSource):
     """An open file, with columns inferred from its first lines.
 
     Args:
@@ -220,9 +220,6 @@ class JsonSource(Source):
 
     def _scanning(self, found: Columns) -> FastColumns:
         return FastColumns(found, skips_blanks=self._skips_blanks)
-
-    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        return self.batches_of([spec.name for spec in self.schema], limit_bytes)
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         columns, wanted = self._found_columns, {*names}

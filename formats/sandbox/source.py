@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.formats.core.batching import only
-from lodcli.formats.core.format import BATCH_BYTES, Format, Source, named_batches
+from lodcli.formats.core.format import BATCH_BYTES, Format, SelectiveSource, Source, named_batches
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, Batch, find, find_all, schema_of
 from lodcli.formats.sandbox import process as sandbox
@@ -48,7 +48,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import attributes_text
 
 
-class IsolatedSource(Source):
+class IsolatedSource(SelectiveSource):
     """A file read in a child process.
 
     Requests go one after another to the same child. If one is made while the batches of another
@@ -140,9 +140,6 @@ class IsolatedSource(Source):
     @property
     def partial(self) -> bool:
         return self._partial
-
-    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        return self.batches_of([spec.name for spec in self.schema], limit_bytes)
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         wanted = list(names)

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from lodcli.formats.choosing.choice import Choice, ValueRange
 from lodcli.formats.core.errors import NotThisFormatError, changed_while_read, naming_file
-from lodcli.formats.core.format import BATCH_BYTES, Format, Source
+from lodcli.formats.core.format import BATCH_BYTES, Format, SelectiveSource, Source
 from lodcli.formats.core.names import natural_key
 from lodcli.formats.core.registry import get, of_name
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec
@@ -78,7 +78,8 @@ class Opened(Protocol):
     def input(self) -> Input: ...
 
 
-Open = Callable[[str], AbstractContextManager[Opened]]
+# Opens a file by its path, of the format with this name; None: of the one that is detected.
+Open = Callable[[str, str | None], AbstractContextManager[Opened]]
 
 
 @dataclass(frozen=True)
@@ -238,7 +239,7 @@ def _ending(path: str) -> str:
     return os.path.splitext(stem)[1] + ending if suffix_codec(path) else ending
 
 
-class ManyFiles(Source):
+class ManyFiles(SelectiveSource):
     """Files of one format, one after another along the outermost level. One is open at a time.
 
     In a format whose tensors have no levels, each file is an item.
@@ -267,7 +268,7 @@ class ManyFiles(Source):
         attributes: list[Mapping[str, Any]] = []
         has_keys = False
         for path in files.paths:
-            with _one_format(files), open_one(path) as file:
+            with _one_format(files), open_one(path, None) as file:
                 if not self._schemas:
                     self.kind, self.left_out = file.kind, file.source.left_out
                     self.records, has_keys = file.source.records, file.source.has_keys
@@ -303,9 +304,6 @@ class ManyFiles(Source):
             notes.append(f"the folders name values of {', '.join(map(shown, names))}, {NOT_READ}")
         self.notes = notes
 
-    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        return self.batches_of([spec.name for spec in self.schema], limit_bytes)
-
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         for path, schema, own, source in self._sources(names):
             content = as_joined(source.batches_of(own, limit_bytes), schema, self._joined)
@@ -340,7 +338,7 @@ class ManyFiles(Source):
         wanted = [places[name] for name in names]
         each = zip(self._paths, self._schemas, self._described, strict=True)
         for path, found, schema in each:
-            with self._open_one(path) as file, naming_file(path):
+            with self._open_one(path, self.kind.name) as file, naming_file(path):
                 if file.source.schema != found:
                     raise changed_while_read()
                 source = as_described(file.source, schema)
