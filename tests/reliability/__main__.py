@@ -1,8 +1,8 @@
-"""Every check at length, and the table of docs/internals/reliability.md.
+"""Runs every check completely, and prints the table of docs/internals/reliability.md.
 
-python -m tests.reliability            all of it: two hours or three, best as root
-python -m tests.reliability --part 20  a twentieth of it
-python -m tests.reliability signals    those with this in their name
+python -m tests.reliability            all checks: two or three hours, best as root
+python -m tests.reliability --part 20  a twentieth of them
+python -m tests.reliability signals    the checks whose names contain this
 python -m tests.reliability --fuzz     damaged files of every format: hours
 python -m tests.reliability --fuzz npz --count 500 --keep FOLDER
 """
@@ -19,7 +19,7 @@ from tests.reliability.outcome import Outcome
 
 
 def main() -> int:
-    """Run the checks that were asked for; the exit code says whether all held."""
+    """Run the selected checks; the exit code is 0 if all passed."""
     parser = argparse.ArgumentParser(prog="python -m tests.reliability")
     parser.add_argument("names", nargs="*", help="parts of names; all if none is given")
     parser.add_argument("--part", type=int, default=1, help="how much less than all to try")

@@ -1,4 +1,4 @@
-"""The table of checks: a name, and how to try it at full length or a part of that."""
+"""The table of checks: names, and functions that run a check completely or in part."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Check = Callable[[int], Outcome]
 
 
 def _fewer(check: Callable[[int], Outcome], full: int) -> Check:
-    """Return a check that is tried `full` times, or so many times fewer."""
+    """Return a check that runs `full` times, or a fraction of that."""
     return lambda part: check(max(1, full // part))
 
 
 CHECKS: dict[str, Check] = {
-    # Of these the number says which places to take, not how many.
+    # For these the number selects every n-th place, instead of a count.
     "calls": calls.every_call,
     "power": power.power_cuts,
     "allocations": memory.refused,

@@ -15,7 +15,7 @@ from tests.hanging import HANG_SECONDS
 from tests.launchers import handling
 from tests.reliability.outcome import LOD, OLD, Outcome, is_whole, partials
 
-# Promised is one second; a machine that does much else at once may take longer.
+# The documented limit is one second; a busy machine may take longer.
 END_SECONDS = 20.0
 LINES = 20_000
 
@@ -53,7 +53,7 @@ def _undisturbed(folder: Path) -> float:
 
 
 def _started(folder: Path) -> subprocess.Popen[bytes]:
-    """Start the command, and wait until it handles signals: before, Python does, its way."""
+    """Start the command, and wait until it handles signals itself, instead of Python."""
     process = subprocess.Popen(
         [*handling([signal.SIGINT]), LOD, *["convert", "events.jsonl", "out.lod.h5", "--force"]],
         cwd=folder,

@@ -23,13 +23,13 @@ OLD = b"the only copy of somebody's work"
 
 @dataclass
 class Outcome:
-    """What came of one check.
+    """The result of one check.
 
     Attributes:
-        fault: what was done to us.
-        tried: how often.
-        broken: what did not hold, in words; empty if all held.
-        unable: why it could not be tried here; None if it was.
+        fault: the injected fault.
+        tried: number of runs.
+        broken: violated invariants, in words; empty if all held.
+        unable: why the check cannot run here; None if it can.
     """
 
     fault: str
@@ -38,7 +38,7 @@ class Outcome:
     unable: str | None = None
 
     def expect(self, holds: bool, what: str) -> None:
-        """Note `what` if it does not hold."""
+        """Record `what` if a condition is false."""
         if not holds:
             self.broken.append(what)
 

@@ -19,7 +19,7 @@ from tests.reliability.faults.commands import COMMANDS
 from tests.reliability.faults.workers import Bench, Check, check_all
 from tests.reliability.outcome import Outcome
 
-# How much less than all.
+# The fraction of all.
 PARTS = {
     "calls": 600,
     "power": 80,
@@ -67,7 +67,7 @@ def test_a_file_written_in_place_is_noticed(
     assert together.open_files(8).broken
 
 
-# In processes of their own: what is broken in them needs no mending.
+# In separate processes, so that injected faults need not be undone.
 def _written_in_place(outcome: Outcome, name: str, bench: Bench, each: int) -> None:
     def open_target(output: outputs.Output, path: Path) -> tuple[int, str]:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), os.fspath(path)

@@ -31,14 +31,14 @@ def _tensor(number: int) -> LoDTensor:
 
 
 def _number(item: object) -> int:
-    """Return the number a tensor is made of; -1 if it is a mixture."""
+    """Return the number that all values of a tensor have; -1 if they differ."""
     assert isinstance(item, LoDTensor)
     number = int(item.data[0])
     return number if item.identical(_tensor(number)) else -1
 
 
 def _reader(path: Path, ready: Semaphore, done: Event, note: str) -> None:
-    """Read again and again; note how often, and what went wrong."""
+    """Read repeatedly; record the number of reads and the errors."""
     problems, times, last = [], 0, -1
     while not done.is_set():
         times += 1
@@ -151,7 +151,7 @@ def _read_meanwhile(outcome: Outcome, path: Path, number: int) -> None:
 
 
 def _forked(call: Callable[[], int]) -> int:
-    """Return what a call gives in a forked child, as its exit code."""
+    """Return the result of a call in a forked child, as its exit code."""
     pid = os.fork()
     if pid == 0:
         code = 255

@@ -63,7 +63,7 @@ def applies(call: Call, fault: Fault) -> bool:
 
 
 def _what(call: Call) -> tuple[str, str]:
-    """Return what a call does to which files; temporary ones have other names each time."""
+    """Return a call and its files; temporary files have a random name, which is left out."""
     names = " ".join(path.rpartition("/")[2] for path in call.paths)
     return call.name, _TEMPORARY.sub(".", names)
 
@@ -109,9 +109,9 @@ def _one(outcome: Outcome, place: Place, bench: Bench, new: dict[str, bytes]) ->
         after.expect(not errors(done), f"says {done.said!r}")
         after.expect(not after.litter, f"leaves {after.litter}")
     else:
-        # A library may not tell an error of the disk from damage to what it read.
+        # A library may report an error of the disk as damage of the file.
         after.expect_answer(done, (0, 1, 3) if call.name in READING else (0, 3))
-        if "/memfd:said (deleted)" not in call.paths:  # else nobody can hear what it says
+        if "/memfd:said (deleted)" not in call.paths:  # otherwise the error cannot be printed
             after.expect_one_line(done)
             about_target = any(path.startswith(str(bench.out)) for path in call.paths)
             named = done.code == 0 or not about_target or str(bench.out) in done.said

@@ -28,14 +28,14 @@ class Command:
     """A command line that writes.
 
     Attributes:
-        args: of `lod`, relative to the folder of the sources, `{out}` for that of the target;
-            all but the option that names the target, if none names it.
-        target: what it writes, a file or a folder.
-        files: the names of all files that are there afterwards: of a folder, in it.
-        needs: a package that it cannot do without.
-        lacking: calls of the operating system that are not there.
-        beside: a source that is copied to the folder of the target, for it is written beside.
-        pattern: what names the targets, where they are several files.
+        args: arguments of `lod`, relative to the folder of the sources, `{out}` for the folder of
+            the target; the option for the target is appended if no argument has it.
+        target: the file or folder that it writes.
+        files: the names of all files that exist afterwards; of a folder, those in it.
+        needs: a package that it requires.
+        lacking: calls of the operating system that are made unavailable.
+        beside: a source that is copied to the folder of the target, since it is written beside.
+        pattern: the argument that names the targets, if they are several files.
     """
 
     args: tuple[str, ...]
@@ -59,7 +59,7 @@ class Command:
         return [*args, *target, *(["-f"] if force else [])]
 
     def start(self, sources: Path, folder: Path, *, old: bool) -> dict[str, bytes]:
-        """Put what is there before into an empty folder; return what that holds then.
+        """Write the initial files into an empty folder; return their content.
 
         Args:
             sources: the folder of the sources.

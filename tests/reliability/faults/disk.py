@@ -1,9 +1,9 @@
 """A simulated disk that keeps synced data, and any part of the rest.
 
-What a file system may do at a power cut, as ALICE (Pillai et al., OSDI 2014) and CrashMonkey
-(Mohan et al., OSDI 2018) found that they do: changes of names that were not synced with their
-folder are there or not, in any combination, each by itself at once; data that was not synced
-with its file is there, or not, or a part of it, or something else, whatever became of its name.
+It simulates the behaviour of file systems at a power cut that ALICE (Pillai et al., OSDI 2014) and
+CrashMonkey (Mohan et al., OSDI 2018) found: changes of names that were not synced with their folder
+persist or not, in any combination, each atomically; data that was not synced with its file
+persists, is lost, partial or garbage, independent of its name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import chain, combinations
 
 Inode = int
-# Up to so many changes of names that are not synced, every combination is tried.
+# Up to this many unsynced changes of names, every combination is tried.
 MOST_ALL = 6
 SOME = 40
 
@@ -38,11 +38,11 @@ class Size:
 
 @dataclass(frozen=True)
 class Names:
-    """Names that lead elsewhere now, or nowhere: all at once.
+    """Names that are linked to other inodes, or removed, atomically.
 
     Attributes:
-        changes: what a name in a folder leads to.
-        folders: those of the inodes that are new folders.
+        changes: the inode of each name in a folder.
+        folders: the inodes that are new folders.
     """
 
     changes: dict[tuple[Inode, str], Inode | None]
@@ -63,14 +63,14 @@ MODES = ("all", "none", "half", "zeros", "garbage")
 
 @dataclass
 class Disk:
-    """What a disk held at first, and what was done to it.
+    """The initial content of a disk, and the operations on it.
 
     Attributes:
-        root: the folder that everything is in.
-        names: what its names led to.
-        files: what its files held.
-        folders: which are folders.
-        steps: what was done.
+        root: the folder with all files.
+        names: the initial inodes of the names.
+        files: the initial content of the files.
+        folders: the inodes that are folders.
+        steps: the operations.
     """
 
     root: Inode
@@ -80,7 +80,7 @@ class Disk:
     steps: list[Step] = field(default_factory=list)
 
     def after_a_power_cut(self, step: int, chance: random.Random) -> Iterator[Tree]:
-        """Yield what may be there if the power fails after so many steps."""
+        """Yield the possible contents if the power fails after this many steps."""
         done = self.steps[:step]
         synced: set[Inode] = set()
         loose_names: list[int] = []
@@ -153,7 +153,7 @@ def _change(content: bytearray, one: Data | Size, how: str) -> None:
 
 
 def _subsets(places: list[int], chance: random.Random) -> Iterator[frozenset[int]]:
-    """Yield which of the changes are lost: all combinations, or the likeliest and some more."""
+    """Yield the sets of changes that are lost: all combinations, or the likeliest and some more."""
     if len(places) <= MOST_ALL:
         sizes = range(len(places) + 1)
         yield from map(frozenset, chain.from_iterable(combinations(places, n) for n in sizes))

@@ -17,13 +17,13 @@ Content = Mapping[str, bytes]
 
 
 def start(bench: Bench, command: Command, *, old: bool) -> dict[str, bytes]:
-    """Put an old target, if there is to be one, into the emptied folder; return what it holds."""
+    """Write an old target, if requested, into the emptied folder; return its content."""
     bench.clear()
     return command.start(bench.sources, bench.out, old=old)
 
 
 def logical(command: Command, out: Path) -> dict[str, bytes]:
-    """Return what a reader finds who may not write: all files of the target."""
+    """Return all files of the target as a reader without write permission sees them."""
     found: dict[str, bytes] = {}
     with mock.patch.object(journal, "finish", side_effect=PermissionError):
         for name in [command.target] if command.is_folder else command.files:
@@ -47,18 +47,18 @@ def hidden(out: Path) -> list[str]:
 
 
 class After:
-    """What stands after a fault; notes what does not hold.
+    """The state after a fault; records violated invariants.
 
     Args:
-        outcome: where to note it.
+        outcome: where violations are recorded.
         what: the fault, in words.
-        bench: where it was.
-        command: that met it.
+        bench: the folders of sources and targets.
+        command: the command with the fault.
         old: the target before.
-        new: the target that the command makes.
+        new: the target that the command writes.
 
     Attributes:
-        found: the target as we read it.
+        found: the target as read.
     """
 
     def __init__(
@@ -78,18 +78,18 @@ class After:
         self.found = logical(command, bench.out)
         self.expect(self.found in (old, new), f"neither old nor new, but {sizes(self.found)}")
         visible = content_of(bench.out)
-        # Programs that know no journal are not deceived by a set without its index; nor by no
-        # folder, where a system cannot exchange two.
+        # Programs that ignore the journal see a set without its index as incomplete; or no folder,
+        # on a system that cannot exchange two.
         bearable = len(command.files) > 1 and (not command.is_folder or bool(command.lacking))
         bearable = bearable and not any(name.split("/")[0] == command.target for name in visible)
         self.expect(visible in (old, new) or bearable, f"other programs see {sizes(visible)}")
 
     def expect(self, holds: bool, text: str) -> None:
-        """Note `text` if it does not hold."""
+        """Record `text` if a condition is false."""
         self._note(holds, text)
 
     def expect_answer(self, done: Run, codes: tuple[int, ...] = (0, 3)) -> None:
-        """Check what a command that was not killed says: nothing, or one line and a code."""
+        """Check the output of a command that was not killed: none, or one line and a code."""
         self.expect(done.code in codes, f"exit {done.code}: {done.said!r}")
         self.expect(self.found == self.new or done.code != 0, "exit 0 without the new target")
         self.expect("Traceback" not in done.said, done.said)
@@ -99,7 +99,7 @@ class After:
         self.expect(len(errors(done)) == (done.code > 0), f"exit {done.code}, says {done.said!r}")
 
     def expect_the_next_cleans_up(self) -> None:
-        """Check that after a reader and a writer nothing is left of what was left."""
+        """Check that a reader and then a writer remove all temporary files."""
         if not self.litter:
             return
         if any(name.endswith(".lod-commit") for name in self.litter):
@@ -113,7 +113,7 @@ class After:
 
 
 def errors(done: Run) -> list[str]:
-    """Return the lines that a command says on standard error, but for notes."""
+    """Return the lines of standard error except for notes."""
     return [line for line in done.said.splitlines() if ": note: " not in line]
 
 

@@ -1,4 +1,4 @@
-"""The Linux calls that supervise a process: a seccomp filter that asks us about its calls."""
+"""The Linux calls to supervise a process: a seccomp filter passes its calls to a supervisor."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import platform
 import struct
 
-# The numbers of calls on x86-64 and on aarch64, which lacks some.
+# The numbers of system calls on x86-64 and on aarch64, which lacks some.
 _TABLE = """
 read 0 63
 write 1 64
@@ -52,7 +52,7 @@ mmap 9 222
 brk 12 214
 mremap 25 216
 """
-# The places of a machine in the table, and how seccomp calls it.
+# The column of an architecture in the table, and its number in seccomp.
 _MACHINES = {"x86_64": (1, 0xC000003E), "aarch64": (2, 0xC00000B7)}
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
 _PIDFD_GETFD = 438
@@ -80,7 +80,7 @@ def _instruction(code: int, yes: int, no: int, value: int) -> bytes:
 
 
 def supervise(names: frozenset[str]) -> int:
-    """Have the calls of these names, from this process on, wait for an answer.
+    """Make system calls of these names, in this process and its children, wait for an answer.
 
     Returns:
         A descriptor for `received` and `answer`, to be given to another process.
@@ -91,19 +91,19 @@ def supervise(names: frozenset[str]) -> int:
     code += _instruction(0x20, 0, 0, 0)  # the number
     for place, number in enumerate(numbers):
         code += _instruction(0x15, len(numbers) - place, 0, number)
-    code += _instruction(0x06, 0, 0, 0x7FFF0000)  # let it be
+    code += _instruction(0x06, 0, 0, 0x7FFF0000)  # allow
     code += _instruction(0x06, 0, 0, 0x7FC00000)  # ask
     buffer = ctypes.create_string_buffer(code, len(code))
     program = _Program(len(code) // 8, ctypes.cast(buffer, ctypes.c_void_p))
     _checked(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-    # A call that waits for our answer is not to end with EINTR if a signal comes meanwhile.
+    # A call that waits for an answer must not end with EINTR if a signal arrives.
     flags = _NEW_LISTENER | _WAIT_KILLABLE
     number = _SECCOMP[platform.machine()]
     return _checked(_libc.syscall(number, _SET_MODE_FILTER, flags, ctypes.byref(program)))
 
 
 def die_with_parent() -> None:
-    """Have this process killed when the one that made it ends."""
+    """Kill this process when its parent ends."""
     _checked(_libc.prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0))
 
 
@@ -127,7 +127,7 @@ def received(listener: int) -> tuple[int, int, str, tuple[int, ...]]:
 
 
 def answer(listener: int, number: int, *, value: int | None = None, error: int = 0) -> None:
-    """Let a call happen; or give it a result, or an error, without its happening."""
+    """Let the kernel execute a call; or return a result or an error without executing it."""
     flags = _CONTINUE if value is None and not error else 0
     fcntl.ioctl(listener, _ANSWER, struct.pack("QqiI", number, value or 0, -error, flags))
 

@@ -21,11 +21,12 @@ from tests.reliability.outcome import Outcome
 LIMITS, STEP_BYTES = 60, 128 << 10
 ALLOCATIONS = 400
 MOST_ALLOCATIONS = 200_000
-# The frames of a new thread: without them CPython's Thread.start waits for ever.
+# Allocations for the stack frames of a new thread: if they fail, Thread.start waits forever.
 _FRAMES_BYTES = 16 << 10
-# The library that checks what was made crashes without memory, or its loader ends the process.
+# The library that checks the result crashes without memory, or its loader ends the process.
 _LEFT_OUT = ("weights to onnx",)
-# CPython's own code for threads: who starts one, or has given it work, waits for ever.
+# CPython's code for threads: if it fails, the caller that starts one, or gives it work, waits
+# forever.
 _WAITS_FOR_THREADS = "zarr"
 # A destructor of h5py's cannot raise: it prints the error, and the command goes on.
 _TRACEBACK = r"Traceback .*\n(?:  .*\n)+MemoryError.*\n"
@@ -44,13 +45,13 @@ def refused(each: int, names: list[str] | None = None) -> Outcome:
 
 @dataclass(frozen=True)
 class Place:
-    """Where memory is refused.
+    """A point at which memory is refused.
 
     Attributes:
-        what: in words.
+        what: description in words.
         prepare: called in the process before the command.
-        decide: about its calls that ask for memory; None: about none.
-        codes: which the command may end with.
+        decide: called for each system call that allocates memory; None: not called.
+        codes: the allowed exit codes of the command.
     """
 
     what: str
@@ -94,7 +95,7 @@ def _places(calls: list[Call], chance: random.Random, *, within_threads: bool) -
         spare = number * STEP_BYTES
         yield Place(f"{spare >> 10} KiB to spare", partial(_limit, spare))
     for _ in range(0 if within_threads else ALLOCATIONS):
-        # Small numbers more often: what is done once is done early.
+        # Small numbers more often, because one-time work is done early.
         number = int(MOST_ALLOCATIONS ** chance.random())
         # CPython and the libraries make other errors of some: SystemError, TypeError.
         yield Place(f"MemoryError at allocation {number}", partial(_fail, number), codes=(0, 1, 3))
@@ -105,12 +106,12 @@ def _refuse(number: int, call: Call) -> Fault:
 
 
 def _limit(spare: int) -> None:
-    """Leave this process so much memory more than it has."""
+    """Limit this process to this much more memory than it has."""
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + spare, used + spare))
 
 
 def _fail(number: int) -> None:
     """Make an allocation of the interpreter fail, the `number`-th from now on."""
-    # Of CPython's own tests, and there wherever it was not left out.
+    # A module of CPython's tests, which some installations leave out.
     importlib.import_module("_testcapi").set_nomemory(number, number + 1)

@@ -14,7 +14,7 @@ from tests.reliability.faults.supervised import WRITING, Call, written
 from tests.reliability.faults.workers import Bench, check_all, is_chosen
 from tests.reliability.outcome import Outcome
 
-# What no command of ours does to a target, and nothing here could replay.
+# Operations that no command of lod uses for a target; they cannot be replayed here.
 _UNKNOWN = frozenset({"writev", "pwritev", "sendfile", "fallocate", "truncate"})
 _WRITES = ("write", "pwrite64", "copy_file_range")
 
@@ -72,7 +72,7 @@ def _write(tree: Tree, folder: Path) -> None:
 class Recorder:
     """Records what calls do to a folder.
 
-    What a call did is told at the next one: it may have failed.
+    The result of a call is read at the next one, since it may have failed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -104,7 +104,7 @@ class Recorder:
         elif call.name not in ("close", "flock", "fchmod", "dup", "write", "ftruncate"):
             self._pending = call
             self._before = [_inode(path) for path in paths]
-            # Where a name is counts now: its folder may be renamed by this call.
+            # Resolved now, because this call may rename the folder of the name.
             self._places = [self._name(path) for path in paths]
 
     def _of_a_descriptor(self, call: Call) -> Step | None:

@@ -1,4 +1,4 @@
-"""A command in a forked child each of whose calls we see, and may answer in the kernel's place."""
+"""Runs a command in a forked child, whose system calls are observed and may be replaced."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.reliability.faults import kernel
 READING = frozenset({"read", "pread64", "getdents64", "newfstatat", "statx"})
 WRITING = frozenset(kernel.NUMBERS) - READING - {"mmap", "brk", "mremap", "lseek"}
 ALLOCATING = frozenset({"mmap", "brk", "mremap"})
-# Whose first argument is a descriptor; of the others a path, or a folder and a path.
+# Calls whose first argument is a descriptor; that of the others is a path, or a folder and a path.
 _OF_DESCRIPTORS = frozenset(
     [
         *("read", "write", "pread64", "pwrite64", "writev", "pwritev", "sendfile", "close"),
@@ -38,11 +38,11 @@ class Call:
     """A call of the operating system, before it happens.
 
     Attributes:
-        number: how many of the run went before.
-        name: of the call.
+        number: the number of calls of the run before it.
+        name: its name.
         args: its arguments, as numbers.
-        process: which makes it.
-        paths: what it is about: of its descriptor, or its path arguments, absolute.
+        process: the process that makes it.
+        paths: the absolute paths of its descriptor, or of its arguments.
     """
 
     number: int
@@ -62,12 +62,12 @@ Decide = Callable[[Call], Fault]
 
 @dataclass(frozen=True)
 class Run:
-    """What became of a command.
+    """The result of a command.
 
     Attributes:
-        code: its exit code, minus the signal if one ended it.
-        said: what it wrote to standard error.
-        calls: how many it made.
+        code: its exit code; the negative number of the signal that ended it.
+        said: its standard error.
+        calls: the number of its calls.
     """
 
     code: int
@@ -76,13 +76,13 @@ class Run:
 
 
 def run(work: Callable[[], int], folder: Path, names: frozenset[str], decide: Decide) -> Run:
-    """Do some work in a forked child, and decide about each of its calls of these names.
+    """Run a function in a forked child, and decide on each of its system calls of these names.
 
     Args:
-        work: returns an exit code.
-        folder: where to do it.
-        names: of calls; one of the groups above.
-        decide: what is to become of a call.
+        work: the function, which returns an exit code.
+        folder: its working directory.
+        names: names of calls; one of the groups above.
+        decide: returns the action for a call.
     """
     ours, theirs = socket.socketpair()
     said = os.memfd_create("said")
@@ -216,7 +216,7 @@ def _copy_half(call: Call, data: bytes, position: int) -> int:
 
 
 def written(call: Call) -> tuple[bytes, int | None]:
-    """Return what a call is about to write, and where to; None where the file stands."""
+    """Return the bytes that a call will write, and their position; None for the current one."""
     if call.name == "copy_file_range":
         source, from_, _, to, size, _ = call.args
         fd = kernel.descriptor_of(_process_of(call.process), source)

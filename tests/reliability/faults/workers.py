@@ -25,7 +25,7 @@ Check = Callable[[Outcome, str, "Bench", int], None]
 
 
 def unable() -> str | None:
-    """Return why no process can be supervised here; None if one can."""
+    """Return why processes cannot be supervised here; None if they can."""
     if not kernel.NUMBERS or sys.platform != "linux":
         return "needs Linux on x86-64 or aarch64"
     try:
@@ -86,7 +86,7 @@ class Bench:
         return supervised.run(lambda: _main(args), self.sources, frozenset(), lambda call: None)
 
     def load(self, command: Command) -> None:
-        """Import what the command imports, so that its forks need not."""
+        """Import the modules that the command imports, so that its forks do not."""
         command.start(self.sources, self.out, old=False)
         with tempfile.NamedTemporaryFile("w+") as note:
 
@@ -108,7 +108,7 @@ def _main(args: Sequence[str], prepare: Callable[[], None] = lambda: None) -> in
     from lodcli.main import main
     from lodcli.shell import watchdog
 
-    # Its calls come at any moment, so the number of a call would tell nothing.
+    # Its calls are made at arbitrary times, so the number of a call is not reproducible.
     vars(watchdog)["start"] = lambda: None
     sys.argv = ["lod", *args]
     prepare()
@@ -116,13 +116,13 @@ def _main(args: Sequence[str], prepare: Callable[[], None] = lambda: None) -> in
 
 
 def check_all(fault: str, check: Check, each: int, names: Sequence[str] | None = None) -> Outcome:
-    """Do a check on every command, on all processors.
+    """Run a check on every command, on all processors.
 
     Args:
-        fault: what it is called.
-        check: takes where to note what it finds, the command's name, where to run it, and
-            which places to take: every so manieth.
-        each: for the check.
+        fault: the name of the check.
+        check: called with the outcome to record in, the command's name, the bench to run it in,
+            and `each`, which selects every `each`-th place.
+        each: argument of the check.
         names: of the commands; None for all whose packages are installed.
     """
     outcome = Outcome(fault, unable=unable())
@@ -141,9 +141,9 @@ def check_all(fault: str, check: Check, each: int, names: Sequence[str] | None =
 
 
 def is_chosen(number: int, name: str, each: int) -> bool:
-    """Return whether a place of a command is one of each so many.
+    """Return whether a place of a command is among every `each`-th one.
 
-    Each command begins elsewhere, so that the few places of all are not alike.
+    Each command begins at another place, so that the places of all commands differ.
     """
     return (number + zlib.crc32(name.encode())) % each == 0
 

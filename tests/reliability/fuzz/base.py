@@ -17,7 +17,7 @@ class Base:
     """A good file.
 
     Attributes:
-        format: what it is read as; WEIGHTS for the weights of an RNN.
+        format: the format it is read as; WEIGHTS for the weights of an RNN.
         files: their content by name; names of a folder's files begin with `main/`.
         main: what is opened.
         content: what is in it, from the generator: never from our reader.

@@ -27,7 +27,7 @@ def kept_deflate() -> Base:
 
 
 def _kept(name: str) -> Base:
-    # Its generator is gone: h5py reads it, by the specification.
+    # Its generator no longer exists: h5py reads it, by the specification.
     from tests.reliability.fuzz.oracles import container
 
     content = container(KEPT / name)

@@ -1,7 +1,7 @@
 """Files that other tools write, and the content that they were given.
 
-What lies in tests/formats/theirs and made was written by the scripts beside it; their constants
-are repeated here. The others are made by the libraries themselves.
+Files in tests/formats/theirs and made were written by the scripts beside them, whose constants
+are repeated here. The libraries write the other files.
 """
 
 from __future__ import annotations

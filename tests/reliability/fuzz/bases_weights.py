@@ -1,7 +1,7 @@
 """Files with the weights of RNNs, written by lod and by other libraries.
 
-Others store the same weights in other orders and shapes. What we make of a file of theirs is
-taken for its content only if it computes what they computed.
+Other libraries store the same weights in other orders and shapes. The weights that lod reads from
+their files are used as the known content only if they compute the same results.
 """
 
 from __future__ import annotations

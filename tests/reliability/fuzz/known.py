@@ -1,7 +1,7 @@
 """The content of a file as plain values, as generated and as read.
 
-Two of them are compared byte for byte. What was read is taken apart by plain loops, which also
-check that it is sound: a reader must not hand out an index that breaks a rule.
+Two contents are compared byte by byte. Tensors that were read are converted by plain loops, which
+also check them: a reader must not return an index that breaks a rule.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Independent readers of the same files, without lod's code.
 
-Under repaired checksums a changed file is a good file of other content. Each function takes the
-path of a file and returns its content, or raises whatever it likes if there is something wrong.
+With repaired checksums, a changed file is a valid file with other content. Each function takes the
+path of a file and returns its content, or raises any exception if the file is invalid.
 """
 
 from __future__ import annotations

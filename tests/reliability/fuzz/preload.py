@@ -1,7 +1,7 @@
 """Imported by the server that forks workers: the modules that all workers need.
 
-What only one format needs, its workers import: a fork of a process that holds torch as well takes
-many times as long, and some formats are read in a child of the worker, one a file.
+Modules for only one format are imported by its workers: forking a process that has imported torch
+takes many times as long, and some formats are read in a child of the worker, one per file.
 """
 
 from __future__ import annotations

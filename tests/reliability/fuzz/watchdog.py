@@ -1,9 +1,8 @@
 """Workers that read damaged files, and the process that watches them from outside.
 
-A server process imports everything once and forks a worker when one is needed. The watchdog,
-which asks, has read none of the files: whatever a worker does to itself, it is noticed here. A
-worker that takes too much processor time for one file, or no answer at all, hangs; nothing that
-happens inside of it counts as a sign of life.
+A server process imports everything once and forks a worker when one is needed. The watchdog, which
+sends the requests, reads none of the files, so it detects every failure of a worker. A worker hangs
+if it takes too much processor time for one file, or does not answer; other activity is ignored.
 """
 
 from __future__ import annotations

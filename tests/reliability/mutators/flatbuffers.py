@@ -1,8 +1,8 @@
 """Damage to Arrow IPC: one field of a table of its metadata, or the frame around a message.
 
-The metadata are FlatBuffers. A table begins with the distance to its vtable, which tells where
-each field is; a field of four bytes may be the distance to another table, a vector or a text.
-Tables are found without a schema, by following whatever can be such a distance.
+The metadata are FlatBuffers. A table begins with the distance to its vtable, which has the position
+of each field; a field of four bytes may be the distance to another table, a vector or a text.
+Tables are found without a schema, by following every value that can be such a distance.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import numpy as np
 Mutator = Callable[[bytes, np.random.Generator], bytes]
 
 EXTREME_BYTES = (0x00, 0x01, 0x7F, 0x80, 0xFF)
-# Bytes, of which no checksum tells.
+# Bytes without a checksum.
 GZIP_HEADER = 10
 BLOCKS = (1, 4, 8, 16, 64, 512)
 
@@ -25,7 +25,7 @@ def chance(rng: np.random.Generator, *choices: object) -> object:
 
 
 def place(raw: bytes, rng: np.random.Generator) -> int:
-    """Return a position; every second time one that holds something, for others may be padding."""
+    """Return a position; every second time not of a zero, which may be padding."""
     position = int(rng.integers(len(raw)))
     if rng.random() < 0.5:
         for step in range(min(len(raw), 4096)):
@@ -162,7 +162,7 @@ def splicer(other: bytes) -> Mutator:
     def splice_other(raw: bytes, rng: np.random.Generator) -> bytes:
         here, there = int(rng.integers(len(raw) + 1)), int(rng.integers(len(other)))
         if rng.random() < 0.5:
-            there = min(here, len(other))  # as if a copy had gone on with another file
+            there = min(here, len(other))  # as if a copy had continued with another file
         if rng.random() < 0.5:
             found = raw[:here] + other[there:]
         else:

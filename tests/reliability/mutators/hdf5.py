@@ -104,7 +104,7 @@ def change_sealed_structures(raw: bytes, rng: np.random.Generator) -> bytes:
         start, end = blocks[int(rng.integers(len(blocks)))]
         body = raw[start:end]
         mutators = (set_integer, set_integer, set_integer, flip_bits, swap_words, *ANY)
-        kept = 4 if rng.random() < 0.98 else 0  # mostly, what it is stays
+        kept = 4 if rng.random() < 0.98 else 0  # usually the type is unchanged
         changed = mutators[int(rng.integers(len(mutators)))](body[kept:], rng)
         raw = _resealed(raw, start, end, body[:kept] + changed)
     return raw
@@ -188,7 +188,7 @@ def sealed_chunks(raw: bytes) -> tuple[tuple[int, int], ...]:
 
 
 def change_a_chunk(raw: bytes, rng: np.random.Generator) -> bytes:
-    """Change what a chunk holds, with its Fletcher-32."""
+    """Change the content of a chunk, with its Fletcher-32."""
     chunks = sealed_chunks(raw)
     if not chunks:
         return change_sealed_structures(raw, rng)

@@ -11,7 +11,7 @@ import numpy as np
 
 from tests.reliability.mutators.generic import Mutator, extreme
 
-# What a reader might believe.
+# Values that a reader might trust.
 NUMBERS = (0, 1, -1, 2, 255, 2**31 - 1, 2**31, 2**32, 2**53 + 1, 2**63 - 1, 2**63, 2**64, 10**30)
 OTHERS: tuple[Any, ...] = (
     None,

@@ -1,6 +1,6 @@
 """Damage to a lod container with its CRC32Cs made right again: header, index and rows.
 
-The HDF5 structures around them have no checksums; `hdf5` damages them. h5py tells where things lie.
+The HDF5 structures around them have no checksums; `hdf5` damages them. h5py returns positions.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ _HEADER = struct.Struct("<B3sIQ")
 
 @dataclass(frozen=True)
 class _Frame:
-    """A frame; `size` and the checksums are told right unless a mutator says otherwise."""
+    """A frame; `size` and the checksums are correct unless a mutator sets them."""
 
     kind: int
     zeros: bytes
@@ -42,7 +42,7 @@ def _frames(raw: bytes) -> list[_Frame]:
 
 
 def _joined(raw: bytes, frames: list[_Frame], *, recount: bool) -> bytes:
-    """Return the stream of these frames; with `recount`, its trailer tells of them again."""
+    """Return the stream of these frames; with `recount`, its trailer is recomputed."""
     told = _json(frames[-1].payload) if recount and frames else None
     if isinstance(told, dict):
         told["frames"] = len(frames) - 1

@@ -74,7 +74,7 @@ def change_a_number(raw: bytes, rng: np.random.Generator) -> bytes:
 
 
 def change_the_length(raw: bytes, rng: np.random.Generator) -> bytes:
-    """Add or lose rows without telling so; or tell of another version."""
+    """Add or remove rows without changing the header; or change the version."""
     if rng.random() < 0.3:
         return raw[:6] + bytes(rng.integers(0, 5, 2).tolist()) + raw[8:]
     if rng.random() < 0.5:

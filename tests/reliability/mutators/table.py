@@ -46,7 +46,7 @@ _TEXTS: Registry = {
     **dict.fromkeys(("csv", "tsv", "ts", "text"), texts.TEXT),
 }
 
-# Change something and make all checksums right again: only what the file says can tell.
+# Change something and repair all checksums: only the content can show the damage.
 REPAIRED: Registry = {
     "lod.h5": lod_container.LOD_CONTAINER,
     "lod.stream": lod_stream.LOD_STREAM,

@@ -47,7 +47,7 @@ def change_a_token(raw: bytes, rng: np.random.Generator) -> bytes:
 
 
 def change_a_digit(raw: bytes, rng: np.random.Generator) -> bytes:
-    """Replace one digit by another: what no reader without checksums can notice."""
+    """Replace one digit by another, which no reader without checksums can detect."""
     places = [at for at, byte in enumerate(raw) if 48 <= byte <= 57]
     if not places:
         return raw

@@ -1,7 +1,7 @@
 """Damage to Parquet: one field of the footer or of a page header, its length and CRC-32 right.
 
-Both are Thrift structs in the compact encoding, which tells the type of everything: so they are
-taken apart and put together without knowing what the fields mean.
+Both are Thrift structs in the compact protocol, which includes the types of all fields, so they are
+parsed and serialized without a schema.
 """
 
 from __future__ import annotations
