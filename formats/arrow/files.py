@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from lodcli.formats.choosing.choice import ValueRange
 from lodcli.formats.core.bounds import Bounds
-from lodcli.formats.core.errors import DamagedFileError, TooLargeError
+from lodcli.formats.core.errors import FETCH_AGAIN, DamagedFileError, TooLargeError
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.pread import read_into
 from lodcli.formats.text.lines import shown
@@ -53,6 +53,14 @@ _NO_DAMAGE = {
 # DuckDB 2.0 stores an array of two that is null as two nulls, where Parquet has one.
 _SHORT_LISTS = "Length spanned by list offsets"
 _OF_DUCKDB = "; if DuckDB wrote null arrays in it, cast them to lists there, x::INT[]"
+# Words in pyarrow's messages about files without their end: of Arrow, Parquet and ORC, and streams.
+_NO_END = (
+    "Not an Arrow file",
+    "magic bytes not found in footer",
+    "the postscript",
+    "too small",
+    "Expected to read",
+)
 
 
 @dataclass(frozen=True)
@@ -262,6 +270,11 @@ def _joined(first: int, batches: list[pa.RecordBatch]) -> Iterator[Found]:
         first += batch.num_rows
 
 
+def _remedy(error: Exception) -> str:
+    """Return the remedy for a file whose end pyarrow misses; "" for other errors."""
+    return FETCH_AGAIN if any(words in str(error) for words in _NO_END) else ""
+
+
 @contextmanager
 def damage() -> Iterator[None]:
     """Convert pyarrow's errors for damaged files to DamagedFileError."""
@@ -276,14 +289,14 @@ def damage() -> Iterator[None]:
         if isinstance(error, pa.ArrowNotImplementedError):
             raise UnsupportedError(f"cannot be read ({brief(error)})") from None
         cause = _OF_DUCKDB if _SHORT_LISTS in str(error) else ""
-        raise DamagedFileError(f"is damaged ({brief(error)}){cause}") from None
+        raise DamagedFileError(f"is damaged ({brief(error)}){cause or _remedy(error)}") from None
     except OSError as error:
         if error.errno is not None:
             raise
         _refuse_sound(error)
         if any(words in str(error) for words in _NOT_READ):
             raise UnsupportedError(f"cannot be read ({brief(error)})") from None
-        raise DamagedFileError(f"is damaged ({brief(error)})") from None
+        raise DamagedFileError(f"is damaged ({brief(error)}){_remedy(error)}") from None
     except MemoryError as error:
         raise TooLargeError(f"needs more memory than is available ({brief(error)})") from None
 

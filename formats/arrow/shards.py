@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from lodcli.formats.arrow.files import Found, Records, Wanted, damage
 from lodcli.formats.arrow.sizes.ipc import IpcFile
-from lodcli.formats.core.errors import DamagedFileError, naming
+from lodcli.formats.core.errors import FETCH_AGAIN, DamagedFileError, naming
 from lodcli.formats.storage.inputs import Input
 
 
@@ -39,7 +39,7 @@ class Shards(Records):
                     )
                 self.plain &= file.plain
                 if file.notes:  # save_to_disk always writes one
-                    raise DamagedFileError("is truncated: it has no end marker")
+                    raise DamagedFileError(f"is truncated: it has no end marker{FETCH_AGAIN}")
                 self._counts.append((name, file.count))
         self.count = sum(count for _, count in self._counts)
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from lodcli.formats.catalogue.unread import begins_instead
-from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
+from lodcli.formats.core.errors import FETCH_AGAIN, DamagedFileError, NotThisFormatError
 from lodcli.formats.core.table import HDF5_MAGIC
 from lodcli.kernels.platform import files
 
@@ -96,7 +96,7 @@ class Blocks:
         if address + length > self.size:
             raise DamagedFileError(
                 f"{what}: needs bytes {address} to {address + length}, the file ends at "
-                f"{self.size}; it is truncated"
+                f"{self.size}; it is truncated{FETCH_AGAIN}"
             )
         if address in self._starts:
             raise DamagedFileError(f"{what}: address {address} is used twice")
@@ -145,7 +145,9 @@ def root_of(blocks: Blocks) -> Link:
         raise NotThisFormatError(f"is not an HDF5 file{begins_instead(head)}")
     if head[8:9] in (b"\1", b"\2", b"\3"):
         raise foreign(f"unlike containers written by lod (superblock version {head[8]})")
-    if len(head) < 96 or head[8]:
+    if len(head) < 96:
+        raise DamagedFileError(f"file: ends within its superblock{FETCH_AGAIN}")
+    if head[8]:
         raise DamagedFileError("file: its superblock is damaged or of an unknown version")
     blocks.claim(0, 96, "the superblock")
     # Versions, widths of addresses and lengths, ranks of B-trees, flags, base address, and the
@@ -155,7 +157,9 @@ def root_of(blocks: Blocks) -> Link:
     if head[8:40] != expected[8:] or driver != NOWHERE or name:
         raise foreign("unlike containers written by lod (its superblock differs)")
     if end > blocks.size:
-        raise DamagedFileError(f"file: is truncated (expected {end} bytes, found {blocks.size})")
+        raise DamagedFileError(
+            f"file: is truncated (expected {end} bytes, found {blocks.size}){FETCH_AGAIN}"
+        )
     return _link(*_ENTRY.unpack_from(head, 56))
 
 

@@ -25,7 +25,7 @@ from lodcli.formats.container.chunks import (
 from lodcli.formats.container.header import LIMIT_BYTES, PATH, DatasetEntry, as_tree
 from lodcli.formats.container.parser import Blocks, Link, Messages
 from lodcli.formats.container.types import datatype_message, numpy_type, string_message
-from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.errors import FETCH_AGAIN, DamagedFileError
 from lodcli.kernels.errors import LodError
 
 MAX_CHUNK_BYTES = 1 << 20
@@ -230,7 +230,9 @@ class ContainerFile:
             int(table["child"].max()) > self._blocks.size
             or int((offsets + sizes).max()) > self._blocks.size
         ):
-            raise DamagedFileError(f"{path}: a chunk is beyond the end of the file; is truncated")
+            raise DamagedFileError(
+                f"{path}: a chunk is beyond the end of the file; it is truncated{FETCH_AGAIN}"
+            )
         stored = min(int(sizes.sum()), self._blocks.size)
         _refuse_expansion(path, entry.shape[0] * row_bytes, stored, most_expansion(filters))
         return Chunks(offsets, sizes, table["skipped"].astype(np.int64), filters)

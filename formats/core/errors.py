@@ -12,6 +12,8 @@ T = TypeVar("T")
 # Attributes of an error: the file it is about, and the places that `places` returns.
 _FILE = "about_file"
 _PLACES = "places"
+# The remedy for a file that lacks bytes, or has changed ones, at the end of a message.
+FETCH_AGAIN = "; fetch or copy it again"
 
 
 class DamagedFileError(InvalidDataError):

@@ -14,7 +14,7 @@ import struct
 from typing import Any
 
 from lodcli.formats.container.parser import LIST_END
-from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
+from lodcli.formats.core.errors import FETCH_AGAIN, DamagedFileError, NotThisFormatError
 from lodcli.formats.core.table import HDF5_MAGIC
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.platform import files, machine
@@ -34,6 +34,7 @@ def find_superblock(fd: int, size: int) -> int:
 
     Raises:
         NotThisFormatError: nowhere.
+        DamagedFileError: the file ends within it.
         UnsupportedError: the file has addresses of an unusual width.
     """
     base = 0
@@ -42,6 +43,8 @@ def find_superblock(fd: int, size: int) -> int:
     head = files.pread(fd, 16, base)
     if not head.startswith(HDF5_MAGIC):
         raise NotThisFormatError("is not an HDF5 file")
+    if len(head) < 16:
+        raise DamagedFileError(f"file: ends within its superblock{FETCH_AGAIN}")
     if (head[13:15] if head[8:9] < b"\2" else head[9:11]) != b"\x08\x08":
         raise UnsupportedError("its addresses are not of eight bytes; rewrite it with h5repack")
     return base

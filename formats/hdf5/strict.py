@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,7 +21,7 @@ import ml_dtypes
 import numpy as np
 from h5py import h5a, h5d, h5f, h5fd, h5g, h5l, h5o, h5p, h5s, h5t
 
-from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.errors import FETCH_AGAIN, DamagedFileError
 from lodcli.formats.hdf5.columns import Column, column_of
 from lodcli.formats.hdf5.file_objects import GuardedFile, find_superblock, require_memory
 from lodcli.formats.hdf5.filters import check_filters
@@ -33,6 +34,11 @@ from lodcli.kernels.tensor.marks import MOST_ATTRIBUTE_BYTES, attributes_text
 LAYOUTS = (h5d.CONTIGUOUS, h5d.CHUNKED, h5d.COMPACT)
 # Limit on rows without bytes, to which limits on bytes do not apply.
 FREE_ROWS = 1 << 20
+# What HDF5 says of a truncated file: its size without the user block at its beginning, the size of
+# that block, and the size that the file declares.
+_TRUNCATED = re.compile(
+    r"truncated file: eof = (\d+), sblock->base_addr = (\d+), stored_eof = (\d+)"
+)
 # Limits on names in a message.
 MOST_OFFERED, MOST_NAME_CHARS = 10, 60
 # Limit on the attributes of the root.
@@ -266,7 +272,7 @@ class StrictFile:
         if size and offset is not None and offset + size > self._size:
             raise DamagedFileError(
                 f"{path}: needs bytes {offset} to {offset + size}, the file ends at {self._size}; "
-                "it is truncated"
+                f"it is truncated{FETCH_AGAIN}"
             )
 
 
@@ -286,6 +292,11 @@ def unreadable(what: str, error: Exception) -> DamagedFileError:
     # Of a KeyError, str() would be the repr.
     lines = str(error.args[0]).splitlines() if error.args else []
     words = lines[0][:200] if lines else type(error).__name__
+    if cut := _TRUNCATED.search(words):
+        size = int(cut[1]) + int(cut[2])
+        return DamagedFileError(
+            f"{what}: is truncated (expected {cut[3]} bytes, found {size}){FETCH_AGAIN}"
+        )
     return DamagedFileError(f"{what}: HDF5 cannot read it ({words})")
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.json.objects.reading import Inside, kind_of
-from lodcli.formats.text.numerals import MOST_EXACT_FLOAT64, holding, narrowed, rounding
+from lodcli.formats.text.numerals import BEYOND, MOST_EXACT_FLOAT64, holding, narrowed, rounding
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
@@ -240,7 +240,7 @@ def _bad_number(value: object, dtype: np.dtype[Any], *, rounded: bool) -> str | 
     if dtype.kind in "iu" and type(value) is float:
         return f"expected a whole number ({dtype}), found {kind_of(value)}"
     if value in (math.inf, -math.inf):
-        return "a number that exceeds float64, and so every dtype; scale it, or write null"
+        return f"a number that {BEYOND}, or write null"
     if type(value) is float:
         return f"{value!r} is beyond {dtype}"
     return f"{kind_of(value)} cannot be represented exactly in {dtype}"

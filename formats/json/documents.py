@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from lodcli.formats.core.errors import FETCH_AGAIN
 from lodcli.formats.core.format import BATCH_BYTES, Source
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema
@@ -145,7 +146,7 @@ class _Values(Derived):
 
     def _end(self) -> bytes:
         if self._first == b"[" and not self._ended:
-            raise InvalidDataError("ends before its array does; it is truncated")
+            raise InvalidDataError(f"ends before its array does; it is truncated{FETCH_AGAIN}")
         if not self._first:
             raise InvalidDataError("is blank; expected a JSON document")
         return b""

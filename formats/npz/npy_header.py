@@ -15,7 +15,7 @@ import numpy as np
 from lodcli.formats.arrays.array_file import array_bytes
 from lodcli.formats.arrays.dates import times_of
 from lodcli.formats.arrays.fixed_texts import KINDS, require_texts
-from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.errors import FETCH_AGAIN, DamagedFileError
 from lodcli.formats.storage.zip_archive import brief
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
@@ -75,7 +75,8 @@ def read_header(stream: IO[bytes], file_bytes: int, *, marked: bool = False) -> 
     size = array_bytes(shape, dtype)
     held = file_bytes - header_bytes
     if size != held:
-        more = "; if it has several arrays, save them with numpy.savez" if size < held else ""
+        several = "; if it has several arrays, save them with numpy.savez"
+        more = several if size < held else FETCH_AGAIN
         raise DamagedFileError(
             f"shape {brief(shape)} of {dtype} needs {size} bytes, found {held}{more}"
         )
@@ -214,7 +215,7 @@ def _fields(stream: IO[bytes]) -> tuple[int, str]:
         raise DamagedFileError(f"has a header of {length} bytes; at most {MOST_HEADER_BYTES}")
     fields = stream.read(length)
     if len(fields) < length:
-        raise DamagedFileError("ends within its header")
+        raise DamagedFileError(f"ends within its header; it is truncated{FETCH_AGAIN}")
     try:  # before version 3, names of fields have one byte for each letter
         return 8 + width + length, fields.decode("utf-8" if magic[6] == 3 else "latin1")
     except UnicodeDecodeError as error:

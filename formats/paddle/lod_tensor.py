@@ -28,7 +28,7 @@ from lodcli.formats.arrays.array_file import (
     write_placed,
 )
 from lodcli.formats.arrays.flat_arrays import EqualLevels, array_name
-from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError, naming
+from lodcli.formats.core.errors import FETCH_AGAIN, DamagedFileError, NotThisFormatError, naming
 from lodcli.formats.core.format import Format, Source
 from lodcli.formats.core.names import check_name
 from lodcli.formats.core.options import ReadOptions, WriteOptions
@@ -150,6 +150,7 @@ class _Cursor:
         if size > left:
             raise DamagedFileError(
                 f"cut off in {what} at byte {self.position}: expected {size} bytes, found {left}"
+                f"{FETCH_AGAIN}"
             )
 
 

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from lodcli.formats.arrays.spool import Spool, SpooledArray
-from lodcli.formats.core.errors import DamagedFileError, naming
+from lodcli.formats.core.errors import FETCH_AGAIN, DamagedFileError, naming
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec
@@ -174,7 +174,9 @@ def _bounds(file: BinaryIO, shard: Shard) -> Array:
     """Return the offsets of the samples in a shard, checked."""
     size = file.seek(0, 2)
     if size != shard.size_bytes:
-        raise DamagedFileError(f"expected {shard.size_bytes} bytes as in {NAME}, found {size}")
+        raise DamagedFileError(
+            f"expected {shard.size_bytes} bytes as in {NAME}, found {size}{FETCH_AGAIN}"
+        )
     table: Array = np.empty(shard.samples + 2, "<u4")
     file.seek(0)
     if file.readinto(table.view(np.uint8).data) != table.nbytes:  # type: ignore[attr-defined]

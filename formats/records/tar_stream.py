@@ -7,7 +7,7 @@ from typing import BinaryIO
 from zlib import adler32
 
 from lodcli.formats.arrays.budget import ITEM_COPIES, require_fits
-from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.errors import FETCH_AGAIN, DamagedFileError
 from lodcli.kernels.errors import UnsupportedError
 
 BLOCK = 512
@@ -92,7 +92,7 @@ class Content:
     def _block(self) -> bytes:
         block = self._file.read(min(self._left, COPY_BYTES))
         if not block:
-            raise DamagedFileError(f"ends {self._left} bytes early, within a file")
+            raise DamagedFileError(f"ends {self._left} bytes early, within a file{FETCH_AGAIN}")
         self._left -= len(block)
         return block
 
@@ -101,10 +101,14 @@ def _header(file: BinaryIO) -> bytes | None:
     """Return the next header, None at the end of the archive."""
     head = file.read(BLOCK)
     if len(head) < BLOCK:
-        raise DamagedFileError("ends without its closing blocks; it is cut off, or no tar archive")
+        raise DamagedFileError(
+            f"ends without its closing blocks; it is cut off, or no tar archive{FETCH_AGAIN}"
+        )
     if not any(head):
         if len(second := file.read(BLOCK)) < BLOCK or any(second):
-            raise DamagedFileError("ends without its second closing block; it is cut off")
+            raise DamagedFileError(
+                f"ends without its second closing block; it is cut off{FETCH_AGAIN}"
+            )
         while rest := file.read(COPY_BYTES):
             if any(rest):
                 raise UnsupportedError("continues after its end; read joined archives one by one")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.formats.arrays.array_file import PlacedArray, array_bytes
-from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError, naming
+from lodcli.formats.core.errors import FETCH_AGAIN, DamagedFileError, NotThisFormatError, naming
 from lodcli.formats.core.names import repeated
 from lodcli.formats.storage.pread import read_array
 from lodcli.kernels.dtypes import dtype_of_rows
@@ -117,7 +117,7 @@ def read_header(fd: int, file_bytes: int) -> Header:
     if size > min(MOST_HEADER_BYTES, file_bytes - 8):
         raise DamagedFileError(
             f"the header: claims {size} bytes, the file has {file_bytes} and at most "
-            f"{MOST_HEADER_BYTES} are allowed"
+            f"{MOST_HEADER_BYTES} are allowed{FETCH_AGAIN}"
         )
     raw = read_array(fd, size, np.uint8, 8)
     with naming("the header"):
@@ -210,4 +210,6 @@ def _check_places(arrays: dict[str, HeaderArray], available: int) -> None:
             raise DamagedFileError(f"{name[:100]!a} {what}: begins at {array.start}, not {end}")
         end = array.stop
     if end != available:
-        raise DamagedFileError(f"the arrays need {end} bytes, the file holds {available} for them")
+        raise DamagedFileError(
+            f"the arrays need {end} bytes, the file holds {available} for them{FETCH_AGAIN}"
+        )

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, BinaryIO
 
 from lodcli.formats.core.bounds import Bounds
-from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.errors import FETCH_AGAIN, DamagedFileError
 
 # The first bytes of a compressed file, and its extension.
 MAGICS = {b"\x1f\x8b\x08": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
@@ -146,9 +146,7 @@ class _Gzip:
         found: bytes = self._member.decompress(self._left, _UNPACKED_BYTES)
         self._left = self._member.unconsumed_tail
         if ended and not found and not self._member.eof:
-            raise DamagedFileError(
-                "gzip: is truncated: it ends in the middle; fetch or copy it again"
-            )
+            raise DamagedFileError(f"gzip: is truncated: it ends in the middle{FETCH_AGAIN}")
         if self._member.eof:
             self._left, self._member = self._member.unused_data, None
         return found

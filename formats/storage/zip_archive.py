@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import IO
 
-from lodcli.formats.core.errors import DamagedFileError, naming
+from lodcli.formats.core.errors import FETCH_AGAIN, DamagedFileError, naming
 from lodcli.kernels.errors import LodError, UnsupportedError
 
 # Above the maximum compression ratio of deflate, 1032: a member that declares more is damaged.
@@ -173,7 +173,7 @@ def _directory(file: IO[bytes]) -> _Directory:
     if found < 0:
         found = tail.rfind(END_MARK)
     if found < 0 or len(tail) - found < _END.size:
-        raise DamagedFileError("its end record is missing; the file may be truncated")
+        raise DamagedFileError(f"its end record is missing; the file may be truncated{FETCH_AGAIN}")
     _, *fields, comment = _END.unpack_from(tail, found)
     behind = len(tail) - found - _END.size
     if behind != comment:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, BinaryIO
 
-from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.errors import FETCH_AGAIN, DamagedFileError
 from lodcli.kernels.errors import UnsupportedError
 
 # A block of 128 KiB may be packed to four bytes: this becomes 32 MiB at most.
@@ -61,9 +61,7 @@ class _Frames:
             self._left = packed.read(_BLOCK_BYTES)
         if not self._left:
             if self._frame is not None:
-                raise DamagedFileError(
-                    "zstd: is truncated: it ends in the middle; fetch or copy it again"
-                )
+                raise DamagedFileError(f"zstd: is truncated: it ends in the middle{FETCH_AGAIN}")
             return None
         if self._frame is None:
             self._frame = self._making()

@@ -73,7 +73,7 @@ def rounding(dtype: object) -> str:
 
 
 # Message for a number that `exceeds_float64`.
-BEYOND = "exceeds float64, and so every dtype"
+BEYOND = "exceeds float64, and so every dtype; scale it"
 
 
 def exceeds_float64(text: str | bytes) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 from lodcli.formats.arrays import crc32c
 from lodcli.formats.arrays.budget import ITEM_COPIES, require_fits
 from lodcli.formats.core.bounds import Bounds
-from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.errors import FETCH_AGAIN, DamagedFileError
 from lodcli.formats.tfrecord.messages import PADDING, Spans
 
 _HEAD, _CRC = struct.Struct("<QI"), struct.Struct("<I")
@@ -77,7 +77,7 @@ def records_of(file: BinaryIO, limit_bytes: int, bounds: Bounds) -> Iterator[Rec
         position, waiting = position + at, data[at:]
         if not more:
             if waiting:
-                raise DamagedFileError(f"is truncated: it ends within record {number}")
+                raise DamagedFileError(f"is truncated: it ends within record {number}{FETCH_AGAIN}")
             return
         if not begins and len(waiting) >= HEAD_BYTES:
             waiting = _filled(file, waiting, number, bounds)
@@ -120,5 +120,5 @@ def _whole(data: bytes, number: int, position: int) -> tuple[list[int], list[int
 def _wrong(what: str, number: int, position: int) -> DamagedFileError:
     return DamagedFileError(
         f"record {number} at byte {position}: the checksum of its {what} is wrong; the file is "
-        "damaged, fetch or copy it again"
+        f"damaged{FETCH_AGAIN}"
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.errors import FETCH_AGAIN, DamagedFileError
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.pread import read_array
 from lodcli.kernels.errors import UnsupportedError
@@ -68,7 +68,9 @@ class Index:
         self.has_documents = size != fairseq_bytes
         header_bytes = HEADER.size if self.has_documents else _FAIRSEQ_HEADER.size
         if size < header_bytes:
-            raise DamagedFileError(f"is cut off: {size} bytes, its header has {header_bytes}")
+            raise DamagedFileError(
+                f"is cut off: {size} bytes, its header has {header_bytes}{FETCH_AGAIN}"
+            )
         if magic != MAGIC:
             raise DamagedFileError(f"does not begin with {MAGIC.rstrip(bytes(1)).decode()}")
         if version != VERSION:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.errors import FETCH_AGAIN, DamagedFileError
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec, tensor_of
@@ -113,7 +113,9 @@ class LlmC(Tokens):
                 f"begins with {magic}; expected the magic number {' or '.join(map(str, HEADERS))}"
             )
         if len(head) < 4 * HEADER_INTS:
-            raise DamagedFileError(f"is cut off within its header, {len(head)} of 1024 bytes")
+            raise DamagedFileError(
+                f"is cut off within its header, {len(head)} of 1024 bytes{FETCH_AGAIN}"
+            )
         version, count = np.frombuffer(head, "<i4", 2, 4).tolist()
         expected, dtype = HEADERS[magic]
         if version != expected:
@@ -211,11 +213,12 @@ class _TokensSource(Source):
         count, rest = divmod(size, self._dtype.itemsize)
         if rest:
             raise DamagedFileError(
-                f"has {size} bytes of tokens, not a multiple of {self._dtype} (another "
-                f"{option('dtype')}, or it is truncated)"
+                f"has {size} bytes of tokens, not a multiple of {self._dtype}; give another "
+                f"{option('dtype')}, or, if it is truncated, fetch or copy it again"
             )
-        if self._count not in (None, count):
-            raise DamagedFileError(f"announces {self._count} tokens, has {count}; it is truncated")
+        if self._count is not None and self._count != count:
+            cut = "; it is truncated" if self._count > count else ""
+            raise DamagedFileError(f"announces {self._count} tokens, has {count}{cut}{FETCH_AGAIN}")
         return count
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError, naming
+from lodcli.formats.core.errors import FETCH_AGAIN, DamagedFileError, NotThisFormatError, naming
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.storage.pread import read_into
@@ -84,7 +84,7 @@ def _graph(source: Input) -> Any:
         model.ParseFromString(file.read())
     except Exception as error:  # the class depends on the installed protobuf
         raise DamagedFileError(
-            f"is not a complete ONNX model ({' '.join(str(error).split())[:120]})"
+            f"is not a complete ONNX model ({' '.join(str(error).split())[:120]}){FETCH_AGAIN}"
         ) from None
     if not model.graph.node:
         raise NotThisFormatError("is not an ONNX model: it has no nodes")

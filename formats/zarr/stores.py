@@ -15,7 +15,7 @@ from zarr.core.buffer import Buffer, BufferPrototype
 
 from lodcli.formats.catalogue.unread import refuse_pointer
 from lodcli.formats.core.bounds import Bounds
-from lodcli.formats.core.errors import DamagedFileError, naming
+from lodcli.formats.core.errors import FETCH_AGAIN, DamagedFileError, naming
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.zip_archive import open_archive
 from lodcli.formats.zarr.lost_errors import interrupt_for_lost_errors
@@ -90,9 +90,7 @@ class ReadStore(Store):
 
         def place(size: int) -> tuple[int, int]:
             if size == 0:  # zarr reads the fill value from it
-                raise DamagedFileError(
-                    f"{key}: is empty; the store is incomplete; fetch or copy it again"
-                )
+                raise DamagedFileError(f"{key}: is empty; the store is incomplete{FETCH_AGAIN}")
             if part is None:
                 found = 0, size
             elif isinstance(part, RangeByteRequest):
@@ -121,7 +119,7 @@ class ReadStore(Store):
         try:
             data = self.read(key, self._place(key, byte_range))
             if data is None and self.whole and not key.endswith((".json", ".zarray", ".zattrs")):
-                raise DamagedFileError(f"{key}: is missing; the store is incomplete")
+                raise DamagedFileError(f"{key}: is missing; the store is incomplete{FETCH_AGAIN}")
         except LodError as error:
             self.error = error
             raise

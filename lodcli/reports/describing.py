@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 
 # By convention the end of a message says what to do, as "; use --backend numpy".
 _REMEDY = re.compile(
-    r"[;,] ((?:or )?(?:add|ask|check|choose|convert|create|did you mean|drop|give|install|leave|"
-    r"move|name|pass|pick|pip|put|read|remove|run|say|see|set|take|try|update|use|wrap|write)\b.*)$"
+    r"[;,] ((?:or )?(?:add|allow|ask|call|cast|check|choose|compare|convert|copy|create|"
+    r"did you mean|drop|fetch|give|install|join|leave|make|mask|move|name|pack|pass|pick|pip|put|"
+    r"read|remove|rename|repeat|rewrite|run|save|say|scale|see|set|sort|split|store|take|transpose|"
+    r"try|unpack|update|use|wrap|write)\b.*)$"
     r"|; (`?(?:lod |--)[a-z-]+.*)$"
 )
 # A dataset, between the file and what is wrong.

@@ -35,7 +35,7 @@ from lodcli.formats.arrow.sizes.messages import (
     stream_messages,
 )
 from lodcli.formats.core.bounds import Bounds
-from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.errors import FETCH_AGAIN, DamagedFileError
 from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import UnsupportedError
 
@@ -240,7 +240,9 @@ class _Checked:
             parts.append(part)
             size -= len(part)
         if size:
-            raise DamagedFileError(f"is truncated: {size} bytes of a message are missing")
+            raise DamagedFileError(
+                f"is truncated: {size} bytes of a message are missing{FETCH_AGAIN}"
+            )
         return b"".join(parts)
 
     def _check(self, message: Message, body: memoryview) -> None:

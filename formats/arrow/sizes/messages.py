@@ -16,7 +16,7 @@ import pyarrow.types as types
 
 from lodcli.formats.arrow.files import Bytes, Cursor
 from lodcli.formats.arrow.sizes.buffers import is_list_view, is_text, is_view
-from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.errors import FETCH_AGAIN, DamagedFileError
 
 DICTIONARY, RECORDS = 2, 3
 _CONTINUATION = b"\xff\xff\xff\xff"
@@ -80,7 +80,7 @@ def next_message(read: Callable[[int], bytes | memoryview]) -> Message | bytes:
         return prefix
     metadata = bytes(read(size))
     if len(metadata) < size:
-        raise DamagedFileError("is truncated within the header of a message")
+        raise DamagedFileError(f"is truncated within the header of a message{FETCH_AGAIN}")
     try:
         return _parsed(prefix, metadata)
     except (struct.error, IndexError):
@@ -108,7 +108,9 @@ def stream_messages(data: Bytes) -> Iterator[tuple[int, Message] | None]:
     while isinstance(message := next_message(Cursor(data, at).read), Message):
         at += len(message.raw)
         if message.body_bytes > len(data) - at:
-            raise DamagedFileError(f"is truncated: a message has {message.body_bytes} bytes more")
+            raise DamagedFileError(
+                f"is truncated: a message has {message.body_bytes} bytes more{FETCH_AGAIN}"
+            )
         yield at, message
         at += message.body_bytes
     if not message:

@@ -13,7 +13,7 @@ def bytes_behind(content: bytes) -> bytes:
     return content + b"\n"
 
 
-@byte_case("R25", DamagedFileError, "file: is truncated")
+@byte_case("R25", DamagedFileError, "fetch or copy it again")
 def truncated_by_a_byte(content: bytes) -> bytes:
     return content[:-1]
 

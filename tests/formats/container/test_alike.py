@@ -122,7 +122,7 @@ def test_a_wrong_place_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         (first, 32, "is used twice"),
         (first + 8, 32, "overlaps"),
         (second, 40, "has 40 bytes, its rows need 32"),
-        (1 << 40, 32, "it is truncated"),
+        (1 << 40, 32, "it is truncated; fetch or copy it again"),
     ):
         layout = struct.pack("<QQ", place, size)
         path.write_bytes(content.replace(struct.pack("<QQ", second, 32), layout))
