@@ -427,7 +427,9 @@ def part_below(index: Index, level: int | str, start: int, stop: int) -> tuple[L
     first = index.level(level)
     count = index.count(first)
     if not 0 <= start <= stop <= count:
-        raise SelectionError(f"level {first} has {count} items; no items {start}:{stop}")
+        raise SelectionError(
+            f"level {first} has {counted(count, 'item')}; no items {start}:{stop}", level=first
+        )
     levels = []
     for number in range(first, index.n_levels):
         part = index.part(number, start, stop)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from lodcli.kernels.errors import SelectionError, ShapeMismatchError
+from lodcli.kernels.errors import SelectionError, ShapeMismatchError, counted
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets, offsets_to_lengths
 from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.groups import near_step, segment_cut, segment_number, segment_places
@@ -300,7 +300,9 @@ def _of_one_group(lod: LoD, depth: int, part: slice | Array, start: int, stop: i
     if part.dtype.kind == "b":
         if part.size != count:
             raise SelectionError(
-                f"{level_text(lod, depth)}: {part.size} booleans for {count} items"
+                f"{level_text(lod, depth)}: {counted(part.size, 'boolean')} for "
+                f"{counted(count, 'item')}",
+                level=depth,
             )
         part = part.nonzero()[0]
     # As unsigned numbers, negative ones are greater than all others.
@@ -358,7 +360,9 @@ def _refuse_places(lod: LoD, depth: int, places: Offsets, length: int, counts: O
         group = int(np.argmax(counts != length))
         where = "" if counts.size == 1 else f" in item {group}"
         raise SelectionError(
-            f"{level_text(lod, depth)}: {length} booleans for {counts[group]} items{where}"
+            f"{level_text(lod, depth)}: {counted(length, 'boolean')} for "
+            f"{counted(int(counts[group]), 'item')}{where}",
+            level=depth,
         )
     low, high = int(places.min()), int(places.max())
     group = int(np.argmax((high >= counts) | (low < -counts)))
@@ -409,7 +413,8 @@ def _by_tensor(lod: LoD, shape: tuple[int, ...], key: Any, first: int, setting: 
             place = int(missing.argmax())
             raise SelectionError(
                 f"key, position {place}: {level_text(lod, depth)}: no item {places[place]} in item "
-                f"{groups[place]}, there are {counts[place]} here"
+                f"{groups[place]}, there are {counts[place]} here",
+                level=depth,
             )
         items = offsets[:-1][groups] + np.where(places < 0, places + counts, places)
     levels = [*lod.levels[: depth - 1], bounds]

@@ -222,12 +222,16 @@ def test_the_written_files_are_described(folder: Path, lod: Lod) -> None:
         ),
         ("slice words.lod.h5 99 --isolate", 2, {"level": 0}),
         ("slice words.lod.h5 0:2,99", 2, {"level": 0}),
+        ("slice words.lod.h5 0:99 --strict", 2, {"level": 0}),
+        ("filter words.lod.h5 --indices 99.txt", 2, {"level": 0}),
+        ("filter level.jsonl --level 1 --indices 99.txt -fo x.lod.h5", 2, {"level": 1}),
         ("slice level.jsonl --level 1 9", 2, {"level": 1, "position": None}),
         ("slice level.jsonl 0,0,2", 2, {"level": 2}),
         ("slice 'level 7: x.npz' 0", 3, {"level": None}),
         ("inspect bad.safetensors", 1, {"file": "bad.safetensors", "level": 0, "position": 2}),
         ("verify broken.lod.h5", 1, {"kind": "DamagedFileError", "dataset": "/data"}),
         ("head words.lod.h5 -o words.lod.h5", 3, {"kind": "TargetExistsError"}),
+        ("inspect cut.lod.h5", 1, {"remedy": "fetch or copy it again"}),
         ("apply nonsense words.lod.h5", 2, {"command": "lod apply"}),
     ],
 )
@@ -240,6 +244,8 @@ def test_errors_are_json_too(
     offsets = np.array([0, 2, 1, 3])  # these decrease
     safetensors.numpy.save_file({"data": np.zeros(3), "lod.0": offsets}, "bad.safetensors")
     Path("gaps.jsonl").write_text('{"a":1,"b":2}\n{"a":1}\n')
+    Path("99.txt").write_text("99\n")
+    Path("cut.lod.h5").write_bytes(Path("words.lod.h5").read_bytes()[:-9])
     Path("level.jsonl").write_text("[[1,2],[3]]\n")
     done = lod(*shlex.split(line), "--json")
     assert done.code == code

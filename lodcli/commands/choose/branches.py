@@ -400,11 +400,15 @@ def _note_what_is_missing(cut: _Cut, found: Sequence[range], count: int) -> None
             continue
         asked = _asked(one)
         if asked is not None and len(items) < asked:
-            what = f"the range asks for {counted(asked, 'item')}, but only {len(items)} exist"
+            what = f"the range asks for {counted(asked, 'item')}, but {_only(len(items))}"
         elif asked is None and (one.start or 0) > count - ((one.step or 1) < 0):
-            what = f"the range starts at item {one.start}, but only {count} exist"
+            what = f"the range starts at item {one.start}, but {_only(count)}"
         else:
             continue
         if cut.strict:
-            raise SelectionError(f"{what}; leave out --strict to write these")
+            raise SelectionError(f"{what}; leave out --strict to write these", level=cut.level)
         note(what)
+
+
+def _only(count: int) -> str:
+    return f"only {count} exist{'s' * (count == 1)}"

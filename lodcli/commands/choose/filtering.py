@@ -55,7 +55,7 @@ class Filter:
         invert: bool,
         lead: str | None,
     ) -> None:
-        self._schema = shared.schema
+        self._schema, self._level = shared.schema, shared.level
         self._expression = expression
         self._numbers = numbers
         self._invert = invert
@@ -161,7 +161,9 @@ class Filter:
 
     def _check_numbers(self, count: int) -> None:
         if self._numbers is not None and self._numbers.size and self._numbers[-1] >= count:
-            raise SelectionError(f"--indices: no item {self._numbers[-1]}, there are {count}")
+            raise SelectionError(
+                f"--indices: no item {self._numbers[-1]}, there are {count}", level=self._level
+            )
 
 
 def read_numbers(path: str) -> Offsets:

@@ -125,7 +125,8 @@ def _runner(
             with naming_file(given["path"]):
                 rnn = nested_from_state_dict(entries, shapes)
         else:
-            rnn = seeded_nested(shapes, width, rng=np.random.default_rng(given["seed"]))
+            with naming_file("--nested"):  # not the file, which these do not concern
+                rnn = seeded_nested(shapes, width, rng=np.random.default_rng(given["seed"]))
         rnn, input_size = rnn.frozen(dtype), rnn.input_size
         runner: Runner
         if given["grad"]:

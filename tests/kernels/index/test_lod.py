@@ -124,8 +124,11 @@ def test_items_are_cut_out_with_all_below_them(
 
 @pytest.mark.parametrize(("start", "stop"), [(-1, 2), (2, 1), (0, 4)])
 def test_items_that_are_not_there_are_refused(start: int, stop: int) -> None:
-    with pytest.raises(SelectionError, match=f"level 0 has 3 items; no items {start}:{stop}"):
+    with pytest.raises(
+        SelectionError, match=f"level 0 has 3 items; no items {start}:{stop}"
+    ) as info:
         ARTICLES.items(0, start, stop)
+    assert info.value.level == 0
 
 
 # -- levels and their names ------------------------------------------------------------

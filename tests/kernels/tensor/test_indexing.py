@@ -175,6 +175,7 @@ def test_ranges_without_a_step_are_views() -> None:
 @pytest.mark.parametrize(
     ("key", "said"),
     [
+        ((slice(None), [True, False, True]), "sentence: 3 booleans for 1 item in item 1"),
         ((slice(None), 1), "sentence: no item 1 in item 1, there are 1 here"),
         ((slice(None), slice(None), 3), "rows: no item 3 in item 0, there are 3 here"),
         ([0, 5], "article: no item 5, there are 3 here"),
@@ -198,6 +199,18 @@ def test_ranges_without_a_step_are_views() -> None:
 def test_an_invalid_key_is_an_error_with_the_reason(key: Any, said: str) -> None:
     with pytest.raises(SelectionError, match=said):
         WORDS[key]
+
+
+def test_an_error_of_a_key_has_the_level() -> None:
+    keys: list[tuple[Any, int]] = [
+        ([True, False], 0),
+        ((slice(None), [True, False]), 1),
+        (LoDTensor([0, 0, 0], [[1, 1, 1]]), 1),  # the second sequence has no rows
+    ]
+    for key, level in keys:
+        with pytest.raises(SelectionError) as info:
+            HOLES[key]
+        assert info.value.level == level
 
 
 def test_a_place_of_2_to_the_63_is_no_place_from_the_end() -> None:

@@ -142,7 +142,7 @@ def test_nested_rnns_do_not_depend_on_the_batches(lod: Lod, folder: Path) -> Non
         ("article:gru:5:gru", 2, "article: cell appears twice"),
         ("/sentence:gru:3", 2, "an RNN begins with its level"),
         ("article:gru:5:layers=0", 2, "'layers=0' is not a cell"),
-        ("article:gru", 2, "nested, article: needs a cell and a hidden size"),
+        ("article:gru", 2, "rnn: --nested: nested, article: needs a cell and a hidden size"),
         ("sentence:gru:5/article:gru:3", 2, "from the outermost down"),
         ("article:gru:5/page:gru:3", 2, "no level named 'page'"),
         ("article:gru:5:boot", 2, "boots from the RNN above, but is the outermost"),

@@ -131,6 +131,7 @@ def test_an_error_lists_at_most_twenty_tensors(
         ("-9::2", "asks for 5 items, but only 2 exist"),
         ("9:", "starts at item 9, but only 3 exist"),
         ("2,4:", "starts at item 4, but only 2 exist"),
+        ("1,0:2", "asks for 2 items, but only 1 exists"),
         ("9::-1", "starts at item 9, but only 3 exist"),
     ],
 )
@@ -157,7 +158,7 @@ def test_a_range_beyond_the_end_is_an_error_with_strict(
     assert done.code == 2
     assert re.fullmatch(
         rf"lod slice: {re.escape(name)}: the range (asks for \d items?|starts at item 4), "
-        r"but only \d exist; leave out --strict to write these\n",
+        r"but only \d exists?; leave out --strict to write these\n",
         done.stderr,
     )
     assert not Path("out.lod.h5").exists()
