@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.kernels.errors import UnsupportedError
+from lodcli.formats.catalogue.packages import Package
 from lodcli.kernels.index.checks import Array
 
 # Position of each of torch's blocks in ONNX's order: i f g o in i o f c; r z n in z r h.
@@ -31,7 +31,5 @@ def onnx() -> Any:
     try:
         import onnx as package
     except ModuleNotFoundError:
-        raise UnsupportedError(
-            "ONNX models need the package onnx; pip install 'lodcli[onnx]'"
-        ) from None
+        raise Package("onnx", "lodcli[onnx]").missing("an ONNX model") from None
     return package

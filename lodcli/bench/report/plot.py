@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,8 @@ from typing import Any
 
 from lodcli.bench.report.fit import Curve, curves_of, is_swept
 from lodcli.bench.report.text_table import time_text
-from lodcli.kernels.errors import SelectionError, UnsupportedError
+from lodcli.formats.catalogue.packages import Package
+from lodcli.kernels.errors import SelectionError
 from lodcli.shell import output
 
 MARKS = "ox+*#@%&=~"
@@ -38,11 +38,9 @@ def require_drawing(path: str, cases: Sequence[str]) -> None:
 def _require_matplotlib(path: str) -> None:
     if not path.endswith((".svg", ".png")):
         raise SelectionError(f"--plot {path}: expected a name that ends with .svg or .png, or -")
-    if importlib.util.find_spec("matplotlib") is None:
-        raise UnsupportedError(
-            f"--plot {path}: matplotlib is not installed; pip install 'lodcli[plot]', "
-            "or draw on the terminal with --plot -"
-        )
+    package = Package("matplotlib", "lodcli[plot]")
+    if not package.installed:
+        raise package.missing(f"--plot {path}, unlike --plot -,")
 
 
 def draw(report: Mapping[str, Any], path: str, *, force: bool) -> None:

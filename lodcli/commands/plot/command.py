@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 import click
 
 from lodcli.formats.storage.outputs import Output, refuse_existing
@@ -71,10 +69,11 @@ def command(
     if item is not None and not one:
         raise click.UsageError("--item is for --kind values and states")
     refuse_existing(out, overwrite=force)
-    from lodcli.kernels.errors import UnsupportedError
+    from lodcli.formats.catalogue.packages import Package
 
-    if find_spec("matplotlib") is None:
-        raise UnsupportedError("plot: matplotlib is not installed; pip install 'lodcli[plot]'")
+    package = Package("matplotlib", "lodcli[plot]")
+    if not package.installed:
+        raise package.missing("a picture")
     from lodcli.commands.plot import pictures_matplotlib as pictures
     from lodcli.commands.plot.drawing import lengths_of, rows_of
     from lodcli.kernels.index.selection import level_text

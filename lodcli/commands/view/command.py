@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib.util import find_spec
 
 import click
 
@@ -32,9 +31,9 @@ def command(source: Reference, at: str | None, level: int | str | None, as_json:
     forward for a value or a text, n finds the next match, t shows the next tensor.
     """
     from lodcli.commands.view.browser import Browser
+    from lodcli.formats.catalogue.packages import Package
     from lodcli.formats.core.schema import find_all
     from lodcli.formats.items.indexed_copy import indexed
-    from lodcli.kernels.errors import UnsupportedError
     from lodcli.shell.opened import opened
 
     if not as_json:
@@ -45,8 +44,9 @@ def command(source: Reference, at: str | None, level: int | str | None, as_json:
         if not (sys.stdin.isatty() and output.is_terminal(sys.stdout)):
             what = "view needs a terminal" + " that can move the cursor" * sys.stdout.isatty()
             raise click.UsageError(f"{what}; use --json, or lod inspect --head N --values")
-        if find_spec("textual") is None:
-            raise UnsupportedError("view: textual is not installed; pip install 'lodcli[view]'")
+        package = Package("textual", "lodcli[view]")
+        if not package.installed:
+            raise package.missing("the browser")
     with opened(source) as file:
         names = [spec.name for spec in file.schema]
         with indexed(file.source, names) as items:

@@ -207,11 +207,11 @@ def test_what_cannot_be_drawn_is_an_error_of_one_line(
 def test_without_matplotlib_it_is_named(
     lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lodcli.commands.plot.command.find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     done = lod("plot", "words.lod.h5", "-o", "x.svg")
     assert (done.code, done.stderr) == (
         4,
-        "lod plot: plot: matplotlib is not installed; pip install 'lodcli[plot]'\n",
+        "lod plot: a picture needs the package matplotlib; pip install 'lodcli[plot]'\n",
     )
 
 

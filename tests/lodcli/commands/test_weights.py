@@ -213,7 +213,7 @@ def test_without_onnx_the_remedy_is_reported(folder: Path) -> None:
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANG_SECONDS)
     assert done.returncode == 4
-    assert "ONNX models need the package onnx; pip install 'lodcli[onnx]'" in done.stderr
+    assert "an ONNX model needs the package onnx; pip install 'lodcli[onnx]'" in done.stderr
 
 
 def test_an_unsupported_rnn_is_noted_beside_others(lod: Lod, folder: Path) -> None:
