@@ -24,7 +24,7 @@ Array = npt.NDArray[Any]
 BACKENDS: tuple[Backend, ...] = tuple(
     os.environ.get("LOD_TEST_BACKENDS", "numpy,numba").split(",")  # type: ignore[arg-type]
 )
-# Relative to 1 + |x|: what the golden files promise for each dtype, and for gradients.
+# Relative to 1 + |x|: the tolerances of the golden files for each dtype, and for gradients.
 TOLERANCES = {"float32": 4e-6, "float64": 1e-12}
 GRADIENT_TOLERANCE = 3e-6
 

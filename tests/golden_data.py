@@ -105,7 +105,7 @@ def golden_cases(*ops: str) -> list[GoldenCase]:
 
 
 def rejected_cases(*ops: str) -> dict[str, GoldenCase]:
-    """Return by id what PaddlePaddle rejects; the note says "reject" if an op should do so."""
+    """Return by id the cases that PaddlePaddle rejects; the note is "reject" if an op must too."""
     entries = [entry for entry in _entries("rejects.json") if entry["op"] in ops]
     return {entry["id"]: _case(entry | {"note": entry["should"]}) for entry in entries}
 

@@ -41,7 +41,7 @@ def main(args: list[str]) -> int:
         kept = stack.enter_context(chosen.report.open("w")) if chosen.report else None
         for report in examined(paths, chosen.jobs):
             reports.append(report)
-            if kept is not None:  # at once: a run over thousands of files may be ended
+            if kept is not None:  # a run over thousands of files may be interrupted
                 print(json.dumps(dataclasses.asdict(report)), file=kept, flush=True)
     reports.sort(key=lambda report: report.path)
     show(reports)
@@ -53,7 +53,7 @@ def main(args: list[str]) -> int:
 
 
 def files(folder: Path, *, every: bool = False) -> Iterator[Path]:
-    """Yield the files below a folder, or those whose name is of some format."""
+    """Yield the files below a folder, or those with the extension of a format."""
     for path in [folder] if folder.is_file() else folder.rglob("*"):
         hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
         known = table.of_name(path) is not None or path.suffix.lower() in OTHERS

@@ -38,16 +38,16 @@ ADVICE = {
 
 @dataclass
 class Report:
-    """What came of one file.
+    """The result for one file.
 
     Attributes:
         path: of the file.
         format_name: the format it was read as, "?" if unknown.
         outcome: "read", "partly read" if something was left out, "refused", or "unknown format".
         compared: number of tensors whose values were compared with another library.
-        runs: how many commands were run.
-        faults: what must not be: a crash, a hang, a wrong value.
-        disputed: why it was called damaged, if another library reads it.
+        runs: the number of commands.
+        faults: violated rules: a crash, a hang, a wrong value.
+        disputed: the reported damage, if another library reads the file.
         messages: each message and the command that it came from.
     """
 
@@ -81,7 +81,7 @@ class Examination:
         self.report = Report(str(path), format_name or "?")
 
     def lod(self, *args: str) -> Run:
-        """Run a command, and note what must not be."""
+        """Run a command, and record violated rules."""
         done = run(*args, cwd=self._folder)
         self.report.runs += 1
         if fault := done.fault(self._size):
@@ -111,7 +111,7 @@ class Examination:
         self._compare(content)
 
     def _converted(self, path: str) -> tuple[Path | None, tuple[str, ...]]:
-        """Convert the file, with the options that messages advise, and return where to."""
+        """Convert the file, with the options that messages recommend; return the result's path."""
         out = self._folder / "out.lod.h5"
         options: tuple[str, ...] = ()
         while True:
@@ -140,7 +140,7 @@ class Examination:
 
     def _slice(self, path: str, content: dict[str, Any], options: tuple[str, ...]) -> None:
         if "--dtype" in options:
-            return  # which slice has not
+            return  # an option that slice lacks
         name, item = next(iter(content.items()))
         if not isinstance(item, LoDTensor) or not len(item):
             return
@@ -208,11 +208,11 @@ class Examination:
 
 
 def examine(path: Path, *, compare: bool = True) -> Report:
-    """Return what came of a file.
+    """Return the report of a file.
 
     Args:
         path: of the file.
-        compare: whether to read it with other libraries as well, which it may crash.
+        compare: whether to read it with other libraries as well, which may crash.
     """
     name = format_of(path)
     folder = Path(tempfile.mkdtemp(prefix="lod-corpora-"))

@@ -41,7 +41,7 @@ def _parquet(path: Path) -> Columns:
 def _columns(table: Any) -> Columns:
     found: Columns = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
-        # Dates and other types of which no tensor is made are not of interest.
+        # Dates and other types that no tensor holds are left out.
         try:
             values = column.slice(0, MOST_ITEMS).to_pylist()
         except (ValueError, OverflowError, NotImplementedError, KeyError):
@@ -110,7 +110,7 @@ def hdf5_datasets(path: Path) -> dict[str, Any]:
                 if item.dtype.kind in "biufc" and item.size <= 200_000:
                     found[f"/{name}"] = item[()]
             except (OSError, TypeError, ValueError, RuntimeError):
-                pass  # a filter that is not there, or damage
+                pass  # a missing filter, or damage
 
     with h5py.File(path, "r") as file:
         file.visititems(visit)
@@ -163,7 +163,7 @@ def nested(tensor: LoDTensor) -> Any:
 
 
 def _part(value: Any, path: str) -> Any:
-    """Return what lies below the fields of a path in a value, through all lists."""
+    """Return the values below the fields of a path, in all lists."""
     if not path or value is None:
         return value
     if isinstance(value, tuple):  # of a map

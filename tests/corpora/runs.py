@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HANG_SECONDS = 300
-# Address space, which is more than what is touched.
+# Limit on the address space, which exceeds the used memory.
 MOST_ADDRESS_BYTES = 16 << 30
 MOST_MEMORY_BYTES = 1 << 30
 # Maximum memory of reading a file, as a multiple of its size.
@@ -24,14 +24,14 @@ MOST_OUTPUT = 10_000_000
 
 @dataclass(frozen=True)
 class Run:
-    """What a command line did.
+    """The result of a command line.
 
     Attributes:
         args: of `lod`.
         code: its exit code; None if a signal ended it.
-        ended_by: name of that signal, "hang" if it was ended for its time; None.
-        memory_bytes: the most it had.
-        stdout: what it printed.
+        ended_by: name of that signal; "hang" if it was killed at the time limit; or None.
+        memory_bytes: its peak memory.
+        stdout: its standard output.
         stderr: its messages.
     """
 
@@ -76,7 +76,7 @@ def run(*args: str, cwd: Path) -> Run:
 
 
 def forked(work: Callable[[], int]) -> int:
-    """Do `work` in a fork of this process; return the fork's number. `work` gives the exit code."""
+    """Run `work`, which returns an exit code, in a fork of this process; return the process id."""
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()

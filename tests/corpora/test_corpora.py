@@ -30,13 +30,13 @@ PACKAGES = (
     ),
     *("sklearn", "keras", "datasets", "zarr", "pynwb", "hdmf"),
 )
-# Of these, some files must have been compared with what their own readers say.
+# Of these formats, some files must have been compared with the results of other readers.
 COMPARED = ("pyarrow", "h5py", "numpy", "scipy")
 MOST_FILES = many(60, share=3)
 
 
 def shipped(package: str) -> list[Path]:
-    """Return the data files of an installed package, evenly taken if they are many."""
+    """Return the data files of an installed package, or an even sample if they are many."""
     found = importlib.util.find_spec(package)
     if found is None or found.origin is None:
         return []
@@ -44,7 +44,7 @@ def shipped(package: str) -> list[Path]:
 
 
 def some(found: Iterable[Path]) -> list[Path]:
-    """Return at most MOST_FILES files, evenly taken. `.ts` is TypeScript there."""
+    """Return an even sample of at most MOST_FILES files. `.ts` is TypeScript there."""
     paths = sorted(path for path in found if path.suffix.lower() != ".ts")
     return paths[:: -(-len(paths) // MOST_FILES) or 1]
 

@@ -16,7 +16,7 @@ HALF = int(os.environ["HOST_CUDA_HALF"])
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Drop the other half, by name: neighbours often differ in one parameter of two values."""
+    """Select half of the tests, by name: adjacent ones often differ in one binary parameter."""
     if THOROUGH:
         return
     other = {item for item in items if zlib.crc32(item.nodeid.encode()) % 2 != HALF}

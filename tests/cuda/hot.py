@@ -27,7 +27,7 @@ TESTED = [
 TESTED_RNNS = ["tests/kernels/rnn/test_golden_rnn.py", "tests/kernels/rnn/test_torch.py"]
 OF_RNNS = "not numba and not attention and not wide"
 
-# The tests of rows that lie on a GPU already.
+# Tests of rows that are on a GPU already.
 ON_ARRAYS = [
     str(path.relative_to(ROOT))
     for path in sorted((ROOT / "tests" / "cuda").glob("test_*.py"))

@@ -43,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def of_an_index(reference: Callable[..., Any]) -> bool:
-    """Return whether a function takes no rows: an index lies in main memory, and needs no twin."""
+    """Return whether a function takes no rows: an index is in main memory, and needs no twin."""
     parameters = inspect.signature(reference).parameters.values()
     return not any("Array" in str(each.annotation) for each in parameters)
 
@@ -64,7 +64,7 @@ def moved(twin: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def moved_unless_there(twin: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a twin of a layer's function for arrays here and there."""
+    """Return a twin of a layer's function for arrays in either memory."""
     there = moved(twin)
 
     def call(data: Any, *args: Any, **more: Any) -> Any:

@@ -10,13 +10,13 @@ BARRIER = "__syncthreads();"
 
 @dataclass(frozen=True)
 class Mutant:
-    """One fault.
+    """One injected fault.
 
     Attributes:
-        kind: what is wrong.
-        old, new: text that is once in all sources of kernels, and what takes its place.
-        tests: the test file that finds it.
-        checked: what the kernels are compiled to check: "races", or "1" for bounds.
+        kind: the kind of fault.
+        old, new: text that occurs once in all sources of kernels, and its replacement.
+        tests: the test file that must fail.
+        checked: the checks that kernels are compiled with: "races", or "1" for bounds.
     """
 
     kind: str

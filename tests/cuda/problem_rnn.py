@@ -23,7 +23,7 @@ ROUNDED = {"tf32": 4e-3, "bfloat16": 4e-2, "float16": 4e-3}
 
 
 class Problem:
-    """A run, and a gradient of everything it gives."""
+    """A run, and upstream gradients of all its results."""
 
     def __init__(
         self, variant: str, dtype: str, lengths: list[int], *, seed: int = 0, hidden: int = 3
@@ -43,7 +43,7 @@ class Problem:
         self.by_sequence = [draw(len(lengths), size) for size in sizes]
 
     def solve(self, move: Callable[[Any], Any], *, reverse: bool) -> dict[str, Any]:
-        """Return all results and gradients, where `move` puts what is given."""
+        """Return all results and gradients; `move` copies the arguments to a device."""
         weights = self.weights.moved(move)
         given = dict(zip(("hidden", "cell"), map(move, self.states), strict=False))
         run = rnn_forward(

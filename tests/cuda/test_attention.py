@@ -65,7 +65,7 @@ def wanted(rows: list[Any], options: dict[str, Any]) -> list[Any]:
         mask = torch.ones(n, m, dtype=torch.bool)
         if options["causal"]:
             mask = mask.tril(m - n if last else 0)
-        # Of what sees nothing torch makes NaN.
+        # For queries that see no key, torch returns NaN.
         first = int((~mask.any(dim=1)).sum())
         if first == n:
             continue

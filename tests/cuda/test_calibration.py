@@ -20,7 +20,7 @@ pytestmark = pytest.mark.gpu
 
 @pytest.fixture(autouse=True)
 def small_products(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On the stand-in, a product as large as those whose time is taken takes up to a minute."""
+    """On the simulated GPU, a product of the measured size takes up to a minute."""
     made = calibration._products
     if hasattr(cupy, "device"):
         monkeypatch.setattr(
@@ -89,7 +89,7 @@ def test_a_device_without_clusters_is_measured_without_them() -> None:
 
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder that costs are kept in; it is not there yet."""
+    """The folder of cached costs, which does not exist yet."""
     monkeypatch.setenv("LOD_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache" / "kernels"
 

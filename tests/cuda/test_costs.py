@@ -77,7 +77,7 @@ def test_double_precision_costs_more() -> None:
 
 
 def test_python_bounds_small_steps_of_cublas_and_a_graph_does_not() -> None:
-    # 96 sequences of 2,048 units: their weights fit nowhere.
+    # 96 sequences of 2,048 units, whose weights exceed the shared memory.
     one, steps = layer(2048, 4), sizes((96, 100))
     for python_launch in (13.0, 5000.0):
         slow = way(one, steps, python_launch=python_launch)
@@ -176,9 +176,9 @@ def test_the_depth_comes_in_four_chunks_where_they_fit() -> None:
     tight = costs.shared_bytes(one, 16, 96)
     assert costs.chunk(one, 16, tight) == 96
     assert costs.chunk(one, 16, tight - 1) == 64
-    # Not less than what all threads have work with, however little is left.
+    # At least the size with which all threads have work, even if less is left.
     assert costs.chunk(one, 16, 0) == 32
-    # Nor more than there is, rounded up.
+    # At most the whole depth, rounded up.
     assert costs.chunk(layer(20, 3), 8, H200.shared_bytes) == 32
 
 

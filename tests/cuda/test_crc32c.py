@@ -14,7 +14,7 @@ import pytest
 cupy: Any = pytest.importorskip("cupy")
 pytestmark = pytest.mark.gpu
 
-# What a thread takes at once, all threads of a block together, and one block of them at most.
+# Bytes that a thread reads at once, that a block reads at once, and the maximum of a block.
 WORD, STRIDE, PART = 16, 4096, 32 * 4096
 
 
@@ -22,7 +22,7 @@ def crc32c(data: Any, block_bytes: int, start: int = 0, behind: int = 40) -> lis
     """Return the checksums of bytes that begin `start` after an aligned address."""
     from lodcli.kernels.cuda.crc32c import block_crc32c
 
-    # Others lie around them: what is read there must not count.
+    # Other bytes around them must not affect the result.
     held = np.full(start + data.size + behind, 0x5A, np.uint8)
     held[start : start + data.size] = data
     there = cupy.asarray(held)

@@ -22,7 +22,7 @@ ROWS = int(OFFSETS[-1])
 
 @pytest.fixture(autouse=True)
 def used_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fill arrays that nothing was written to yet."""
+    """Fill new arrays with garbage."""
     monkeypatch.setattr(cupy, "empty", lambda shape, dtype: cupy.full(shape, 77, dtype))
 
 

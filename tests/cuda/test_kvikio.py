@@ -33,13 +33,13 @@ PIECE_BYTES = 1 << 12
 
 
 class Watch:
-    """What is asked of kvikio, and what is made of it.
+    """Records the calls of kvikio, and changes their results.
 
     Attributes:
         reads: bytes of each read.
-        pages: how far each lies from the place of its page in the file.
-        files: all that were opened.
-        waiting: reads that nobody has waited for.
+        pages: address minus file offset of each read, modulo a page.
+        files: all opened files.
+        waiting: reads whose `get` was not called.
         opening: called before a file is opened.
         given: function of the number of bytes read, which returns the number to report.
     """
@@ -160,7 +160,7 @@ def test_rows_at_an_odd_position_in_the_file_are_aligned_on_the_device(
 
 
 def errors(path: Path) -> tuple[LodError, LodError]:
-    """Return what reading to main memory raises, and what reading to a GPU does."""
+    """Return the errors of reading to main memory, and of reading to a GPU."""
     raised = []
     for device in ("cpu", "cuda"):
         with pytest.raises(LodError) as error:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.gpu
 
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder that machine code is kept in; it is not there yet."""
+    """The folder of cached machine code, which does not exist yet."""
     monkeypatch.setenv("LOD_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache" / "kernels"
 
@@ -34,7 +34,7 @@ def code_in(folder: Path) -> set[str]:
 def test_a_tensor_that_lives_to_the_end_of_the_program_ends_silently() -> None:
     code = (
         "import collections, cupy, lodcli.ops; from lodcli import LoDTensor;"
-        # Modules that were imported before cupy are torn down after it.
+        # Python clears modules imported before cupy after it.
         "collections.words = LoDTensor(cupy.asarray([1.0, 2.0, 3.0]), [[2, 1]]);"
         "lodcli.ops.sequence_sum(collections.words)"
     )
@@ -70,7 +70,7 @@ def test_a_kernel_is_compiled_once(kept: Path, monkeypatch: pytest.MonkeyPatch) 
     with monkeypatch.context() as patch:
         patch.setattr(cupy.cuda.nvrtc, "compileProgram", refuse)
         compiling.function("pool", "pool_pick<unsigned int>", together=True)
-        # Without its name the code is not whole: another process may be writing it.
+        # Without its name the file is incomplete: another process may be writing it.
         (kept / code).with_suffix(".name").unlink()
         with pytest.raises(AssertionError, match="compiled again"):
             compiling.function("pool", "pool_pick<unsigned int>")
@@ -93,7 +93,7 @@ def test_the_compilers_reason_is_shown(kept: Path) -> None:
 
 
 def test_numbers_too_small_to_be_normal_are_not_zero() -> None:
-    """CuPy compiles what it is given with -ftz=true."""
+    """CuPy compiles sources with -ftz=true."""
     small = np.array([1e-40, 0, 3e-45], np.float32)
     tensor = LoDTensor(small[:, None], LoD.from_lengths([[2, 1]]))
     found = sequence_max(tensor.to_device("cuda")).data

@@ -44,7 +44,7 @@ GRADIENTS_THAT_WAIT = {"scatter"}
 
 
 def asked(kind: str) -> list[str]:
-    """Return what the device has been asked for of a kind."""
+    """Return the number of requests to the device of a kind."""
     return [name for one, name in counts.asked if one == kind]
 
 

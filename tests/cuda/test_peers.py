@@ -29,7 +29,7 @@ pytestmark = [
 
 @pytest.fixture(autouse=True)
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a machine's limits only the way to them is tried."""
+    """Use small sizes: the limits of the machine are measured, but not accurately."""
     monkeypatch.setattr("lodcli.bench.measure.gpu_cupy.GEMM_SIZES", (64,))
     monkeypatch.setattr("lodcli.bench.measure.gpu_cupy.TRIES", 1)
     monkeypatch.setattr("lodcli.bench.runner.WARM_SECONDS", 0)

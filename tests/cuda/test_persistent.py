@@ -213,7 +213,7 @@ def test_where_one_launch_is_refused_steps_are_launched_one_by_one(
     wanted = problem.solve(np.asarray, reverse=False)
     for _ in range(2):
         check(problem.solve(cupy.asarray, reverse=False), wanted, TOLERANCES["float64"])
-    # Asked once; then it is known.
+    # Requested once, then cached.
     assert [name.partition("<")[0] for name in asked] == ["persistent_forward"]
 
 

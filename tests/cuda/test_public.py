@@ -35,7 +35,7 @@ cupy: Any = pytest.importorskip("cupy")
 pytestmark = pytest.mark.gpu
 
 LOD = LoD.from_lengths([[2, 0, 3], [3, 0, 1, 4, 2]])
-# What these give describes an index, or is one.
+# Ops whose result describes an index, or is one.
 INDEX_OPS = {"rank_table", "max_sequence_len", "mask"}
 WHOLE = {"erase", "enumerate", "edit_distance", "ctc_align"}
 # A device adds in another order.
@@ -58,7 +58,7 @@ def rows_for(name: str) -> LoDTensor:
 
 
 def there(value: Any) -> Any:
-    """Return what holds rows with these on the device."""
+    """Return an object that holds rows with its rows on the device."""
     if isinstance(value, LoDTensor):
         return value.to_device("cuda")
     if isinstance(value, TensorArray):

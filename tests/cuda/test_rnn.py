@@ -27,7 +27,7 @@ pytestmark = pytest.mark.gpu
 
 @pytest.fixture(autouse=True)
 def step_by_step() -> Iterator[None]:
-    """Begin each test as if nothing had run before. Of layers in one launch: test_persistent."""
+    """Clear all caches before each test. For layers in one launch see test_persistent.py."""
     from lodcli.kernels.rnn.engine.cupy import graphs, ways
 
     graphs._graphs.clear()
@@ -87,7 +87,7 @@ def test_from_the_third_time_on_a_graph_runs_on_whatever_arrays_it_is_given(
         wanted = problem.solve(np.asarray, reverse=seed == 2)
         launched.clear()
         found = problem.solve(cupy.asarray, reverse=seed == 2)
-        # Once at once, once into the graph; then Python launches nothing any more.
+        # First directly, then captured in a graph; after that Python launches no kernel.
         assert bool(launched) == (seed < 2)
         check(found, wanted, TOLERANCES["float64"])
 
@@ -99,7 +99,7 @@ def test_other_lengths_are_another_graph(monkeypatch: pytest.MonkeyPatch) -> Non
         launched.clear()
         wanted = problem.solve(np.asarray, reverse=False)
         check(problem.solve(cupy.asarray, reverse=False), wanted, TOLERANCES["float64"])
-        # A product and a step each way; nothing for who has come to an end.
+        # A product and a step in each direction; none for sequences that have ended.
         assert len(launched) == 4 * max(lengths)
 
 
@@ -122,7 +122,7 @@ def test_large_steps_are_multiplied_by_cublas(
     launched = counted(monkeypatch)
     problem = Problem(variant, "float64", LENGTHS)
     wanted = problem.solve(np.asarray, reverse=False)
-    for _ in range(3):  # cupy captures nothing of cuBLAS: each time anew
+    for _ in range(3):  # cupy cannot capture cuBLAS: launched again each time
         launched.clear()
         check(problem.solve(cupy.asarray, reverse=False), wanted, TOLERANCES["float64"])
         assert launched

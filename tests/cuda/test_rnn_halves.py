@@ -19,7 +19,7 @@ from tests.oracles_rnn import close  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 
-# Values that are kept for the way back are rounded once, and so is what is passed on in each of
+# Values saved for the backward pass are rounded once, as are those passed on in each of
 # seven steps: a few halves of the last digit.
 TOLERANCES = {"float16": 4e-3, "bfloat16": 4e-2}
 

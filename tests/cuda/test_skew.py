@@ -42,7 +42,7 @@ WIDTHS = {
 }
 # Sums of 1,435 float32 in another order.
 TOLERANCE = 2e-5
-# How often an offset is looked at on the way from one segment to that of a later row.
+# Number of offsets read to get from one segment to that of a later row.
 LOOKS = """
 #include "types.cuh"
 struct Counted {

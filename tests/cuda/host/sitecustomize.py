@@ -13,7 +13,7 @@ from typing import Any
 
 
 class _AfterTorch(importlib.machinery.PathFinder):
-    """Finds torch as it is found without it, and gives it a GPU when it has been loaded."""
+    """Import hook that loads torch normally, and then installs the simulated GPU."""
 
     @classmethod
     def find_spec(cls, fullname: str, path: Any = None, target: Any = None) -> Any:

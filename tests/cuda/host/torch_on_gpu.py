@@ -14,26 +14,26 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 GPU = torch.device("cuda:0")
-# What takes tensors of both memories: an index or sizes of steps or sequences in main memory.
+# Functions of tensors in both memories: an index, or sizes of steps or sequences, on the host.
 MIXING = {
     *("lstm", "gru", "rnn_tanh", "rnn_relu", "_pack_padded_sequence", "_pad_packed_sequence"),
     *("copy_", "__getitem__", "__setitem__", "__set__", "_has_compatible_shallow_copy_type"),
     "_nested_view_from_jagged",
 }
-# Of these the second result lies in main memory.
+# Functions whose second result is in main memory.
 SIZES_AT_HOME = {"_pack_padded_sequence", "_pad_packed_sequence"}
 MADE_ANEW = {"to", "as_tensor", "tensor"}
 
 
 def install() -> None:
-    """Give torch a GPU from now on."""
+    """Install the simulated GPU in torch."""
     torch.cuda.is_available = lambda: True
     torch.cuda.empty_cache = lambda: None
     _Gpu().__enter__()
 
 
 def lies_there(value: Any) -> bool:
-    """Return whether a tensor, or an array of cupy, lies on the GPU."""
+    """Return whether a tensor, or an array of cupy, is on the GPU."""
     return isinstance(value, cupy.ndarray) or getattr(value, "lies_there", False)
 
 
@@ -60,7 +60,7 @@ class _Gpu(TorchFunctionMode):
             there = False
         result = func(*map(_as_cpu, args), **{key: _as_cpu(each) for key, each in kwargs.items()})
         if name == "cpu" or (wanted is not None and name in MADE_ANEW):
-            # In the other memory it is another tensor.
+            # Moving it to the other memory makes another tensor.
             result = result if there == any(map(lies_there, args)) else result.clone()
         if attribute is torch.Tensor.data and name == "__set__" and lies_there(args[1]):
             args[0].lies_there = True

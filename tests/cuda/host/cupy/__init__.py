@@ -23,8 +23,7 @@ cuda.cublas = cublas
 cuda.nvrtc = nvrtc
 
 
-# NumPy's functions that may be called with arrays on the device: the real one has them, with the
-# same arguments.
+# NumPy's functions that accept arrays on the device: cupy has them, with the same arguments.
 _FUNCTIONS = frozenset(
     (
         *("asarray", "atleast_1d", "concatenate", "stack", "split", "take", "take_along_axis"),
@@ -45,7 +44,7 @@ class _Memory:
 
 
 class _Flags(NamedTuple):
-    """The flags of the real one: whether an array is writable is not among them."""
+    """The flags of cupy's arrays, which have no `writeable`."""
 
     c_contiguous: bool
     f_contiguous: bool
@@ -53,7 +52,7 @@ class _Flags(NamedTuple):
 
 
 class ndarray(NDArrayOperatorsMixin):
-    """An array on the device: NumPy's functions dispatch to it, turning it into one fails."""
+    """An array on the device: NumPy's functions dispatch to it; conversion to NumPy fails."""
 
     def __init__(self, host: Any) -> None:
         self._host = host
@@ -217,7 +216,7 @@ def _wrapped(value: Any) -> Any:
 
 
 def asarray(value: Any, dtype: Any = None, order: Any = None, **more: Any) -> ndarray:
-    """Return a device array: the one given, or a copy of what lies in main memory."""
+    """Return a device array: the same one, or a copy of an array in main memory."""
     refuse_while_capturing("asarray")
     if isinstance(value, ndarray):
         made = np.asarray(value._host, dtype=dtype, order=order)

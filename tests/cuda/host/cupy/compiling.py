@@ -20,7 +20,7 @@ FLAGS = ["-std=c++17", "-O1", LINES, "-fPIC", "-fno-strict-aliasing", "-w"]
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 # Calls of host_races.h before every access; without the library that such calls are of as a rule.
 RACES = ["-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0"]
-# In a third of the time that the other linker takes.
+# Takes a third of the time of the default linker.
 LINKER = ["-fuse-ld=gold"] if shutil.which("ld.gold") else []
 
 
@@ -92,7 +92,7 @@ def _run(arguments: Sequence[str]) -> None:
 
 @cache
 def _load_runtime() -> None:
-    """Load what runs kernels, so that their libraries find it."""
+    """Load the runtime of kernels, so that their libraries find it."""
     source = (HOST / "host_cuda.cpp").read_text("utf-8")
     flags = [*(flag for flag in _flags() if flag not in RACES), "-O2"]
     ctypes.CDLL(str(_library(source, {}, flags)), ctypes.RTLD_GLOBAL)

@@ -19,7 +19,7 @@ CUBLAS_COMPUTE_32F = 68
 CUBLAS_COMPUTE_32F_FAST_16F, CUBLAS_COMPUTE_32F_FAST_16BF, CUBLAS_COMPUTE_32F_FAST_TF32 = 74, 75, 77
 # CUDA_R_32F, CUDA_R_16F and CUDA_R_16BF.
 _DTYPES = {0: np.dtype(np.float32), 2: np.dtype(np.float16), 14: np.dtype(ml_dtypes.bfloat16)}
-# The digits of a float32 that are not kept.
+# Number of bits of a float32 that are rounded away.
 _DROPPED = {CUBLAS_COMPUTE_32F_FAST_16BF: 16, CUBLAS_COMPUTE_32F_FAST_TF32: 13}
 
 

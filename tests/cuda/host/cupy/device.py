@@ -105,7 +105,7 @@ class driver:
     def occupancyMaxActiveBlocksPerMultiprocessor(
         func: int, blockSize: int, dynamicSMemSize: int
     ) -> int:
-        # As many as are sure to be there where a block may take all of the shared memory.
+        # The guaranteed number, if a block may use all of the shared memory.
         return int(func > 0 and dynamicSMemSize <= PROPERTIES["sharedMemPerBlockOptin"])
 
 

@@ -49,7 +49,7 @@ class _Kernel:
         most_shared = min(self.max_dynamic_shared_size_bytes, PROPERTIES["sharedMemPerBlockOptin"])
         if shared_mem > most_shared:
             raise ValueError(f"{self.name}: {shared_mem} bytes of shared memory of {most_shared}")
-        # As many as are sure to be on the device at once where a block may take all of it.
+        # The guaranteed number of resident blocks, if a block may use all of it.
         if self._together and np.prod(grid) > PROPERTIES["multiProcessorCount"]:
             raise CUDADriverError(720)
         values = [_value(arg, size, self.name) for arg, size in zip(args, self._sizes, strict=True)]
@@ -62,14 +62,14 @@ class _Kernel:
         if streams[-1].capturing is None:
             self._call(places, shape)
         else:
-            # The values, too: the places point at them.
+            # The values are kept alive as well, because the pointers refer to them.
             streams[-1].capturing.append((self._call, places, shape, values))
 
 
 def _value(arg: Any, size: int, name: str) -> Any:
     """Return the bytes of one argument of a kernel, as cupy converts each type."""
     if hasattr(arg, "__cuda_array_interface__"):
-        # A pointer even for no bytes at all; it must then not be followed.
+        # Also a pointer for an empty array, which must not be dereferenced.
         value: Any = ctypes.c_void_p(arg.data.ptr if arg.size else 16)
     elif isinstance(arg, np.generic):
         value = ctypes.create_string_buffer(arg.tobytes(), arg.itemsize)

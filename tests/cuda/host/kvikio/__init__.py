@@ -41,7 +41,7 @@ class CuFile:
             raise RuntimeError(f"Unable to open file: {error}") from None
 
     def close(self) -> None:
-        """Close it; nothing may be under way."""
+        """Close it; no read may be in progress."""
         if self.under_way:
             raise AssertionError(f"closed while {self.under_way} reads are under way")
         if self._fd >= 0:
@@ -55,7 +55,7 @@ class CuFile:
     def pread(
         self, buf: Any, size: int | None = None, file_offset: int = 0, task_size: int | None = None
     ) -> IOFuture:
-        """Begin to read into an array on the device."""
+        """Start reading into an array on the device."""
         there = buf.__cuda_array_interface__
         if there.get("strides") is not None:
             raise ValueError("Array must be contiguous")
