@@ -58,9 +58,3 @@ def give_back(key: Any, room: Any, size_bytes: int) -> None:
     rooms = _spare.setdefault(key, [])
     if len(rooms) < _MOST_SPARE:
         rooms.append(room)
-
-
-def forget_used() -> None:
-    """Free all cached memory."""
-    _spare.clear()
-    buffers.clear()

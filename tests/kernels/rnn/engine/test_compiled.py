@@ -17,7 +17,7 @@ from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.native.calls import address
 from lodcli.kernels.rnn.cells.cell import CellWeights
 from lodcli.kernels.rnn.engine.engine import States, rnn_backward, rnn_forward
-from lodcli.kernels.rnn.engine.native.arrays import aligned, forget_used
+from lodcli.kernels.rnn.engine.native import arrays
 from lodcli.kernels.rnn.stack.stack import seeded_weights
 from lodcli.kernels.runtime import buffers
 from tests.cells_rnn import VARIANTS, cell_weights, initial_states
@@ -392,14 +392,15 @@ def test_a_network_that_has_diverged_does_not_look_like_one_that_has_not(cell: s
 
 @pytest.fixture
 def traced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let tracemalloc see large arrays, whose memory otherwise comes from the system."""
+    """Let tracemalloc see all memory: none comes from the system, or is reused."""
     monkeypatch.setattr(buffers, "empty", np.empty)
+    monkeypatch.setattr(arrays, "_spare", {})
+    monkeypatch.setattr(arrays, "_MOST_SPARE_BYTES", -1)
 
 
 def test_memory_of_a_layer_is_reused_for_later_results() -> None:
     count, dtype = 20_000_000, np.dtype(np.float32)
-    forget_used()
-    first = aligned(count, dtype)
+    first = arrays.aligned(count, dtype)
     place = address(first)
     assert place % 64 == 0
     del first
@@ -410,7 +411,6 @@ def test_memory_for_inference_does_not_grow_with_the_rows(traced: None) -> None:
 
     def scratch_bytes(rows: int) -> int:
         given = problem("lstm", [rows // 8] * 8, hidden=64, inputs=64, dtype="float32")
-        forget_used()
         tracemalloc.start()
         try:
             result = rnn_forward(
@@ -431,7 +431,6 @@ def test_memory_for_training_is_what_the_gates_take(traced: None) -> None:
     rows, hidden = 40_000, 32
     given = problem("lstm", [100] * (rows // 100), hidden=hidden, inputs=32, dtype="float32")
     given.solve("numba")
-    forget_used()
     tracemalloc.start()
     try:
         run = rnn_forward(
