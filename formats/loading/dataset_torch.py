@@ -56,8 +56,8 @@ class Batch(Sequence[Any]):
 
     Attributes:
         tensors: by name, with the items as outermost level.
-        single: whether an item is the value of the only tensor, not a dict.
-        label: name of the file, or of the function, in messages.
+        single: whether an item is a value of the only tensor, not a dict.
+        label: name of the file, or of the function, for messages.
     """
 
     tensors: Mapping[str, LoDTensor]
@@ -110,13 +110,13 @@ class Dataset(torch.utils.data.Dataset[Any]):
     numbers as int64, which embeddings and cross_entropy of torch take, also if the file and
     `schema` have narrower ones.
 
-    It is pickled without its content, and every worker process opens the file again; a file that
-    was replaced in between is an error. Containers and datasets of lod are compared by a checksum,
-    other files by size, time and inode, and files behind URLs by what they declare.
+    It is pickled without its content, and every worker process opens the file again; it is an error
+    if the file was replaced in between. Containers and datasets of lod are compared by a checksum,
+    other files by size, time and inode, and files behind URLs by the metadata of the server.
 
     Args:
         path: a file that can be read in any order, such as lod.h5 or safetensors; or FILE::NAME.
-        name: a tensor to read alone. None: all that share the level, or have an equal one.
+        name: the only tensor to read. None: all that share the level, or have an equal one.
         level: the level whose sequences are the items, a number or a name.
         in_memory: whether to read everything at once. Then the file may have any format, and forked
             workers share the memory.
@@ -125,8 +125,8 @@ class Dataset(torch.utils.data.Dataset[Any]):
             processes share the page cache; see `lodcli.read`.
 
     Raises:
-        UnsupportedError: the format cannot be read in any order, or not with an option
-            that changes rows, such as `dtype`.
+        UnsupportedError: the format does not support random access, or not with an option that
+            changes rows, such as `dtype`.
         DamagedFileError: a worker process finds another file than this process opened.
         SelectionError, OSError, LodError: see `lodcli.read`.
 
@@ -195,7 +195,7 @@ class Dataset(torch.utils.data.Dataset[Any]):
 
     @property
     def lengths(self) -> Offsets:
-        """The number of rows of each item, in the first tensor with levels; for samplers."""
+        """The number of rows of each item in the first tensor with levels, for samplers."""
         items = self._open().items
         lods = [lod for lod in items.lods.values() if lod.n_levels]
         return np.diff(lods[0].absolute(0)) if lods else np.ones(items.count, np.int64)

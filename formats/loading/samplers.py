@@ -132,19 +132,19 @@ class BatchSampler:
 
     A batch ends before it would exceed a maximum; an item that exceeds it is a batch by itself.
     Every item is in one batch of an epoch. Each epoch has another order, which depends only on the
-    seed. Its iterators have `state_dict` and `load_state_dict`, with which torchdata's
-    StatefulDataLoader continues in the middle of an epoch.
+    seed and the number of the epoch. Its iterators have `state_dict` and `load_state_dict`, with
+    which torchdata's StatefulDataLoader continues in the middle of an epoch.
 
     Args:
-        lengths: rows of every item, or an object with `lengths`, such as a Dataset; also torch's
-            Subset or ConcatDataset of such.
+        lengths: the number of rows of every item, or an object with `lengths`, such as a Dataset;
+            also torch's Subset or ConcatDataset of such objects.
         rows: maximum number of rows of a batch.
         items: maximum number of items of a batch.
         padded: whether `rows` includes padding: items times the longest.
         buckets: number of buckets of about equal lengths; the items of a batch are from one
             bucket. 1: a batch may have any lengths.
         shuffle: whether items and batches are in a random order.
-        seed: of the random order.
+        seed: seed of the random order.
         drop_last: whether to leave out the last batch of each bucket if another item would fit.
 
     Raises:

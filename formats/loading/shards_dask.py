@@ -44,7 +44,7 @@ def from_dataset(
     Args:
         path: a dataset: a folder of `lod shard`, or its URL, which ends in a slash. The size and
             the header of each shard are compared with the manifest.
-        name: a tensor to read alone. None: all, as a dict by name.
+        name: the only tensor to read. None: all, as a dict by name.
         limits: for reading a shard.
         keywords: how to read it; see `lodcli.open`.
 
@@ -109,11 +109,11 @@ class _Reading:
 class DelayedShards(Sequence[Any]):
     """The result of `from_dataset`: a sequence with a `dask.delayed.Delayed` for each shard.
 
-    Each is a LoDTensor when it is computed; without a name, a dict of them.
+    Each is computed to a LoDTensor; or without a chosen name, to a dict of them.
 
     Attributes:
-        path: of the dataset, absolute; or its URL.
-        names: of the files of its shards.
+        path: the absolute path of the dataset; or its URL.
+        names: the names of the files of its shards.
         schema: the tensors of a shard, as they are read; with the item counts of the first shard.
     """
 
@@ -143,7 +143,7 @@ class DelayedShards(Sequence[Any]):
             batch_bytes: approximate size of a batch.
 
         Raises:
-            OptionError: it is not a function, or the size not a whole number from 1.
+            OptionError: `function` is not callable, or the size is not a whole number from 1.
         """
         if not callable(function):
             raise OptionError(f"function: expected a function, found {type(function).__name__}")

@@ -65,13 +65,13 @@ def check_format(
 
     Args:
         kind: the class; it need not be installed as a plug-in.
-        examples: more test cases: tensors by name, by the name of the case; they must be held.
-        files: of this format, to damage; the only files for a format without a writer.
-        read_options: returns keywords of `lodcli.read_all` for tensors that were written.
-        write_options: returns keywords of `lodcli.write` for tensors to write.
+        examples: more test cases, by name: tensors by name, which must be read back unchanged.
+        files: files of this format, to damage; the only ones for a format without a writer.
+        read_options: returns the keywords of `lodcli.read_all` for tensors that were written.
+        write_options: returns the keywords of `lodcli.write` for tensors to write.
 
     Returns:
-        The test cases that are held, and those that are refused, with reasons; check these.
+        The test cases that were read back, and those with an error; check these.
 
     Raises:
         AssertionError: the format breaks a rule; names the test case.

@@ -39,11 +39,11 @@ STEP, TOLERANCE = 1e-5, 1e-5
 
 @dataclass
 class OpReport:
-    """What `check_op` found.
+    """The result of `check_op`.
 
     Attributes:
-        computed: the tensors that it computes of.
-        refused: the others, with the reason that the op gave.
+        computed: the names of test tensors for which the op returned a result.
+        refused: the other test tensors, each with the error of the op.
         differentiated: those whose gradient agrees with finite differences.
     """
 
@@ -61,23 +61,23 @@ def check_op(
 ) -> OpReport:
     """Check the op of a plug-in as lod checks its own.
 
-    Tried are no rows, one row, empty items at each of up to five levels, rows of three shapes, and
-    every dtype; read-only and strided rows. Each gives a result, or an error of lod.
-    Arguments must stay as they are. Where `itemwise` is declared, the result must be that of its
-    parts; where `keeps` or `pools` are, it must have that index; a gradient must be that of
-    finite differences, in float64.
+    Test tensors have no rows, one row, empty items at each of up to five levels, rows of three
+    shapes, every dtype, and read-only and strided rows. For each, the op must return a result or
+    raise an error of lod, and must not change its arguments. With `itemwise`, the result must be
+    the results of the parts, concatenated; with `keeps` or `pools`, it must have that index; a
+    gradient must agree with finite differences, in float64.
 
     Args:
-        op: what the entry point refers to.
+        op: the object that the entry point refers to.
         name: the name of the entry point.
-        arguments: of a tensor, what else the function takes, by name.
-        examples: by what is special about them, a tensor and the result that is expected of it.
+        arguments: returns the further arguments of the function for a tensor, by name.
+        examples: by name, a tensor and the expected result.
 
     Returns:
-        What it computes of, and what it refuses for which reason: read it.
+        The tensors with a result, and those with an error; check these.
 
     Raises:
-        AssertionError: the op is not as it should be; says with which tensor.
+        AssertionError: the op breaks a rule; names the test tensor.
 
     >>> def sequence_twice(tensor: LoDTensor) -> LoDTensor:
     ...     return tensor.with_data(tensor.data + tensor.data)
