@@ -17,6 +17,7 @@ from lodcli.expressions.operations import UnfitError
 from lodcli.kernels.dtypes import has_nan, is_float
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array
+from lodcli.kernels.ops.rows import per_row
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Mask, Nulls
 
@@ -98,7 +99,7 @@ def coalesced(left: LoDTensor, right: Values) -> LoDTensor:
         if isinstance(right, LoDTensor)
         else (np.asarray(right), None)
     )
-    known: Any = np.True_ if valid is None else _beside_rows(valid, data.ndim)
+    known: Any = np.True_ if valid is None else per_row(valid, data.ndim)
     _require_exact((left, right), (known, ~known), dtype)
     if valid is None:
         data = np.broadcast_to(data, np.broadcast_shapes(data.shape, other.shape))
@@ -141,7 +142,7 @@ def chosen(condition: Values, left: Values | None, right: Values | None) -> Valu
     rows: Mask | None = None
     if len(sides) == 1 or any(mask is not None for mask in masks):
         valid = [
-            np.asarray(one is not None) if mask is None else _beside_rows(mask, data.ndim)
+            np.asarray(one is not None) if mask is None else per_row(mask, data.ndim)
             for one, mask in zip(both, masks, strict=True)
         ]
         known = np.broadcast_to(np.where(true, *valid), true.shape)
@@ -162,18 +163,13 @@ def _true(values: Values) -> Any:
     data = values.values if isinstance(values, LoDTensor) else np.asarray(values)
     found = true_of(data)
     rows = values.nulls.rows if isinstance(values, LoDTensor) else None
-    return found if rows is None else found & _beside_rows(rows, data.ndim)
+    return found if rows is None else found & per_row(rows, data.ndim)
 
 
 def true_of(data: Array) -> Any:
     """Return where numbers are true: neither 0 nor nan."""
     found = data != 0
     return found & ~np.isnan(data) if has_nan(data.dtype) else found
-
-
-def _beside_rows(mask: Mask, ndim: int) -> Mask:
-    """Return a mask of rows, (N,), in so many axes."""
-    return mask.reshape(-1, *[1] * (ndim - 1))
 
 
 def _data(values: Values | None, dtype: np.dtype[Any]) -> Any:
@@ -197,7 +193,7 @@ def _require_exact(
     known = list(chosen)
     for place, one in enumerate(values):
         if isinstance(one, LoDTensor) and one.nulls.rows is not None:
-            known[place] = known[place] & _beside_rows(one.nulls.rows, one.values.ndim)
+            known[place] = known[place] & per_row(one.nulls.rows, one.values.ndim)
     require_exact(arrays, known, dtype)
 
 
@@ -223,7 +219,7 @@ def require_exact_extremes(
     # The picked one may be the other, if rounding makes both equal: then both must be exact.
     known = found.values == found.values  # not nan
     if found.nulls.rows is not None:
-        known = known & _beside_rows(found.nulls.rows, known.ndim)
+        known = known & per_row(found.nulls.rows, known.ndim)
     near = [each.astype(found.dtype) == found.values for each in (one, two)]
     _require_exact(sides, [known & each for each in near], found.dtype)
 
@@ -234,7 +230,7 @@ def _require_exact_bound(function: np.ufunc, values: LoDTensor, number: bool | i
     dtype, near = values.dtype, np.asarray(number).astype(values.dtype)
     picked = compared(passes, values.values, np.asarray(number))  # not where values are nan
     if values.nulls.rows is not None:
-        picked = picked & _beside_rows(values.nulls.rows, picked.ndim)
+        picked = picked & per_row(values.nulls.rows, picked.ndim)
     if np.isfinite(number) and not np.isfinite(near) and picked.any():
         raise _unfit(number, dtype)
     require_exact([np.asarray(number)], [picked], dtype)
@@ -299,7 +295,7 @@ def stacked(values: Sequence[Values]) -> LoDTensor:
     ]
     parts = [aligned(beside, one)[1] for one in flat]
     rows_valid = functools.reduce(both_valid, (one.nulls.rows for one in parts))
-    known: Any = np.asarray(deep.rows > 0) if rows_valid is None else _beside_rows(rows_valid, 2)
+    known: Any = np.asarray(deep.rows > 0) if rows_valid is None else per_row(rows_valid, 2)
     sides = [b if isinstance(a, LoDTensor) else a for a, b in zip(given, parts, strict=True)]
     _require_exact(sides, [known] * len(sides), dtype)
     data = np.concatenate([one.values for one in parts], axis=1, dtype=dtype, casting="unsafe")

@@ -240,13 +240,12 @@ class _Items(Evaluation[Values]):
         # NumPy makes a scalar of an array ().
         return replace(values, data=np.asarray(function(values.data)))
 
-    def combined(self, function: np.ufunc, left: Values, right: Values) -> Values:
-        return combined(function, left, right, self._numbers.start)
-
-    def paired(
+    def combined(
         self, function: Callable[[Array, Array], Array], left: Values, right: Values
     ) -> Values:
         return combined(function, left, right, self._numbers.start)
+
+    paired = combined
 
     def coalesced(self, left: Values, right: Values) -> Values:
         return coalesced(left, right, self._numbers.start)

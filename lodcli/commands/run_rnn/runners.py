@@ -40,9 +40,6 @@ class Feed:
         tensors: the file's batches.
         option: the option that names the file, for messages.
         row_shape: of the file's rows.
-
-    Attributes:
-        row_shape: of the file's rows.
     """
 
     def __init__(
