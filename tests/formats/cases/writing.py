@@ -1,10 +1,11 @@
-"""A file to write, in the two ways the container writes one."""
+"""Files to write: in the two ways the container writes one, and with torch."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,14 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
 OLD = b"the old file"
 TENSOR = LoDTensor(np.arange(9000.0), LoD.from_lengths([[3, 1], [4000, 2000, 1000, 2000]]))
+
+
+def saved(folder: Path, value: Any) -> Path:
+    """Return a new file that torch writes."""
+    import torch
+
+    torch.save(value, folder / "given.pt")
+    return folder / "given.pt"
 
 
 def as_another_user(folder: Path, deed: Callable[[], object]) -> None:

@@ -29,6 +29,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from tests.formats.cases.opening import batches_of, content, pipe
+from tests.formats.cases.writing import saved
 from tests.sampling import many
 from tests.strategies import tensors
 
@@ -44,11 +45,6 @@ WORDS = LoDTensor(np.arange(15.0), LoD.from_lengths([[3, 1, 2], [3, 2, 4, 1, 2, 
 def load(path: Path) -> Any:
     """Return what torch makes of a file, with nothing but what it takes for safe."""
     return torch.load(path, weights_only=True)
-
-
-def saved(folder: Path, value: Any) -> Path:
-    torch.save(value, folder / "given.pt")
-    return folder / "given.pt"
 
 
 def only(path: Path) -> Item:

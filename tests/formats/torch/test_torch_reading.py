@@ -5,20 +5,15 @@ from __future__ import annotations
 import warnings
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from lodcli.kernels.errors import UnsupportedError
 from tests.formats.cases.opening import content
+from tests.formats.cases.writing import saved
 
 torch = pytest.importorskip("torch")
-
-
-def saved(folder: Path, value: Any) -> Path:
-    torch.save(value, folder / "given.pt")
-    return folder / "given.pt"
 
 
 def test_a_checkpoint_of_dicts_in_dicts_is_named_by_both(tmp_path: Path) -> None:

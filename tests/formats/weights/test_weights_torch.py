@@ -12,13 +12,9 @@ from lodcli.formats.core.errors import NotThisFormatError
 from lodcli.formats.weights import read_weights
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.rnn.stack.state_dict import weights_from_state_dict
+from tests.formats.cases.writing import saved
 
 torch = pytest.importorskip("torch")
-
-
-def saved(folder: Path, value: Any) -> Path:
-    torch.save(value, folder / "given.pt")
-    return folder / "given.pt"
 
 
 def test_weights_are_read_beside_objects_of_other_classes(tmp_path: Path) -> None:
