@@ -61,7 +61,7 @@ def option(name: str, *values: object) -> str:
 
 
 def option_name(name: str) -> str:
-    """Return the name of an option, before a colon and what is wrong with it.
+    """Return the name of an option, to precede a colon and the error.
 
     >>> option_name("index-dtype")
     'index_dtype'

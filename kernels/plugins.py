@@ -23,7 +23,7 @@ class Plugin:
     """An entry point of a package.
 
     Attributes:
-        name: what it is called in its group.
+        name: its name in the group.
         package: the name and version of its package.
         entry_point: where it is.
     """

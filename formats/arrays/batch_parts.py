@@ -45,7 +45,7 @@ class Part:
     """The data that one batch appends to one array.
 
     Attributes:
-        kind: what the array holds.
+        kind: the content of the array.
         key: the key of its level, else the name of its tensor.
         tensor: the first tensor that has the array.
         level: the number of the level in that tensor; -1 if the array does not hold a level.

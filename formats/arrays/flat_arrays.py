@@ -68,7 +68,7 @@ class Parts:
         data: its rows; or the pattern of its sequences.
         levels: in order.
         masks: by level; with L levels, level L is the rows.
-        matches: what matches the pattern; None if `data` is an array.
+        matches: the arrays that match the pattern; None if `data` is an array.
     """
 
     data: str

@@ -60,7 +60,7 @@ class Spool:
     def map(self) -> mmap.mmap:
         """Return a read-only map of the file, the same one until the file grows.
 
-        A map has a descriptor of its own: one for each array would exceed the open-file limit.
+        Each map has a separate descriptor: one for each array would exceed the open-file limit.
         """
         if self._map is None or len(self._map) < self._end:
             with self._output.naming(spooling=True):

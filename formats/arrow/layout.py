@@ -305,7 +305,7 @@ def _row(kind: pa.DataType, name: str, words: Words) -> Leaf | None:
 def _leaf(
     name: str, kind: pa.DataType, shape: tuple[int, ...], order: tuple[int, ...] | None = None
 ) -> Leaf | None:
-    """Return the layout of rows of values of this type, None if they are no numbers."""
+    """Return the layout of rows of values of this type, None if they are not numbers."""
     if types.is_null(kind):
         return Leaf(name, _BOOL, shape, order)
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):

@@ -77,7 +77,7 @@ def _missing(node: Node, parts: Mapping[str, Any]) -> Any:
     """Return which records are null; None if none is."""
     fields = [spec.name for spec in node.specs if not spec.marks.tells_records]
     if node.present is None:
-        # What tells null records is an ordinary field if it is alone: then there are no others.
+        # The tensor that marks null records is an ordinary field if there are no others.
         if node.required or not fields or not all(parts[name].null_count for name in fields):
             return None
         import pyarrow.compute as pc  # slow to import

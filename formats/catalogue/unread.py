@@ -275,7 +275,7 @@ def refuse_other(head: bytes) -> None:
 
 
 def packed(head: bytes, *, unpacked: bool = False) -> str | None:
-    """Return how a file is compressed and what to do, None if not compressed.
+    """Return the compression of a file, and advice on it; None if it is not compressed.
 
     Args:
         head: its first bytes.

@@ -119,7 +119,7 @@ def matching(
     look: Callable[[str], tuple[Iterable[str], Iterable[str]]],
     near: Callable[[str], str],
 ) -> dict[str, Matches]:
-    """Return what matches each pattern, by the name of its tensor.
+    """Return the arrays that match each pattern, by the name of its tensor.
 
     Args:
         patterns: of the tensors; there may be none.

@@ -22,7 +22,7 @@ from lodcli.kernels.platform import files
 
 # Parts that are compared at a time, so that memory does not hold all of a large file.
 _AT_ONCE = 1 << 15
-# No file is as large, and sums of two such numbers are no larger than int64 holds.
+# Larger than any file, and sums of two such numbers fit int64.
 _LIMIT = 1 << 62
 # Structures at most this far apart are read together, and at most this many bytes at a time.
 _NEAR_BYTES, _SPAN_BYTES = 16 << 10, 4 << 20
@@ -111,7 +111,7 @@ def _address(part: _Part) -> int:
 
 
 def _kind(part: _Part, entries: Mapping[str, DatasetEntry]) -> object:
-    """Return what is equal for parts with equal structures."""
+    """Return a key that is equal for parts with equal structures."""
     if part.holds is not None:
         return tuple(part.holds), part.cached is None
     entry = entries[part.path]
@@ -150,7 +150,7 @@ class _Claims:
 
 
 def _below(claims: _Claims, parts: Sequence[_Part]) -> Iterator[_Part]:
-    """Yield what groups with the same names hold."""
+    """Yield the members of groups with the same names."""
     first = parts[0]
     assert first.holds is not None
     alone, link = claims.alone(), Link(first.address, first.cached)

@@ -102,7 +102,7 @@ def data_path(name: str) -> str:
 
 
 def as_tree(by_path: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what has paths by the names of groups and datasets, nested.
+    """Return values by path as nested dicts of groups and datasets.
 
     >>> as_tree({"/a/data": 1, "/order": 2})
     {'a': {'data': 1}, 'order': 2}

@@ -116,7 +116,7 @@ class Blocks:
         for start, held in self._windows:
             if start <= address and address + length <= start + len(held):
                 return held[address - start : address - start + length]
-        start = address - address % _WINDOW_BYTES  # a group comes before or after what it holds
+        start = address - address % _WINDOW_BYTES  # a group is stored before or after its members
         held = files.pread(self.fd, max(address + length - start, _WINDOW_BYTES), start)
         if len(self.parts) <= MOST_PARTS:
             self.parts.append((start, held))

@@ -288,7 +288,7 @@ def _check_storage(plist: h5p.PropDCID, path: str) -> None:
 
 
 def unreadable(what: str, error: Exception) -> DamagedFileError:
-    """Return the error for what HDF5 or h5py cannot read."""
+    """Return the error for content that HDF5 or h5py cannot read."""
     # Of a KeyError, str() would be the repr.
     lines = str(error.args[0]).splitlines() if error.args else []
     words = lines[0][:200] if lines else type(error).__name__

@@ -223,7 +223,7 @@ def _require_fitting(first: Schema, other: Schema, label: str) -> None:
 
 
 def _joinable(marks: Marks) -> Marks:
-    """Return marks reduced to what must be equal in all files: without attributes and words."""
+    """Return the marks that must be equal in all files: without attributes and words."""
     words = marks.categories
     unit = marks.unit if words is None else Categories((), words.ordered)
     return dataclasses.replace(marks, unit=unit, attributes="")

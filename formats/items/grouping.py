@@ -121,7 +121,7 @@ class Gap:
 
 
 def grouped_schema(schema: Schema, names: Sequence[str], keep: Keep | None = None) -> Schema:
-    """Return the schema of what `grouped` yields: keys, and the other tensors with one more level.
+    """Return the schema of the batches of `grouped`: keys, and others with one more level.
 
     Args:
         schema: of the items.

@@ -38,7 +38,7 @@ _WORDS = {"text", "categories", "ordered categories"}
 
 
 def joined_schema(left: Schema, right: Schema, keys: Sequence[tuple[str, str]], how: How) -> Schema:
-    """Return the schema of what `joined` yields.
+    """Return the schema of the batches of `joined`.
 
     Args:
         left, right: of both files, with the names of the first for the keys of both.
@@ -86,7 +86,7 @@ def joined_schema(left: Schema, right: Schema, keys: Sequence[tuple[str, str]], 
 
 
 def _remedy(specs: Sequence[TensorSpec]) -> str:
-    """Return what makes keys of two types equal, for the error; "" if nothing does."""
+    """Return advice on making keys of two types equal, for the error; "" if there is none."""
     units = [spec.marks.unit for spec in specs]
     kinds = {_kind(spec) for spec in specs}
     times = {unit.kind for unit in units if isinstance(unit, Times)}

@@ -94,7 +94,7 @@ def find_columns(values: list[Any], options: ReadOptions) -> Columns:
 
 
 def _refuse_fields(values: list[Any], options: ReadOptions) -> None:
-    """Raise SelectionError if fields are chosen of lines that are no objects."""
+    """Raise SelectionError if fields are chosen of lines that are not objects."""
     if options.field is None or options.field == (DEFAULT_NAME,):
         return
     chosen = ", ".join(options.field)

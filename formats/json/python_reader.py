@@ -95,7 +95,7 @@ def beyond(blanks: list[int]) -> Callable[[int], str]:
 
 
 def _remedy(error: Exception, line: bytes) -> str:
-    """Return what to do with a line of another kind of file of JSON values."""
+    """Return advice on a line of another kind of file of JSON values."""
     as_json = option("from", "json")
     if line.startswith(RECORD_SEPARATOR):
         if line.lstrip(RECORD_SEPARATOR + _BLANKS).startswith(b"{"):

@@ -288,7 +288,7 @@ class _Opened:
 
 
 def _version(file: OpenFile) -> object:
-    """Return the checksum of a container's header; else what changes if the file is replaced."""
+    """Return the checksum of a container's header; else a value that changes with the file."""
     source = _innermost(file.source)
     found = getattr(source, "header_crc32c", None)
     if found is not None:
@@ -297,7 +297,7 @@ def _version(file: OpenFile) -> object:
 
 
 def _in_order(file: OpenFile) -> UnsupportedError:
-    """Return the error for a file that cannot be read in any order, with what helps."""
+    """Return the error for a file without random access, with advice."""
     what, remedies = file.kind.name, ["give in_memory=True"]
     if given := options_in_order(file.source):
         listed = " and ".join(f"{option}=" for option in given)
@@ -340,7 +340,7 @@ def collate(
             of torch.jagged; "padded", the padded tensor and the lengths; "packed", a
             PackedSequence; "varlen", values, cu_seqlens and max_seqlen. Or "lod": LoDTensors, whose
             items may have levels of their own.
-        pad_value: of the layout "padded": what fills the end of a sequence, one value or a row; or
+        pad_value: of the layout "padded": the value, or the row, after the end of a sequence; or
             a dict of them by the names of tensors, such as {"ids": 3, "tags": -100}. Tensors that
             it does not name are padded with 0. The values of tuples are named "value 0", "value 1"
             and so on, those of a namedtuple by their fields.
@@ -392,7 +392,7 @@ class Collate:
             )
 
     def _key(self) -> object:
-        """Return what equal functions have in common; arrays are neither compared nor hashed."""
+        """Return a key that is equal for equal functions; arrays are not compared or hashed."""
         value = self.pad_value
         named = isinstance(value, Mapping)
         arrays = {

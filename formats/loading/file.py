@@ -214,7 +214,7 @@ def open_source(
     """Open a file, or "-" for standard input, of any format: `lodcli.open`.
 
     Args:
-        path: what to open; or FILE::NAME, as in the shell.
+        path: the file; or FILE::NAME, as in the shell.
         name: the only tensor to read: other content of the file need not fit a tensor, and
             `levels` apply to this one only.
         format_name: its format, as in `--from`; None: detected from the content, then the name.
@@ -233,7 +233,7 @@ def open_source(
               and text; "zero", "nan" or "fill=X", of rows, and lists empty; "drop"; "error".
             - data, offsets, lengths: the arrays of a plain HDF5, npz or safetensors file that
               hold the rows, and the offsets or lengths of each level, outermost first.
-            - names: what to call the tensors of a Paddle file, which does not name them.
+            - names: names for the tensors of a Paddle file, which does not name them.
             - vocabulary: a text file with one token per line; words become token numbers.
             - end_token, start_token: the tokens that end and begin a document in a run of tokens.
             - skip_unsupported: whether to leave out content that no tensor can hold; see

@@ -56,7 +56,7 @@ def require_state(
 
     Args:
         what: the class, for the message.
-        state: what its `state_dict` returned.
+        state: the result of its `state_dict`.
         order: the settings.
         position: names of the other entries of a state.
     """

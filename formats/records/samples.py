@@ -59,7 +59,7 @@ class Collector:
 
     Args:
         schema: of the samples.
-        lacking: what to do if a sample lacks a field, for messages; None: to choose others.
+        lacking: advice if a sample lacks a field, for messages; None: to choose others.
     """
 
     def __init__(self, schema: Schema, lacking: str | None = None) -> None:

@@ -276,7 +276,7 @@ def _decoded(ending: str, read: Callable[[], bytes]) -> Array:
 
 
 def _lacking() -> str:
-    """Return what to do if a sample lacks a field, for messages."""
+    """Return advice if a sample lacks a field, for messages."""
     return (
         f"{choose_fields()}, or, if the files of a sample are not next to each other, sort them, "
         "as tar --sort=name does"

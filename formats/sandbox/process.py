@@ -57,7 +57,7 @@ class Child:
 
     Args:
         work: function to run in the child, with the descriptor of requests, one per line, and the
-            writer of replies. It must call `confine` as soon as it has opened what it needs.
+            writer of replies. It must call `confine` as soon as it has opened its files.
         keep: descriptors that stay open; all others are closed.
         seconds: how long to wait for the next bytes of a reply; None: forever.
 

@@ -20,7 +20,7 @@ _NONE: frozenset[_Id] = frozenset()
 
 
 def fixed_folder(pattern: str) -> str | None:
-    """Return the folder that contains all matches; None if the text is no pattern.
+    """Return the folder that contains all matches; None if the text is not a pattern.
 
     >>> fixed_folder("events/year=*/part-?.csv"), fixed_folder("*.csv"), fixed_folder("a.csv")
     ('events', '', None)
@@ -70,7 +70,7 @@ def is_file(path: str) -> bool:
 
 
 def _matches(folder: str, parts: Sequence[str], above: frozenset[_Id]) -> Iterator[str]:
-    """Yield what matches the parts of a pattern below a folder.
+    """Yield the paths that match the parts of a pattern below a folder.
 
     Args:
         folder: begins the paths; "" for the current one.

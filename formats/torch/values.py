@@ -89,7 +89,7 @@ def named(
 ) -> Iterator[tuple[str, Any]]:
     """Yield the values of a dict by name; nested dicts give names such as model.weight.
 
-    The value of a key that is no name is a Refused.
+    A key that is not a name has a Refused as value.
     """
     if depth >= MOST_LEVELS:
         raise UnsupportedError(f"dicts nested {MOST_LEVELS} deep or deeper")
@@ -218,7 +218,7 @@ _INSTEAD = {
 
 
 def _rows(array: Any, alone: str = "") -> Array:
-    """Return a tensor that has a row axis; `alone` is what to do with a single value."""
+    """Return a tensor that has a row axis; `alone` is advice on a single value."""
     found = _tensor(array)
     if not found.ndim:
         raise InvalidDataError(f"is a single value; a tensor needs a row axis{alone}")
@@ -226,7 +226,7 @@ def _rows(array: Any, alone: str = "") -> Array:
 
 
 def _tensor(array: Any, advice: str = "") -> Array:
-    """Return a plain tensor; `advice` is what to do with a value of another type."""
+    """Return a plain tensor; `advice` is for the error about a value of another type."""
     require_supported(array)
     if not isinstance(array, np.ndarray):
         remedy = _INSTEAD.get(type(array), advice)

@@ -42,7 +42,7 @@ class AsDecimals(Change):
     A floating number is the decimal that is its shortest text: 0.1 is 0.1. An empty text is null.
 
     Args:
-        decimals: what they become.
+        decimals: the unit of the result.
         rounded: whether numbers of more digits are rounded, halves to even.
         flag: the option that rounds, for messages.
         written: the tensor as expressions refer to it, for messages.
@@ -91,7 +91,7 @@ class AsDecimals(Change):
         return digits
 
     def _with_care(self, tensor: LoDTensor, before: int) -> Array:
-        """Return the digits of texts that are rounded, or the error of one that is no number."""
+        """Return the digits of texts that are rounded, or the error of one that is not a number."""
         words, numbers = encoded(tensor.values, tensor.lod.levels[-1])
         wrong = [bool(word) and not _NUMBER.fullmatch(word) for word in words]
         known = [
@@ -162,7 +162,7 @@ def _of_floats(values: Array, decimals: Decimals) -> Digits:
 
 
 def _of_distinct_floats(values: Array, scale: int) -> Digits:
-    """Return what `_of_floats` does, of finite numbers, one by one."""
+    """Return the result of `_of_floats` for finite numbers, computed one by one."""
     with np.errstate(over="ignore"):
         digits, fits, exact = _of_decimals(map(_shortest, values), scale)
     rounded = _of_decimals((Decimal(float(one)) for one in values[~exact]), scale)

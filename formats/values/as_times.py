@@ -30,7 +30,7 @@ class AsTimes(Change):
     An empty text is null. Times without a zone are in UTC, as the numbers of all are.
 
     Args:
-        times: what they become.
+        times: the unit of the result.
         rounded: whether times between two of the unit become the earlier one.
         flag: the option that rounds, for messages.
     """

@@ -111,7 +111,7 @@ def moments(data: Array, offsets: Offsets, times: Times) -> Array | None:
     Args:
         data: (N,) uint8, the bytes of all texts.
         offsets: (K + 1,), of the texts.
-        times: what they count.
+        times: their unit.
 
     Returns:
         None if a text is no such time or has more digits than the unit, or if only some end with Z.

@@ -70,7 +70,7 @@ def read_weights(path: PathLike) -> StateDict:
 
 
 def read_rnns(path: PathLike) -> StateDict:
-    """Return what `read_weights` does, but with zeros for arrays of safetensors that are in no RNN.
+    """Return the result of `read_weights`, with zeros for arrays of safetensors outside of RNNs.
 
     A file may be far larger than the RNNs in it, and than memory.
     """
@@ -148,7 +148,7 @@ def kind_of_name(path: PathLike) -> str:
 
 
 def known_kind(path: PathLike) -> str | None:
-    """Return the kind for the extension of a file name; None if it is no extension of weights."""
+    """Return the kind for the extension of a file name; None if it is not one of weights."""
     lower = os.fspath(path).lower()
     if lower.endswith(".lod.h5"):  # a container, not HDF5 of Keras
         return None

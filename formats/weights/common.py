@@ -18,7 +18,7 @@ from lodcli.kernels.rnn.cells.weights import LayerWeights
 from lodcli.kernels.rnn.stack.stack import RNNWeights
 
 Said = dict[str, str | bool]
-# Remedy for files that are no weights.
+# Remedy for files without weights.
 SAVE_ARRAYS = (
     "save arrays by torch's names with safetensors.numpy.save_file(arrays, 'weights.safetensors')"
 )

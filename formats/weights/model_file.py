@@ -35,7 +35,7 @@ def about_of(entries: StateDict) -> dict[str, Any]:
     """Return the facts that `write_model` stored with weights; empty for those of other files.
 
     Args:
-        entries: what `read_weights` returned.
+        entries: the result of `read_weights`.
 
     Raises:
         DamagedFileError: the facts are not a JSON object, or "classes" or "ids" are not words.

@@ -65,7 +65,7 @@ def descriptor_path(fd: int) -> str:
 
 
 def reopen(fd: int, path: PathLike | None) -> int | None:
-    """Return another descriptor of an open file, with a position of its own.
+    """Return another descriptor of an open file, with a separate position.
 
     Args:
         fd: descriptor of the file.

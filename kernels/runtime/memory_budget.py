@@ -13,7 +13,7 @@ LEAST_BYTES = 1 << 20
 # With at least this budget, batches are as large as without one, and sums of floats are bit for bit
 # the same.
 FULL_BYTES = 256 << 20
-# The default is one part in so many of the machine's memory, or of the limit of the control group
+# The default is 1 / this of the machine's memory, or of the limit of the control group
 # or of the address space.
 DEFAULT_SHARE = 4
 

@@ -114,7 +114,7 @@ _AS_METHODS = {
 _IN_PLACE = frozenset(
     ("byteswap", "fill", "partition", "put", "resize", "setfield", "setflags", "sort")
 )
-# Attributes of other classes of ragged arrays, and what is called differently here.
+# Attributes of other classes of ragged arrays, and their names here.
 _OTHERWISE = {
     "clip": "np.clip(tensor, low, high) keeps the levels",
     **{name: f"np.{name}(tensor) keeps the levels" for name in ("conj", "conjugate", "imag")},
@@ -128,7 +128,7 @@ _OTHERWISE = {
 
 
 def _otherwise(name: str) -> str:
-    """Return what a tensor has in place of an attribute of arrays, as "; .."; "" for others."""
+    """Return a hint on the replacement for an attribute of arrays, as "; .."; "" for others."""
     if name in _OTHERWISE:
         return f"; {_OTHERWISE[name]}"
     of_rows = hasattr(np.ndarray, name) and not name.startswith("_") and name not in _IN_PLACE
@@ -589,7 +589,7 @@ def _refuse_objects(tensors: Sequence[Any], values: Sequence[Any], name: str) ->
 
 
 def _by_sequence(left: Any, right: Any, name: str) -> str:
-    """Return what combines rows with one row per sequence, as "; .."; "" for other tensors."""
+    """Return a hint on combining rows with a row per sequence, as "; .."; "" for other tensors."""
     rows, pooled = (left, right) if left.lod.n_levels > right.lod.n_levels else (right, left)
     levels = rows.lod.levels
     above = levels[:-1]
@@ -609,7 +609,7 @@ def _applied(
     plain: Sequence[Any],
     kwargs: dict[str, Any],
 ) -> Any:
-    """Return what a ufunc computes from rows, with advice for an array of a row per sequence.
+    """Return the result of a ufunc of rows; errors advise on an array with one row per sequence.
 
     Raises:
         ShapeMismatchError: an array of another length has one row per sequence.

@@ -196,7 +196,7 @@ _not_compiled: Any = torch._disable_dynamo(_Ragged._forward)  # type: ignore[att
 
 @cache
 def _maker(mode: str) -> MakeCell:
-    """Return what makes the weights of a cell of a mode of torch, such as RNN_TANH."""
+    """Return a function that makes the weights of a cell of a mode of torch, such as RNN_TANH."""
     name = "elman" if mode.startswith("RNN") else mode.lower()
     options = {"nonlinearity": mode[4:].lower()} if name == "elman" else {}
     return partial(_cell, weights_class(name), options)

@@ -204,7 +204,7 @@ class ParquetRecords(Records):
         return self._nullable[column]
 
     def ranges(self, path: tuple[str, ...]) -> Sequence[ValueRange] | None:
-        leaf = self._numbers.get(path)  # which records are null is no column
+        leaf = self._numbers.get(path)  # the tensor that marks null records is not a column
         return None if leaf is None else self._pages.ranges(leaf, self._kinds[leaf])
 
     def size(self, columns: Sequence[str]) -> int:

@@ -119,7 +119,7 @@ class Pages:
         self._writer = about.get(6, b"")
         self._trusted = not parquet_statistics.are_wrong(self._writer)
         self._orders = about.get(7, [])
-        # Of the row group that was asked for last: commands read what decides on others first.
+        # Of the row group read last: commands first read the columns that decide on others.
         self._latest: tuple[tuple[int, Bounds] | None, dict[int, Column]] = (None, {})
 
     def values(self, group: int, leaf: int) -> int:

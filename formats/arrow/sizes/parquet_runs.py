@@ -35,7 +35,7 @@ def indexed_sum(body: bytes, lengths: Array, most: int) -> int:
     Args:
         body: the bit width, then runs: RLE and bit-packed ones.
         lengths: of the words; an index beyond them counts as 0, because reading it fails.
-        most: maximum number of values of the page; what follows is padding.
+        most: maximum number of values of the page; the rest is padding.
     """
     if not body:
         return 0

@@ -180,7 +180,7 @@ class StructureWriter:
 
         Args:
             kind: 0 of names, 1 of chunks.
-            children: what the leaves of the tree lead to.
+            children: the objects that the leaves of the tree refer to.
             keys: before each child, and after the last one.
             most: children of a node.
         """

@@ -35,7 +35,7 @@ def paths_of(column: Column) -> Iterator[Path]:
 
 
 def plan(columns: Columns, *, narrow: bool = False) -> Node:
-    """Return what lines hold that the exact parser reads with these columns.
+    """Return the content of lines that the exact parser reads with these columns.
 
     Args:
         columns: of the file.

@@ -114,7 +114,7 @@ class JsonScanner:
     """Scans blocks of lines, and reuses its memory.
 
     Args:
-        root: what the lines hold.
+        root: the node of a line.
     """
 
     def __init__(self, root: Node) -> None:

@@ -237,7 +237,7 @@ def sequence_mask(
 
 
 def _places(offsets: Offsets, steps: int) -> tuple[Offsets, tuple[Offsets, Offsets]]:
-    """Return the rows that fit a padded batch of so many steps, and their (s, t) positions."""
+    """Return the rows that fit a padded batch of this many steps, and their (s, t) positions."""
     bounds = shortened(offsets, steps)
     lengths = offsets_to_lengths(bounds)
     at = ranges(np.zeros_like(lengths), bounds)

@@ -88,6 +88,6 @@ def _columns(data: Array, dtype: np.dtype[np.generic]) -> Array:
 
 
 def _as_before(out: Array, data: Array, dtype: np.dtype[np.generic]) -> Array:
-    """Return what `_columns` changed as rows of the shape of `data`."""
+    """Return rows that `_columns` changed in the shape of `data` again."""
     found = narrowed(out, dtype) if is_half(dtype) else out.view(dtype)
     return found.reshape(len(out), *data.shape[1:])

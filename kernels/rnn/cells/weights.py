@@ -163,7 +163,7 @@ class LayerWeights(CheckedFields, Summarized, ABC):
     @classmethod
     @cache
     def option_defaults(cls) -> Mapping[str, str | bool]:
-        """Return the defaults of the options, the fields that are no arrays, by field."""
+        """Return the defaults of the options, the fields that are not arrays, by field."""
         return {
             field.name: field.default
             for field in dataclasses.fields(cls)

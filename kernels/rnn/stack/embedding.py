@@ -151,7 +151,7 @@ def ids_of(tensor: LoDTensor, by_code: Array | None) -> Array:
     """Return the ids of a tensor of ids or categories: (N,).
 
     Args:
-        by_code: what `id_of_code` returned.
+        by_code: the result of `id_of_code`.
 
     Raises:
         InvalidDataError: a row has an unknown category.

@@ -287,7 +287,7 @@ def _diverged(number: int, what: str) -> InvalidDataError:
 
 
 def _inputs(model: Classifier, examples: Labelled) -> tuple[Array, Offsets]:
-    """Return what `classify` takes: rows or ids, and offsets."""
+    """Return the arguments of `classify`: rows or ids, and offsets."""
     if model.embedding is None:
         return examples.rows()
     return examples.sequences.data, examples.sequences.lod.levels[0]
@@ -318,7 +318,7 @@ def _loss(scores: Array, examples: Labelled) -> Loss:
 
 
 def _check_ids(model: Classifier, examples: Labelled) -> None:
-    """Raise InvalidDataError for data that are no ids of the model's embedding."""
+    """Raise InvalidDataError unless the data are ids of the model's embedding."""
     assert model.embedding is not None
     data, offsets = _inputs(model, examples)
     check_ids(data, len(model.embedding), offsets)

@@ -223,7 +223,7 @@ def _one_array(values: Any) -> tuple[pa.Array, LevelNames | None]:
 
 
 def _exported(values: Any) -> pa.Array | pa.ChunkedArray:
-    """Return what another library exports by Arrow's C interface."""
+    """Return the array that another library exports by Arrow's C interface."""
     streams = hasattr(values, "__arrow_c_stream__")
     if hasattr(values, "__arrow_c_array__"):
         try:

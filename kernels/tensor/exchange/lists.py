@@ -163,7 +163,7 @@ def _another(expected: type, found: type, place: int, depth: int) -> InvalidData
 
 
 def _if_missing(kind: type) -> str:
-    """Return what to give instead of a missing value of pandas; "" for other types."""
+    """Return the replacement for a missing value of pandas; "" for other types."""
     return "; give None for a missing value" if kind.__name__ in ("NAType", "NaTType") else ""
 
 

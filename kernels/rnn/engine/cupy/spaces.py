@@ -174,7 +174,7 @@ def value_type(array: Array) -> str:
 
 
 def activation(name: str) -> str:
-    """Return what rnn.cuh calls an activation."""
+    """Return the name of an activation in rnn.cuh."""
     return name.upper()
 
 
