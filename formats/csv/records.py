@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lodcli.formats.core.options import SEPARATORS
-from lodcli.formats.text.lines import LineReader, count_lines, nul, shown, to_utf_8
+from lodcli.formats.text.lines import LineReader, count_lines, count_of, nul, shown, to_utf_8
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, lengths_to_offsets
 from lodcli.kernels.ops.slicing.row_ranges import rows_of_ranges
@@ -242,7 +242,7 @@ class Records:
     def _open(self, block: bytes) -> bool:
         """Return whether a block ends inside quotes, which come in pairs."""
         # Most blocks have none, and are searched in a tenth of the time of counting.
-        return b'"' in block and block.count(b'"') % 2 == 1
+        return b'"' in block and count_of(b'"', block) % 2 == 1
 
     def blocks(self, limit_bytes: int, width: int) -> Iterator[Table]:
         """Yield the records after the first one.
@@ -314,7 +314,8 @@ class Records:
         starts = np.append(0, stops[:-1] + 1)
         lines = np.arange(first, first + len(ends))
         if has_quotes:
-            lines = first + np.searchsorted(np.flatnonzero(line_ends), starts[::width])
+            if np.count_nonzero(line_ends) > len(ends):  # some between quotes
+                lines = first + np.searchsorted(np.flatnonzero(line_ends), starts[::width])
             found = _without_quotes(data, quotes, starts, stops)
             if found is None:
                 return None
@@ -446,6 +447,8 @@ def _without_quotes(
     begun, ended = quotes[starts], quotes[stops - 1]  # before an empty field there is no quote
     if (begun != ended).any():
         return None
+    if np.count_nonzero(quotes) == 2 * np.count_nonzero(begun):
+        return data, starts + begun, stops - begun
     inner = quotes.copy()
     inner[starts[begun]] = inner[stops[ended] - 1] = False
     places = np.flatnonzero(inner)

@@ -233,8 +233,13 @@ def shown(text: bytes | str) -> str:
 
 
 def count_lines(data: bytes) -> int:
-    """Return the number of line ends; of short lines in a fifth of the time of `bytes.count`."""
-    return int(np.count_nonzero(np.frombuffer(data or b" ", np.uint8) == ord("\n")))
+    """Return the number of line ends."""
+    return count_of(b"\n", data)
+
+
+def count_of(mark: bytes, data: bytes) -> int:
+    """Return the number of bytes like this one; of many in a fifth of the time of `bytes.count`."""
+    return int(np.count_nonzero(np.frombuffer(data, np.uint8) == ord(mark))) if data else 0
 
 
 def split(data: bytes) -> list[bytes]:
