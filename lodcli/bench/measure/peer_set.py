@@ -69,7 +69,8 @@ class PeerSet:
             self.versions[name] = peer.version
             return
         module = importlib.import_module(f"lodcli.bench.peers.{file}")
-        module.threads(threads)
+        if hasattr(module, "threads"):
+            module.threads(threads)
         if on_gpu:
             module.require_gpu()
         self._here[name] = module

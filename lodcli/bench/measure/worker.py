@@ -22,7 +22,8 @@ def main(platform: str, file: str, threads: int) -> None:
     answer = answering()
     try:
         peer = load(file, "lod_bench_peer")
-        peer.threads(threads)
+        if hasattr(peer, "threads"):
+            peer.threads(threads)
         answer(version=peer.version())
     except Exception as error:
         answer(error=error_text(error))

@@ -4,7 +4,7 @@ A peer's file imports only its library and NumPy, nothing of lod, so that anothe
 run it too (see worker.py). It offers
 
     version()         the measured version
-    threads(count)    set its number of threads
+    threads(count)    set its number of threads; only if it can be set once it is loaded
     require_gpu()     raises RuntimeError if it cannot compute on a GPU; only if it supports GPUs
     kernels(op, inputs), rnn(task, inputs), io(..), ..   its implementations: label to
                       (call, arrays), a function to time and one that converts its result to

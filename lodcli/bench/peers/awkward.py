@@ -13,10 +13,6 @@ def version() -> str:
     return str(ak.__version__)
 
 
-def threads(count: int) -> None:
-    """Awkward's kernels use one thread."""
-
-
 def kernels(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
     """Return the implementations of an op with Awkward."""
     return _OPS[op](inputs) if op in _OPS else {}

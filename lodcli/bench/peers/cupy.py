@@ -13,10 +13,6 @@ def version() -> str:
     return str(cupy.__version__)
 
 
-def threads(count: int) -> None:
-    """Do nothing: GPU kernels do not depend on the number of threads."""
-
-
 def require_gpu() -> None:
     """Do nothing: lod has already checked that there is a GPU."""
 

@@ -13,10 +13,6 @@ def version() -> str:
     return f"{h5py.__version__} on HDF5 {h5py.version.hdf5_version}"
 
 
-def threads(count: int) -> None:
-    """Do nothing: HDF5 uses one thread."""
-
-
 def io(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
     """Return the implementations of an op on files with h5py."""
     if op == "verify":

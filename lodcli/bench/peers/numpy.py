@@ -1,4 +1,7 @@
-"""NumPy, as users write segment ops: reduceat on segments with rows, take, repeat."""
+"""NumPy, as users write segment ops: reduceat on segments with rows, take, repeat.
+
+Loops use one thread, and the BLAS reads the environment when it is loaded.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,6 @@ import numpy as np
 def version() -> str:
     """Return the measured version."""
     return np.__version__
-
-
-def threads(count: int) -> None:
-    """Do nothing: loops use one thread, and the BLAS reads the environment when it is loaded."""
 
 
 def kernels(op: str, inputs: dict[str, Any]) -> dict[str, Any]:

@@ -13,10 +13,6 @@ def version() -> str:
     return np.__version__
 
 
-def threads(count: int) -> None:
-    """Do nothing: files are read by one thread."""
-
-
 def io(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
     """Return the implementations of an op on files with NumPy."""
     if op in ("write_synced", "verify"):

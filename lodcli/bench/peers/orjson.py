@@ -17,10 +17,6 @@ def version() -> str:
     return str(orjson.__version__)
 
 
-def threads(count: int) -> None:
-    """Do nothing: orjson uses one thread."""
-
-
 def convert(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
     """Return the implementation of a script for JSON lines, with orjson."""
     ways: dict[str, Any] = _SCRIPT["line_by_line"](op, inputs, orjson.loads, orjson.dumps)

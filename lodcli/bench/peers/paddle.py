@@ -1,4 +1,7 @@
-"""PaddlePaddle's sequence ops on LoDTensors, in the last release that has them (2.6.2)."""
+"""PaddlePaddle's sequence ops on LoDTensors, in the last release that has them (2.6.2).
+
+It reads OMP_NUM_THREADS and MKL_NUM_THREADS when it is loaded.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,6 @@ from paddle.static import nn
 def version() -> str:
     """Return the measured version."""
     return str(paddle.__version__)
-
-
-def threads(count: int) -> None:
-    """Do nothing: Paddle reads OMP_NUM_THREADS and MKL_NUM_THREADS when it is loaded."""
 
 
 def kernels(op: str, inputs: dict[str, Any]) -> dict[str, Any]:

@@ -15,10 +15,6 @@ def version() -> str:
     return str(paddle.__version__)
 
 
-def threads(count: int) -> None:
-    """Do nothing: Paddle reads OMP_NUM_THREADS and MKL_NUM_THREADS when it is loaded."""
-
-
 def rnn(which: str, inputs: dict[str, Any]) -> dict[str, Any]:
     """Return the implementation of an RNN with Paddle."""
     model = _model(inputs)

@@ -1,4 +1,7 @@
-"""Polars: list columns, for rows of one value."""
+"""Polars: list columns, for rows of one value.
+
+It reads POLARS_MAX_THREADS when it is loaded.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,6 @@ import polars as pl
 def version() -> str:
     """Return the measured version."""
     return str(pl.__version__)
-
-
-def threads(count: int) -> None:
-    """Do nothing: Polars reads POLARS_MAX_THREADS when it is loaded."""
 
 
 def kernels(op: str, inputs: dict[str, Any]) -> dict[str, Any]:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from lodcli.bench.peers.polars import threads, version
+from lodcli.bench.peers.polars import version
 from lodcli.bench.peers.stdlib_json import save, saved
 
-__all__ = ["convert", "threads", "version"]
+__all__ = ["convert", "version"]
 
 
 def convert(op: str, inputs: dict[str, Any]) -> dict[str, Any]:

@@ -15,10 +15,6 @@ def version() -> str:
     return installed("safetensors")
 
 
-def threads(count: int) -> None:
-    """Do nothing: files are read by one thread."""
-
-
 def io(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
     """Return the implementations of an op on files with safetensors."""
     path = os.path.join(inputs["folder"], "rows.safetensors")

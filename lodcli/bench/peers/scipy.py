@@ -14,10 +14,6 @@ def version() -> str:
     return str(scipy.__version__)
 
 
-def threads(count: int) -> None:
-    """Do nothing: its sparse products use one thread."""
-
-
 def kernels(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
     """Return the implementation of an op with SciPy."""
     if op not in ("sum", "mean"):

@@ -15,10 +15,6 @@ def version() -> str:
     return f"Python {platform.python_version()}"
 
 
-def threads(count: int) -> None:
-    """Do nothing: json uses one thread."""
-
-
 def convert(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
     """Return the implementation of a script that reads or writes JSON lines."""
     return line_by_line(op, inputs, json.loads, lambda row: json.dumps(row).encode())

@@ -20,10 +20,6 @@ def version() -> str:
     return installed("mosaicml-streaming")
 
 
-def threads(count: int) -> None:
-    """Do nothing: a process reads with one thread."""
-
-
 def load(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
     """Return the implementations of an epoch in random order with streaming."""
     path = os.path.join(inputs["folder"], "mds")

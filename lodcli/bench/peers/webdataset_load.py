@@ -20,10 +20,6 @@ def version() -> str:
     return installed("webdataset")
 
 
-def threads(count: int) -> None:
-    """Do nothing: archives are read by one thread."""
-
-
 def load(op: str, inputs: dict[str, Any]) -> dict[str, Any]:
     """Return the implementations of an epoch in random order with WebDataset."""
     path = os.path.join(inputs["folder"], "rows.tar")
