@@ -158,7 +158,8 @@ class Index:
                 at = int(np.argmax(outside))
                 raise DamagedFileError(
                     f"sequence {start + at} needs {sizes[at]} bytes from {pointers[at]} on, "
-                    f"the .bin file has {bin_bytes}; it is truncated or belongs to another .idx"
+                    f"the .bin file has {bin_bytes}; it is truncated or belongs to another .idx; "
+                    "fetch or copy both again"
                 )
             if not self.has_documents:
                 self._check_joined(start, pointers, tokens * self.dtype.itemsize, sizes)
@@ -166,7 +167,7 @@ class Index:
         if not self.has_documents and tokens * self.dtype.itemsize != bin_bytes:
             raise DamagedFileError(
                 f"{tokens} tokens need {tokens * self.dtype.itemsize} bytes, the .bin file has "
-                f"{bin_bytes}; it belongs to another .idx"
+                f"{bin_bytes}; it belongs to another .idx; fetch or copy both again"
             )
         if tokens * self.dtype.itemsize > bin_bytes:
             raise DamagedFileError(

@@ -16,7 +16,8 @@ CLOSED_PIPE = 141  # exit code that a shell reports for a process ended by SIGPI
 
 def asks_for_help(args: Sequence[str]) -> bool:
     """Return whether a command line only prints help or versions to standard output."""
-    return any(arg in ("-h", "--help", "--version") for arg in before_dashes(args))
+    asks = any(arg in ("-h", "--help", "--version") for arg in before_dashes(args))
+    return asks or args[:1] == ["help"]
 
 
 def before_dashes(args: Sequence[str]) -> Iterator[str]:

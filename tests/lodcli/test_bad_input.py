@@ -192,9 +192,9 @@ def test_results_that_cannot_be_printed_are_an_io_failure(
     assert done.stderr == f"lod {command}: standard output: is closed\n"
 
 
-@pytest.mark.parametrize("line", ["lod --help", "lod --version", "lod slice -h"])
+@pytest.mark.parametrize("line", ["lod --help", "lod --version", "lod slice -h", "lod help slice"])
 def test_help_that_cannot_be_printed_is_an_io_failure(shell: Lod, line: str) -> None:
-    label = " ".join(word for word in line.split() if not word.startswith("-"))
+    label = " ".join(word for word in line.split() if word != "help" and not word.startswith("-"))
     done = shell(f"{line} > /dev/full")
     said = "standard output: no space left on the device"
     assert (done.code, done.stderr) == (3, f"{label}: {said}\n")

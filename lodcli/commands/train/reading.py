@@ -113,7 +113,9 @@ def read_examples(
         held = [spec.name for spec in file.source.schema]
         if labels == "label" and labels not in held:
             known = listing([one for one in held if one != name])
-            other = f"; --labels NAME names another tensor of labels: {known}" if known else ""
+            other = "; lod merge adds one from another file"
+            if known:
+                other = f"; --labels NAME names another tensor of labels: {known}"
             raise SelectionError(f"no tensor named 'label'{other}")
         items = file.read([name, labels])
         tensor = without_decimals(one_tensor(items[name], "this command"), exact=False)

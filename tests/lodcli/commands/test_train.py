@@ -514,7 +514,7 @@ def test_a_null_is_an_error_that_names_its_tensor(lod: Lod, folder: Path) -> Non
         (
             ["-o", "m", "--test", "words.lod.h5"],
             2,
-            "words.lod.h5: no tensor named 'label'\n",
+            "words.lod.h5: no tensor named 'label'; lod merge adds one from another file\n",
         ),
     ],
 )
@@ -531,7 +531,10 @@ def test_mismatched_arguments_are_errors(
 
 @pytest.mark.parametrize(
     ("more", "said"),
-    [((), ""), (("sign",), "; --labels NAME names another tensor of labels: sign")],
+    [
+        ((), "; lod merge adds one from another file"),
+        (("sign",), "; --labels NAME names another tensor of labels: sign"),
+    ],
 )
 def test_without_labels_the_other_tensors_are_named(
     lod: Lod, folder: Path, more: tuple[str, ...], said: str
