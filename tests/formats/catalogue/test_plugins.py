@@ -39,12 +39,12 @@ THEIRS = ROOT / "tests" / "formats" / "theirs" / "fasta"
 TELLING = "import pathlib\npathlib.Path(__file__).with_suffix('.imported').touch()\n"
 
 
-def add_package(site: Path, name: str, version: str, entry: str) -> None:
+def add_package(site: Path, name: str, version: str, group: str, entry: str) -> None:
     """Make a package known that has a plug-in."""
     info = site / f"{name}-{version}.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    (info / "entry_points.txt").write_text(f"[lodcli.formats]\n{entry}\n")
+    (info / "entry_points.txt").write_text(f"[{group}]\n{entry}\n")
 
 
 @pytest.fixture
@@ -52,8 +52,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the sample plug-in, and one that cannot be imported."""
     site = tmp_path_factory.mktemp("site")
     shutil.copy(SAMPLE / "lod_fasta.py", site)
-    add_package(site, "lod-fasta", "0.1.0", "fasta = lod_fasta:Fasta")
-    add_package(site, "broken", "1.0", "broken = broken:Broken")
+    add_package(site, "lod-fasta", "0.1.0", "lodcli.formats", "fasta = lod_fasta:Fasta")
+    add_package(site, "broken", "1.0", "lodcli.formats", "broken = broken:Broken")
     (site / "broken.py").write_text(f"{TELLING}import no_such_package\n")
     return site
 

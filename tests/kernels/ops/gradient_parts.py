@@ -80,7 +80,7 @@ class Case:
 
     def arguments(self, setting: Setting, arrays: Parts) -> dict[str, Any]:
         """Return the arguments of the op."""
-        return _taken(OPS[self.op].load(), setting.how | self.given(setting, arrays))
+        return taken(OPS[self.op].load(), setting.how | self.given(setting, arrays))
 
     def results(self, arguments: dict[str, Any]) -> list[Any]:
         """Return the results of floating-point numbers: those that have a gradient."""
@@ -105,7 +105,7 @@ class Case:
         """Return the call of the gradient."""
         gradient = OPS[self.op].load_gradient()
         assert gradient is not None
-        return partial(gradient, upstream, **_taken(gradient, arguments))
+        return partial(gradient, upstream, **taken(gradient, arguments))
 
     def gradients(self, upstream: Any, arguments: dict[str, Any]) -> list[Any]:
         """Return the gradients as they come, one for each of the arrays."""
@@ -136,7 +136,8 @@ def joined(parts: Sequence[Any]) -> Any:
     return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
 
-def _taken(function: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
+def taken(function: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return those of the arguments that a function takes."""
     names = inspect.signature(function).parameters
     return {name: value for name, value in arguments.items() if name in names}
 

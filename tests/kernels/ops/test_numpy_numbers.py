@@ -21,7 +21,7 @@ from lodcli.kernels.ops.reshaping.reshape import sequence_reshape, sequence_resh
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.cases_ops import on_every_backend
 from tests.kernels.ops.gradient_cases import CASES
-from tests.kernels.ops.gradient_parts import Case, Setting, plain
+from tests.kernels.ops.gradient_parts import Case, Setting, plain, taken
 from tests.kernels.ops.op_arguments import arguments
 from tests.kernels.ops.test_call_counts import ten_rows
 
@@ -86,7 +86,7 @@ def test_a_gradient_takes_numbers_of_numpy_as_those_of_python(name: str, backend
     given = case.arguments(setting, [generator.random(shape) for shape in case.inputs(setting)])
     function = OPS[case.op].load_gradient()
     assert function is not None
-    for numpys, pythons in disguised(function, options_of(function, given), backend):
+    for numpys, pythons in disguised(function, taken(function, given), backend):
         try:
             upstream = upstream_of(case, {**given, **pythons}, generator)
         except InvalidDataError:
@@ -94,14 +94,8 @@ def test_a_gradient_takes_numbers_of_numpy_as_those_of_python(name: str, backend
         assert_alike(function(upstream, **numpys), function(upstream, **pythons))
 
 
-def options_of(function: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
-    known = inspect.signature(function).parameters
-    return {name: value for name, value in given.items() if name in known}
-
-
 def upstream_of(case: Case, given: dict[str, Any], generator: np.random.Generator) -> Any:
-    known = inspect.signature(OPS[case.op].load()).parameters
-    results = case.results({name: value for name, value in given.items() if name in known})
+    results = case.results(taken(OPS[case.op].load(), given))
     count = sum(len(plain(one)) for one in results)
     return case.upstream(results, generator.random((count, *plain(results[0]).shape[1:])))
 

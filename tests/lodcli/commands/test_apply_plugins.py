@@ -25,18 +25,10 @@ from lodcli.kernels.plugins import OPS
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.ops import Op, find_op
 from lodcli.testing import check_op
-from tests.formats.catalogue.test_plugins import TELLING, Install, installer, lod_with
+from tests.formats.catalogue.test_plugins import TELLING, Install, add_package, installer, lod_with
 from tests.lodcli.conftest import Lod
 
 SAMPLE = Path(__file__).parents[3] / "samples" / "plugin_ema"
-
-
-def add_package(site: Path, name: str, entry: str) -> None:
-    """Make a package known that has an op."""
-    info = site / f"{name}-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[lodcli.ops]\n{entry}\n")
 
 
 @pytest.fixture
@@ -44,8 +36,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the sample plug-in, and one that cannot be imported."""
     site = tmp_path_factory.mktemp("site")
     shutil.copy(SAMPLE / "lod_ema.py", site)
-    add_package(site, "lod-ema", "ema = lod_ema:EMA")
-    add_package(site, "broken", "broken = broken:OP")
+    add_package(site, "lod-ema", "1.0", "lodcli.ops", "ema = lod_ema:EMA")
+    add_package(site, "broken", "1.0", "lodcli.ops", "broken = broken:OP")
     (site / "broken.py").write_text(f"{TELLING}import no_such_package\n")
     return site
 
