@@ -107,7 +107,11 @@ class EmptySequenceError(InvalidDataError):
     """An empty sequence for an operation that is undefined for it."""
 
 
-class NotFloatingError(InvalidDataError):
+class NotDefinedError(InvalidDataError):
+    """A dtype for which an op is not defined, such as complex numbers for max."""
+
+
+class NotFloatingError(NotDefinedError):
     """Integers or booleans where floating-point numbers are required."""
 
 

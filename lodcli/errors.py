@@ -15,8 +15,8 @@ _HOMES = by_module(
         "lodcli.formats.storage.sums": "NoSumsError",
         "lodcli.kernels.errors": (
             "EmptySequenceError InvalidDataError InvalidLoDError LaunchRefusedError LodError "
-            "NotFloatingError NullError OptionError SelectionError ShapeMismatchError "
-            "UnsupportedError"
+            "NotDefinedError NotFloatingError NullError OptionError SelectionError "
+            "ShapeMismatchError UnsupportedError"
         ),
         "lodcli.kernels.native.cache": "NotBuiltError",
         "lodcli.kernels.native.linking.library": "LibraryError",

@@ -13,6 +13,7 @@ from lodcli.kernels.errors import InvalidDataError as InvalidDataError
 from lodcli.kernels.errors import InvalidLoDError as InvalidLoDError
 from lodcli.kernels.errors import LaunchRefusedError as LaunchRefusedError
 from lodcli.kernels.errors import LodError as LodError
+from lodcli.kernels.errors import NotDefinedError as NotDefinedError
 from lodcli.kernels.errors import NotFloatingError as NotFloatingError
 from lodcli.kernels.errors import NullError as NullError
 from lodcli.kernels.errors import OptionError as OptionError
@@ -35,6 +36,7 @@ __all__ = [
     "NativeUnavailableError",
     "NoSumsError",
     "NotBuiltError",
+    "NotDefinedError",
     "NotFloatingError",
     "NotThisFormatError",
     "NullError",

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import (
     InvalidDataError,
+    NotDefinedError,
     NotFloatingError,
     OptionError,
     SelectionError,
@@ -175,17 +176,17 @@ def differs(rows: Array, of: Offsets) -> npt.NDArray[np.bool_]:
 
 
 def require_float(data: Array, op: str) -> None:
-    """Raise NotFloatingError for whole numbers, and InvalidDataError for complex ones."""
+    """Raise NotFloatingError for whole numbers, and NotDefinedError for complex ones."""
     if data.dtype.kind != "f" and not is_float(data.dtype):
         # The remedy for whole numbers, another dtype, is none for complex ones.
-        kind = InvalidDataError if data.dtype.kind == "c" else NotFloatingError
+        kind = NotDefinedError if data.dtype.kind == "c" else NotFloatingError
         raise kind(f"{op}: expected floating numbers, found {data.dtype}")
 
 
 def require_order(dtype: np.dtype[Any], op: str) -> None:
-    """Raise InvalidDataError for complex numbers, which have no order."""
+    """Raise NotDefinedError for complex numbers, which have no order."""
     if dtype.kind == "c":
-        raise InvalidDataError(f"{op}: {dtype} has no order")
+        raise NotDefinedError(f"{op}: {dtype} has no order")
 
 
 def per_segment(values: npt.ArrayLike, count: int, what: str, op: str) -> Offsets:
@@ -250,16 +251,16 @@ def pad_number(pad_value: float | str | None, unit: Unit | None) -> float:
     """Return a padding value as a number of a unit; 0 for None.
 
     Raises:
-        InvalidDataError: the unit has no such value, or it is a text and there is no unit.
+        OptionError: the unit has no such value, or it is a text and there is no unit.
     """
     if pad_value is None:
         return 0
     try:
         number: float | str = in_unit(pad_value, unit)
     except InvalidDataError as error:
-        raise InvalidDataError(f"pad_value: {error}") from None
+        raise OptionError(f"pad_value: {error}") from None
     if isinstance(number, str):
-        raise InvalidDataError(f"pad_value: expected a {unit or 'number'}, found {number!r}")
+        raise OptionError(f"pad_value: expected a {unit or 'number'}, found {number!r}")
     return number
 
 

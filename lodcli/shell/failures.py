@@ -16,7 +16,13 @@ import click
 
 from lodcli.formats.core.errors import places
 from lodcli.formats.storage.interrupts import XCPU, Interrupted
-from lodcli.kernels.errors import LodError, OptionError, SelectionError, UnsupportedError
+from lodcli.kernels.errors import (
+    LodError,
+    NotDefinedError,
+    OptionError,
+    SelectionError,
+    UnsupportedError,
+)
 from lodcli.kernels.options import for_shell
 from lodcli.kernels.platform import environment, processes
 from lodcli.kernels.platform.pools import NO_THREAD
@@ -276,7 +282,7 @@ def _near_choice(message: str) -> str:
 def _code(error: LodError) -> int:
     if isinstance(error, OSError):
         return IO
-    if isinstance(error, SelectionError | OptionError):
+    if isinstance(error, SelectionError | OptionError | NotDefinedError):
         return USAGE
     return UNSUPPORTED if isinstance(error, UnsupportedError) else INVALID
 

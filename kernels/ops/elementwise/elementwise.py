@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.errors import NotDefinedError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.ops.arguments import segment_numbers, segments
 from lodcli.kernels.ops.dtypes import common_dtype, summed_dtype, working_dtype
@@ -191,7 +191,7 @@ def joined(tensor: LoDTensor, other: LoDTensor, level: int | str, op: str) -> Of
 def _require_numbers(op: str, *tensors: LoDTensor) -> None:
     for tensor in tensors:
         if tensor.dtype.kind == "b":
-            raise InvalidDataError(f"{op} needs numbers, found bool")
+            raise NotDefinedError(f"{op} needs numbers, found bool")
 
 
 # -- arrays ----------------------------------------------------------------------------

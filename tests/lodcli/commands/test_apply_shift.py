@@ -144,7 +144,7 @@ def test_shifted_decimals_stay_decimals(lod: Lod) -> None:
             4,
             "is null, and last takes no nulls; use --nulls",
         ),
-        (["diff", "in.parquet::n", "--pad-value", "PT0S"], 1, "expected a number, found 'PT0S'"),
+        (["diff", "in.parquet::n", "--pad-value", "PT0S"], 2, "expected a number, found 'PT0S'"),
     ],
 )
 def test_invalid_arguments_are_errors(arguments: list[str], code: int, said: str, lod: Lod) -> None:
