@@ -78,7 +78,8 @@ class Opened(Protocol):
     def input(self) -> Input: ...
 
 
-Open = Callable[[str], AbstractContextManager[Opened]]
+# Opens a file by its path, of the format with this name; None: of the one that is detected.
+Open = Callable[[str, str | None], AbstractContextManager[Opened]]
 
 
 @dataclass(frozen=True)
@@ -267,7 +268,7 @@ class ManyFiles(SelectiveSource):
         attributes: list[Mapping[str, Any]] = []
         has_keys = False
         for path in files.paths:
-            with _one_format(files), open_one(path) as file:
+            with _one_format(files), open_one(path, None) as file:
                 if not self._schemas:
                     self.kind, self.left_out = file.kind, file.source.left_out
                     self.records, has_keys = file.source.records, file.source.has_keys
@@ -337,7 +338,7 @@ class ManyFiles(SelectiveSource):
         wanted = [places[name] for name in names]
         each = zip(self._paths, self._schemas, self._described, strict=True)
         for path, found, schema in each:
-            with self._open_one(path) as file, naming_file(path):
+            with self._open_one(path, self.kind.name) as file, naming_file(path):
                 if file.source.schema != found:
                     raise changed_while_read()
                 source = as_described(file.source, schema)
