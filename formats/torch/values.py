@@ -64,7 +64,6 @@ def items_of(
                 "a dict of tensors"
             )
         return {DEFAULT_NAME: _item(value, room)}
-    chosen = bool(options.data or options.offsets or options.lengths)
     others = {*(options.offsets or ()), *(options.lengths or ())}
     flat: dict[str, _Plain] = {}
     items: dict[str, Item] = {}
@@ -74,7 +73,7 @@ def items_of(
             raise InvalidDataError(f"two tensors are called {ascii(name)[1:-1][:100]}")
         if isinstance(part, np.ndarray) or options.data or name in others:
             flat[name] = _Plain(name, part)
-        elif not chosen:
+        else:
             with leaving_out(left_out, key), naming(ascii(name)[1:-1]):
                 items[key] = _item(part, room)
     items |= _flat_items(flat, options, left_out, notes)

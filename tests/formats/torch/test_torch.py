@@ -140,6 +140,22 @@ def test_flat_dicts_are_named_as_in_npz_and_chosen_likewise(tmp_path: Path) -> N
     assert chosen["ids"].recursive_sequence_lengths() == [[1, 2]]
 
 
+def test_offsets_without_data_leave_out_no_list(tmp_path: Path) -> None:
+    value = {
+        "ids": torch.arange(3),
+        "cu": torch.tensor([0, 1, 3]),
+        "list": [torch.arange(2), torch.arange(1)],
+    }
+    found = content(saved(tmp_path, value), offsets=("cu",))
+    assert {name: item.to_list() for name, item in found.items()} == {
+        "ids": [[0], [1, 2]],
+        "list": [[0, 1], [0]],
+    }
+    path = saved(tmp_path, value | {"epoch": 5})
+    with pytest.raises(UnsupportedError, match=r"epoch: expected tensors, .*, found int"):
+        content(path, offsets=("cu",))
+
+
 def test_views_conjugates_and_parameters_are_read(tmp_path: Path) -> None:
     numbers = torch.tensor([[1 + 2j, 3 - 1j]]).conj()
     value = {
