@@ -119,7 +119,7 @@ class WhileLoop:
     """The result of `while_loop`. Its truth value is True until `break_if` has ended the loop.
 
     Attributes:
-        turns: number of iterations that ran to the end of the frame.
+        iterations: number of iterations that ran to the end of the frame.
     """
 
     def __init__(self, loop_vars: Sequence[Var] = ()) -> None:
@@ -129,8 +129,8 @@ class WhileLoop:
                 raise InvalidDataError(f"loop_vars: expected Var objects, found {var!r}")
         self._going = True
         self._inside = False
-        self._idle_turn: int | None = None
-        self.turns = 0
+        self._idle: int | None = None
+        self.iterations = 0
 
     def __bool__(self) -> bool:
         return self._going
@@ -141,9 +141,9 @@ class WhileLoop:
         Raises:
             InvalidDataError: the previous iteration changed none of the loop variables.
         """
-        if self._idle_turn is not None:
+        if self._idle is not None:
             raise InvalidDataError(
-                f"turn {self._idle_turn} of the loop changed none of its loop variables, so that "
+                f"iteration {self._idle} of the loop changed none of its loop variables, so that "
                 "it would never end; update one, or break"
             )
         return _Frame(self, [var.value for var in self._vars])
@@ -163,12 +163,12 @@ class WhileLoop:
             self._going = False
             raise _Broken(self)
 
-    def _end_turn(self, before: Sequence[Any]) -> None:
+    def _end_iteration(self, before: Sequence[Any]) -> None:
         now = [var.value for var in self._vars]
         if before and all(a is b or _same(a, b) for a, b in zip(before, now, strict=True)):
             # Raised in the next iteration, since a frame left by Python's `break` ends here too.
-            self._idle_turn = self.turns
-        self.turns += 1
+            self._idle = self.iterations
+        self.iterations += 1
 
 
 class _Broken(BaseException):
@@ -190,10 +190,10 @@ class _Frame:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         self._loop._inside = False
         if error is None:
-            self._loop._end_turn(self._before)
+            self._loop._end_iteration(self._before)
         return isinstance(error, _Broken) and error.loop is self._loop
 
 
 def _same(a: Any, b: Any) -> bool:
-    # Numbers only: comparing arrays on a GPU would synchronize with it in every turn.
+    # Numbers only: comparing arrays on a GPU would synchronize with it in every iteration.
     return bool(np.isscalar(a) and np.isscalar(b) and a == b)

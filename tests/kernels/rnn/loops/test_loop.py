@@ -53,7 +53,7 @@ def test_the_example_of_the_design_runs(library: Any) -> None:
     found = output.host if isinstance(output, DeviceArray) else output
     assert isinstance(output, DeviceArray) == (library is DeviceArray)
     np.testing.assert_allclose(found, torch.stack(wanted).numpy(), rtol=0, atol=1e-12)
-    assert (loop.turns, int(step), bool(loop)) == (12, 12, False)
+    assert (loop.iterations, int(step), bool(loop)) == (12, 12, False)
 
 
 def test_the_rest_of_a_frame_that_breaks_does_not_run() -> None:
@@ -93,7 +93,7 @@ def test_an_except_in_the_frame_does_not_swallow_the_break() -> None:
                 loop.break_if(True)
             except Exception:
                 pytest.fail("the break was seen")
-    assert loop.turns == 0
+    assert loop.iterations == 0
 
 
 def test_a_frame_that_changes_nothing_is_refused_instead_of_hanging() -> None:
@@ -105,7 +105,7 @@ def test_a_frame_that_changes_nothing_is_refused_instead_of_hanging() -> None:
             with loop.frame():
                 step.update(min(int(step) + 1, 1))
 
-    with pytest.raises(InvalidDataError, match="turn 1 of the loop changed none"):
+    with pytest.raises(InvalidDataError, match="iteration 1 of the loop changed none"):
         run()
 
 
