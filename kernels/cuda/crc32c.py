@@ -1,6 +1,6 @@
 """CRC32C of bytes on a GPU: crc32c.cu.
 
-Bytes are the coefficients of a polynomial over GF(2), and the CRC is its remainder. So the CRC of
+Bits are the coefficients of a polynomial over GF(2), and the CRC is its remainder. So the CRC of
 a block is the sum (XOR) of the remainders of its bytes, each multiplied by the power of x of its
 position, and threads can process interleaved bytes and add their sums in any order. A remainder is
 32 bits, with x^0 as the highest bit. The initial value and the final inversion of CRC32C depend

@@ -169,7 +169,8 @@ class LoD(_Fields):
         """Return the number of a level given by its number (negative from the end) or name.
 
         Raises:
-            SelectionError: there is no such level, or several have the name.
+            SelectionError: there is no such level, or several have the name; the message
+                says which levels there are.
         """
         count = len(self.levels)
         if type(level) is int and -count <= level < count:

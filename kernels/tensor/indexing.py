@@ -75,7 +75,7 @@ def picked(lod: LoD, shape: tuple[int, ...], key: Any, *, setting: bool = False)
     Args:
         lod, shape: of a tensor.
         key: see there.
-        setting: whether a tensor of booleans may pick single values of rows, to set them.
+        setting: whether a tensor of booleans may select single values of rows, to set them.
 
     Raises:
         SelectionError: no such item or level, or a part of the wrong type.
@@ -95,9 +95,9 @@ def picked(lod: LoD, shape: tuple[int, ...], key: Any, *, setting: bool = False)
 
 
 def values_to_set(found: Picked, key: Any, tensor: Any, value: Any) -> Array:
-    """Return a copy of the rows of a tensor, for the rows that a key picks.
+    """Return a copy of the rows of a tensor, for the rows that a key selects.
 
-    A tensor of booleans picks from a value with all sequences too, as in `x[x > 3] = x * 10`.
+    A tensor of booleans selects from a value with all sequences too, as in `x[x > 3] = x * 10`.
 
     Args:
         found: the resolved key.
@@ -106,7 +106,7 @@ def values_to_set(found: Picked, key: Any, tensor: Any, value: Any) -> Array:
         value: a tensor without nulls.
 
     Raises:
-        ShapeMismatchError: its sequences are not those picked.
+        ShapeMismatchError: its sequences are not those selected.
     """
     data: Array = value.data
     by_mask = hasattr(key, "lod") and key.data.dtype.kind == "b"
@@ -116,7 +116,7 @@ def values_to_set(found: Picked, key: Any, tensor: Any, value: Any) -> Array:
         if np.ndim(rows) < 2 or rows.shape == data.shape:  # or a boolean for each single value
             data, other = data[rows], None
     if other is not None:
-        raise ShapeMismatchError(f"value: its sequences are not those picked: {other}")
+        raise ShapeMismatchError(f"value: its sequences are not those selected: {other}")
     return data.copy()  # it may share the memory that is set
 
 
@@ -197,7 +197,7 @@ def _all_parts(parts: tuple[Any, ...], axes: int) -> tuple[Any, ...]:
         raise SelectionError("a key has at most one ...")
     if arrays > 1:
         raise SelectionError(
-            "a key has at most one array; pick by one, then by the other: tensor[a][:, b]"
+            "a key has at most one array; select with one, then with the other: tensor[a][:, b]"
         )
     return tuple(found)
 

@@ -121,7 +121,7 @@ class LoDTensor(NumpyProtocol, Conversions):
 
     @property
     def data(self) -> Array:
-        """The rows, (N, D1, D2, ..), as a view: values may be changed in place.
+        """The rows, (N, D1, D2, ..), as a view: values may change in place, not the number of rows.
 
         Raises:
             NullError: a row or an item is null. See `values` and `nulls`.
@@ -229,7 +229,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         return text
 
     def as_bytes(self) -> LoDTensor:
-        """Return this tensor marked as bytes; no copy. Errors as `as_text`, but not for UTF-8."""
+        """Return a view marked as bytes. InvalidDataError as `as_text`, but not for UTF-8."""
         return self._marked(values="bytes", unit=None)
 
     def as_numbers(self) -> LoDTensor:
@@ -385,7 +385,8 @@ class LoDTensor(NumpyProtocol, Conversions):
         Raises:
             SelectionError: there is no such item or level, or the key has two arrays.
             ShapeMismatchError: the key is a tensor with other sequences.
-            NullError: there are nulls, and the key selects more than items of the outermost level.
+            NullError: there are nulls, and the key is neither a range or array of outermost items
+                nor integers that may end with a range without a step.
 
         >>> words = LoDTensor(np.arange(6), LoD.from_lengths([[3, 1, 2]], ["sentence"]))
         >>> words[::-1, 0].data, words["sentence", 1:].to_list()
@@ -397,7 +398,7 @@ class LoDTensor(NumpyProtocol, Conversions):
             whole = whole_items(self._lod, self._data.shape, key, self._nulls)
             if whole is not None:
                 return self._with_nulls(whole)
-            self.refuse_nulls("what such a key picks")
+            self.refuse_nulls("the selection of such a key")
         if type(key) is int or (type(key) is slice and key.step is None):  # fast path of most keys
             selection = select(self._lod, self.rows, (key,))
             if not selection.drops_row_axis or self._data.ndim > 1:
@@ -568,7 +569,7 @@ class LoDTensor(NumpyProtocol, Conversions):
     def difference(self, other: LoDTensor, *, rtol: float = 0, atol: float = 0) -> str | None:
         """Return a description of the first difference of two tensors; None if they are equal.
 
-        Names of levels and attributes are not compared.
+        Attributes are not compared.
 
         Args:
             other: the tensor to compare with.

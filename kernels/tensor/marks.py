@@ -53,7 +53,8 @@ class Times:
     """The unit of times as int64.
 
     Attributes:
-        kind: "timestamp" and "date" count from 1970-01-01, "time" from midnight; "duration".
+        kind: "timestamp" and "date" count from 1970-01-01, "time" from midnight; a
+            "duration" has no start.
         unit: "s", "ms", "us" or "ns"; of dates "D" or "ms".
         zone: the time zone of a timestamp, such as "Europe/Zurich", which then counts in UTC; or
             None.

@@ -42,8 +42,8 @@ def sequence_layer_norm(
     Args:
         tensor: data (N, ...), floating point, with or without levels. All the D values of
             a row are its features.
-        weight: of a row's shape, multiplies each feature; by default 1.
-        bias: of a row's shape, is added to each feature; by default 0.
+        weight: factors of the features, an array of a row's shape; by default 1.
+        bias: summands of the features, an array of a row's shape; by default 0.
         epsilon: added to the variance, whose divisor is D; above 0.
         backend: "auto", "numpy", "numba" or "cupy".
 
@@ -81,7 +81,7 @@ def sequence_rms_norm(
 
     Args:
         tensor, backend: as for `sequence_layer_norm`.
-        weight: of a row's shape, multiplies each feature; by default 1.
+        weight: factors of the features, an array of a row's shape; by default 1.
         epsilon: added to the mean square; above 0.
 
     References:

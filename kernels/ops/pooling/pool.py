@@ -135,8 +135,8 @@ def sequence_max(
     Args:
         tensor, out, backend: as for `sequence_sum`.
         level: the level whose S sequences become rows; by default the finest.
-        pad_value: the value in all columns for an empty sequence; also a time as text, or a word
-            of categories. By default 0, or null for times and categories.
+        pad_value: the value in all columns for an empty sequence. Times may be given as text,
+            categories as words. By default 0, or null for times and categories.
 
     Raises:
         InvalidDataError: the rows are complex.
@@ -162,8 +162,8 @@ def sequence_min(
     Args:
         tensor, out, backend: as for `sequence_sum`.
         level: the level whose S sequences become rows; by default the finest.
-        pad_value: the value in all columns for an empty sequence; also a time as text, or a word
-            of categories. By default 0, or null for times and categories.
+        pad_value: the value in all columns for an empty sequence. Times may be given as text,
+            categories as words. By default 0, or null for times and categories.
 
     >>> sequence_min(LoDTensor(np.array([4, 1, 3]), [[2, 1]])).data.tolist()
     [1, 3]
@@ -187,8 +187,8 @@ def sequence_max_index(
         tensor, backend: as for `sequence_sum`.
         out: None, or a pair of arrays for the two results.
         level: the level whose S sequences become rows; by default the finest.
-        pad_value: the value in all columns for an empty sequence; also a time as text, or a word
-            of categories. By default 0, or null for times and categories.
+        pad_value: the value in all columns for an empty sequence. Times may be given as text,
+            categories as words. By default 0, or null for times and categories.
 
     Returns:
         The maxima, and int64 row numbers of the same shape; of equal values the first row,
@@ -215,8 +215,8 @@ def sequence_min_index(
     Args:
         tensor, out, backend: as for `sequence_max_index`.
         level: the level whose S sequences become rows; by default the finest.
-        pad_value: the value in all columns for an empty sequence; also a time as text, or a word
-            of categories. By default 0, or null for times and categories.
+        pad_value: the value in all columns for an empty sequence. Times may be given as text,
+            categories as words. By default 0, or null for times and categories.
 
     >>> value, row = sequence_min_index(LoDTensor(np.array([1, 7, 3]), [[2, 0, 1]]))
     >>> value.data.tolist(), row.data.tolist()
@@ -239,8 +239,8 @@ def sequence_first(
     Args:
         tensor, out, backend: as for `sequence_sum`.
         level: the level whose S sequences become rows; by default the finest.
-        pad_value: the value in all columns for an empty sequence; also a time as text, or a word
-            of categories. By default 0, or null for times and categories.
+        pad_value: the value in all columns for an empty sequence. Times may be given as text,
+            categories as words. By default 0, or null for times and categories.
 
     >>> sequence_first(LoDTensor(np.array([1, 7, 3]), [[2, 1]])).data.tolist()
     [1, 3]
@@ -262,8 +262,8 @@ def sequence_last(
     Args:
         tensor, out, backend: as for `sequence_sum`.
         level: the level whose S sequences become rows; by default the finest.
-        pad_value: the value in all columns for an empty sequence; also a time as text, or a word
-            of categories. By default 0, or null for times and categories.
+        pad_value: the value in all columns for an empty sequence. Times may be given as text,
+            categories as words. By default 0, or null for times and categories.
 
     >>> sequence_last(LoDTensor(np.array([1, 7, 3]), [[2, 1]])).data.tolist()
     [7, 3]

@@ -93,9 +93,9 @@ def sequence_max_grad(
     Args:
         upstream: (S, ...), the gradient of the values.
         tensor, level: as passed to the op; with `index` only the tensor's index and shape are read.
-        index: (S, ...) int64, the rows that `sequence_max_index` returned. None: they are
-            found again.
-        backend: of the search for them: "auto", "numpy", "numba" or "cupy".
+        index: (S, ...) int64, the rows that `sequence_max_index` returned. None: `backend`
+            finds them again.
+        backend: "auto", "numpy", "numba" or "cupy".
 
     Returns:
         (N, ...) under the index of `tensor`, the dtype of `upstream`: the gradient in the rows

@@ -40,7 +40,7 @@ def sequence_topk_avg_pooling(
         row: its finest level has the numbers of matrix rows, r_i, as lengths.
         column: its finest level has the numbers of matrix columns, c_i.
         topks: the K numbers k, each 1 or more, in any order.
-        channel_num: 1 or more.
+        channel_num: number of channels of every sequence, 1 or more.
         level: the level of the sequences in `tensor`; by default the finest.
         backend: "auto", "numpy", "numba" or "cupy".
 

@@ -164,7 +164,7 @@ def sequence_shrink_memory(x: LoDTensor, table: npt.ArrayLike, step: int) -> LoD
         x: states in table order, one outermost item per sequence; items of sequences that ended
             before may be missing.
         table: a rank table.
-        step: 0 or more.
+        step: the number of the step, 0 or more; a sequence is alive if it is longer.
 
     Raises:
         SelectionError: `step` is negative.
@@ -236,7 +236,7 @@ def sequence_reorder_by_rank(tensor: LoDTensor, table: npt.ArrayLike) -> LoDTens
 def sequence_reorder_by_rank_grad(
     upstream: Upstream, tensor: LoDTensor, table: npt.ArrayLike
 ) -> LoDTensor:
-    """Return the gradient of `sequence_reorder_by_rank` for `tensor`: puts items back.
+    """Return the gradient of `sequence_reorder_by_rank`: items in the order of `tensor`.
 
     Args:
         upstream: (N, ...), the gradient of the result.
@@ -286,7 +286,7 @@ def sequence_sort_by_length(tensor: LoDTensor, level: int | str = 0) -> LoDTenso
 def sequence_sort_by_length_grad(
     upstream: Upstream, tensor: LoDTensor, level: int | str = 0
 ) -> LoDTensor:
-    """Return the gradient of `sequence_sort_by_length` for `tensor`: puts items back.
+    """Return the gradient of `sequence_sort_by_length`: items in the order of `tensor`.
 
     See `sequence_reorder_by_rank_grad`.
     """

@@ -39,7 +39,8 @@ def sequence_scatter(
         Data (S, M) under the index of `x`.
 
     Raises:
-        SelectionError: there is no such level, or no column with the number of an id.
+        SelectionError: there is no such level, or no column with the number of an id; the message
+            names its row.
         InvalidDataError, ShapeMismatchError: dtypes, shapes or indexes do not match.
 
     >>> ids = LoDTensor(np.array([2, 0, 2]), [[1, 2]])

@@ -76,7 +76,7 @@ def sequence_reverse_grad(
     items: bool = False,
     backend: Backend = "auto",
 ) -> LoDTensor:
-    """Return the gradient of `sequence_reverse` for `tensor`: puts rows back.
+    """Return the gradient of `sequence_reverse`: rows in the order of `tensor`.
 
     Args:
         upstream: (N, ...), the gradient of the result.

@@ -32,7 +32,7 @@ def sequence_truncate(
 
     Args:
         tensor: data (N, ...), any dtype, at least one level. Nulls are kept.
-        length: 0 or more.
+        length: maximum number of items of a sequence, 0 or more.
         keep: which items of a longer sequence are kept, the "first" or the "last".
         level: the level whose sequences are cut, by default the finest; its items are rows, or
             sequences of the next level.

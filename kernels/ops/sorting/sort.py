@@ -116,7 +116,7 @@ def sequence_topk(
     Raises:
         SelectionError: there is no such level.
         InvalidDataError: the rows are complex, or a k is negative or not an integer.
-        ShapeMismatchError: the number of k is neither 1 nor that of the sequences.
+        ShapeMismatchError: `k` is an array, but not of one number for each sequence.
 
     >>> values, places = sequence_topk(LoDTensor(np.array([3, 1, 2, 0]), [[3, 1]]), 2)
     >>> values.data.tolist(), places.data.tolist(), values.recursive_sequence_lengths()

@@ -76,7 +76,9 @@ class Standardization(Summarized):
     @classmethod
     @types_explained
     def of(cls, data: Array) -> Standardization:
-        """Return the mean and standard deviation of rows: its divisor is N; 1 for equal values.
+        """Return the mean and the standard deviation of rows; that of equal values is 1.
+
+        The divisor of the variance is N.
 
         Args:
             data: (N, ..) real numbers, N at least 1; rows of any shape are flattened to (D,).

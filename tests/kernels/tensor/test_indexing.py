@@ -383,7 +383,7 @@ def test_a_mask_picks_from_a_tensor_with_all_sequences() -> None:
     items = LoDTensor(np.arange(3), [[2, 1]])
     items[LoDTensor(np.array([False, True]))] = items + 7
     assert items.data.tolist() == [0, 1, 9]
-    with pytest.raises(ShapeMismatchError, match="value: its sequences are not those picked"):
+    with pytest.raises(ShapeMismatchError, match="value: its sequences are not those selected"):
         words[words > 6] = words[:1]
 
 
@@ -393,7 +393,7 @@ def test_a_tensor_is_set_where_its_sequences_fit() -> None:
     assert words.to_list()[0] == [[2, 1, 0], [4, 3], [8, 7, 6, 5]]
     words[words > 7] = 0
     assert words.data.max() == 7
-    with pytest.raises(ShapeMismatchError, match="value: its sequences are not those picked"):
+    with pytest.raises(ShapeMismatchError, match="value: its sequences are not those selected"):
         words[0] = WORDS[1]
     with pytest.raises(ShapeMismatchError, match="value: could not broadcast"):
         words[0, 0] = [1, 2]

@@ -154,7 +154,7 @@ def test_a_null_item_is_none_and_no_view_of_it_exists() -> None:
         tensor.select(1)
     assert tensor.select(slice(1, 2)).to_list() == [None]
     assert tensor.select(0, slice(0, 2)).to_list() == [1, None]
-    with pytest.raises(UnsupportedError, match="what such a key picks has no nulls"):
+    with pytest.raises(UnsupportedError, match="the selection of such a key has no nulls"):
         tensor[0:2, 0]
 
 
