@@ -63,7 +63,7 @@ def test_a_folder_of_splits_is_an_error_that_names_them() -> None:
         content(THEIRS)
 
 
-def test_folders_of_the_installed_datasets_are_read(tmp_path: Path) -> None:
+def test_folders_written_by_the_package_datasets_are_read(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     theirs = datasets.load_from_disk(str(THEIRS / "train"))
     theirs.select([3, 0]).save_to_disk(tmp_path / "x")

@@ -383,7 +383,7 @@ def test_an_epoch_of_a_part_goes_on(file: Path) -> None:
         batches(file).load_state_dict(state)
 
 
-def test_a_folder_that_is_no_dataset_is_an_error(file: Path) -> None:
+def test_options_of_a_dataset_and_datasets_of_others_are_errors(file: Path) -> None:
     whole = lodcli.torch.Dataset(file)
     other = torch.utils.data.TensorDataset(torch.zeros(3))
     for one, more, said in (

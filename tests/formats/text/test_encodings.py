@@ -98,7 +98,7 @@ def test_an_encoding_that_needs_a_byte_order_mark_names_those_without(name: str)
 
 
 @pytest.mark.parametrize("name", ["utf-17", "rot13", "zlib", "hex", "", "undefined"])
-def test_an_unknown_encoding_is_an_error(name: str) -> None:
+def test_an_unknown_encoding_or_one_not_of_text_is_an_error(name: str) -> None:
     with pytest.raises(OptionError, match="encoding: no encoding"):
         encoding_named(name)
 

@@ -121,7 +121,7 @@ def test_text_beside_numbers_in_json_stays(
     assert numbers.to_list() == rows
 
 
-def test_text_cannot_be_cast(tmp_path: Path) -> None:
+def test_text_cannot_be_cast_and_dtype_unsafe_needs_a_dtype(tmp_path: Path) -> None:
     io.write(tmp_path / "t.lod.h5", LoDTensor.from_lists(["a", "b"]))
     with pytest.raises(UnsupportedError, match=r"cannot cast numbers to int8; there are: "):
         lodcli.read(tmp_path / "t.lod.h5", dtype="int8")

@@ -420,7 +420,7 @@ def test_a_classifier_is_written_and_read_with_its_pool(tmp_path: Path, pool: st
     assert classifier_from_arrays(read, pool="last").pool == "last"
 
 
-def test_a_file_without_a_classifier_is_an_error(tmp_path: Path) -> None:
+def test_invalid_classifiers_and_class_names_are_errors(tmp_path: Path) -> None:
     made = seeded_classifier("gru", 3, 4, 2, rng=np.random.default_rng(0))
     with pytest.raises(UnsupportedError, match="keras holds no classifier"):
         write_weights(tmp_path / "m.keras", made)

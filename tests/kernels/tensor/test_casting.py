@@ -62,7 +62,7 @@ def exact(value: Any) -> Any:
 
 @pytest.mark.parametrize("to", NAMES)
 @pytest.mark.parametrize("source", NAMES)
-def test_values_in_range_keep_their_value(source: str, to: str) -> None:
+def test_values_that_fit_exactly_are_unchanged(source: str, to: str) -> None:
     data, dtype = values_of(dtype_of(source)), dtype_of(to)
     assert data.size
     made, fits = cast(data, dtype)

@@ -594,7 +594,7 @@ def test_forward_mode_and_function_transforms_are_errors(call: Any) -> None:
         (lambda x: ours.truncate(given_as("packed", x.values()), 0), InvalidDataError, "no empty"),
     ],
 )
-def test_mismatched_arguments_are_errors(call: Any, error: type[Exception], said: str) -> None:
+def test_invalid_arguments_are_errors(call: Any, error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
         call(jagged(torch.randn(*ROWS)))
 

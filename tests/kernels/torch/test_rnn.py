@@ -398,7 +398,7 @@ def test_a_model_is_replaced_in_place_and_back() -> None:
         ((2, 2, 3), {"hx": (np.zeros(3), 0)}, InvalidDataError, "hx: expected a tensor"),
     ],
 )
-def test_mismatched_arguments_are_errors(
+def test_invalid_arguments_are_errors(
     values: Any, more: dict[str, Any], error: type[LodError], said: str
 ) -> None:
     mine, _ = layers("lstm")

@@ -103,7 +103,7 @@ def test_head_draws_the_first_items(lod: Lod, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["lod.h5", "npz", "lods"])
-def test_json_has_all_fields(lod: Lod, folder: Path, suffix: str) -> None:
+def test_json_has_the_size_rows_levels_and_padding(lod: Lod, folder: Path, suffix: str) -> None:
     path = f"copy.{suffix}"
     io.write(path, tensor("words.lod.h5"))
     done = lod("inspect", path, "--json")

@@ -179,7 +179,7 @@ def test_gradients_of_nested_rnns_are_those_of_the_kernel(
         (["--grad", "--truncate", "0"], 2, "--truncate"),
     ],
 )
-def test_mismatched_arguments_are_errors(
+def test_invalid_arguments_are_errors(
     lod: Lod, folder: Path, args: list[str], code: int, said: str
 ) -> None:
     base_args = ["--cell", "gru", "--hidden", "3", "--seed", "1", "-o", "g.npz"]

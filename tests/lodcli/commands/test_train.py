@@ -518,7 +518,7 @@ def test_a_null_is_an_error_that_names_its_tensor(lod: Lod, folder: Path) -> Non
         ),
     ],
 )
-def test_mismatched_arguments_are_errors(
+def test_invalid_arguments_are_errors(
     lod: Lod, signs: Path, args: list[str], code: int, said: str
 ) -> None:
     Path("there").touch()

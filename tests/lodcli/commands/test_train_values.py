@@ -160,7 +160,7 @@ def test_floats_that_are_whole_numbers_are_noted(lod: Lod, trips: Path) -> None:
     )
 
 
-def test_mismatched_arguments_are_errors(lod: Lod, trips: Path) -> None:
+def test_invalid_arguments_are_errors(lod: Lod, trips: Path) -> None:
     source, items = f"{trips}::data", io.read_all(trips)
     assert lod("train", source, "-o", "values", *FEW).code == 0
     assert lod("train", source, "-o", "classes", *FEW, "--labels", "kind").code == 0

@@ -40,7 +40,7 @@ def test_the_last_query_sees_all_keys(backend: Backend) -> None:
 
 
 @on_every_backend
-def test_scores_beyond_the_range_of_exp_are_finite(backend: Backend) -> None:
+def test_of_scores_beyond_the_range_of_exp_the_largest_has_all_the_weight(backend: Backend) -> None:
     q = LoDTensor(np.array([[1000.0]]), [[1]])
     k = LoDTensor(np.array([[1000.0], [999.0]]), [[2]])
     out = sequence_attention(q, k, k, backend=backend)
@@ -269,7 +269,7 @@ def test_sums_over_many_keys_keep_their_digits(backend: Backend) -> None:
     np.testing.assert_allclose(found[2], grads[2], rtol=2e-5)
 
 
-def test_mismatched_arguments_are_errors() -> None:
+def test_invalid_arguments_are_errors() -> None:
     rows, other = LoDTensor(np.zeros((3, 2)), [[2, 1]]), LoDTensor(np.zeros((3, 2)), [[3]])
     with pytest.raises(ShapeMismatchError, match="2 sequences of queries against 1"):
         sequence_attention(rows, other, other)

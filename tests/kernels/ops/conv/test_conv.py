@@ -338,7 +338,7 @@ def test_row_conv_leaves_an_empty_sequence_empty_and_takes_the_last_level(backen
             sequence_row_conv(cases[identity].tensor("X"), cases[identity].inputs["Filter"].data)
 
 
-def test_mismatched_arguments_are_errors() -> None:
+def test_invalid_arguments_are_errors() -> None:
     nested = LoDTensor(WORDS.data, LoD.from_lengths([[2, 1], [1, 2, 1]]))
     with pytest.raises(SelectionError, match="has 2 levels; choose one"):
         sequence_conv(nested, np.eye(2), context_length=2, context_start=0)

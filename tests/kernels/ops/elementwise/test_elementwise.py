@@ -239,7 +239,7 @@ def test_gradients_beyond_their_dtype_are_infinite(one_index: bool, backend: Bac
     assert np.isposinf(found.data).all()
 
 
-def test_mismatched_arguments_are_errors() -> None:
+def test_invalid_arguments_are_errors() -> None:
     words = LoDTensor(np.zeros((3, 2)), LoD.from_lengths([[1, 1], [2, 1]]))
     with pytest.raises(ShapeMismatchError, match="segmented differently: level 1, item 0"):
         sequence_add(words, LoDTensor(np.zeros((3, 2)), [[1, 1], [1, 2]]))

@@ -220,7 +220,7 @@ def test_paths_of_blanks_leave_no_rows(backend: Backend) -> None:
         sequence_ctc_align(cases["reject071"].tensor("Input"))
 
 
-def test_errors_name_the_position() -> None:
+def test_invalid_arguments_are_errors() -> None:
     one, two = letters("ab", "c"), letters("a", "")
     with pytest.raises(EmptySequenceError, match="reference 1 is empty"):
         sequence_edit_distance(one, two)

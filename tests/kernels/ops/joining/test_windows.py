@@ -176,7 +176,7 @@ def test_taking_turns_is_undone(tensor: LoDTensor, count: int, data: st.DataObje
             assert one.data.tobytes() == part.select(i, level=level).data.tobytes()
 
 
-def test_mismatched_arguments_are_errors() -> None:
+def test_invalid_arguments_are_errors() -> None:
     one, two = LoDTensor(np.arange(3), [[2, 1]]), LoDTensor(np.arange(3), [[3]])
     with pytest.raises(InvalidDataError, match="stride must be at least 1, found 0"):
         sequence_windows(one, 2, stride=0)

@@ -109,7 +109,7 @@ def test_gradients_beyond_their_dtype_are_infinite(backend: Backend) -> None:
     assert bias.tolist() == [math.inf, math.inf]
 
 
-def test_mismatched_arguments_are_errors() -> None:
+def test_invalid_arguments_are_errors() -> None:
     tensor = LoDTensor(np.zeros((2, 3)), [[2]])
     for op in ALL:
         with pytest.raises(InvalidDataError, match=rf"{op.__name__}: expected floating numbers"):

@@ -159,7 +159,7 @@ def test_gradients_too_large_for_float16_are_infinite(backend: Backend) -> None:
     assert found.data.tolist() == [np.inf]
 
 
-def test_mismatched_arguments_are_errors() -> None:
+def test_invalid_arguments_are_errors() -> None:
     tensor, two = LoDTensor(np.zeros(4), [[4]]), LoD.from_lengths([[2]])
     options: Any = {"topks": [1], "channel_num": 1}
     with pytest.raises(ShapeMismatchError, match="sequence 0 has 4 values, expected 2 x 2 x 2"):

@@ -198,7 +198,7 @@ def test_dtypes_are_those_of_numpy_and_gradients_those_of_the_arguments() -> Non
     assert none is None
 
 
-def test_mismatched_arguments_are_errors() -> None:
+def test_invalid_arguments_are_errors() -> None:
     a = LoDTensor(np.zeros((3, 2)), [[3]])
     with pytest.raises(SelectionError, match="sequence_linear_scan: the tensor has no levels"):
         sequence_linear_scan(LoDTensor(np.zeros(3)), LoDTensor(np.zeros(3)))

@@ -96,7 +96,7 @@ def test_what_paddle_writes_out_of_bounds_is_refused(identity: str) -> None:
         sequence_scatter(*(case.tensor(slot) for slot in ("X", "Ids", "Updates")))
 
 
-def test_errors_name_the_position() -> None:
+def test_invalid_arguments_are_errors() -> None:
     x, ids = LoDTensor(np.zeros((2, 3))), LoDTensor(np.array([0, 3]), [[1, 1]])
     ones: Any = np.ones(2)
     with pytest.raises(SelectionError, match="ids, row 1: no column 3, x has 3"):

@@ -300,7 +300,7 @@ def test_huge_lags_leave_nothing(backend: Backend) -> None:
         assert sequence_shift_grad(np.ones(5), WORDS, lag, backend=backend).data.tolist() == [0] * 5
 
 
-def test_mismatched_arguments_are_errors() -> None:
+def test_invalid_arguments_are_errors() -> None:
     with pytest.raises(SelectionError, match="sequence_diff: the tensor has no levels"):
         sequence_diff(LoDTensor([1, 2]))
     with pytest.raises(SelectionError, match="no level 1"):

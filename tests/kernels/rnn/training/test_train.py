@@ -263,7 +263,7 @@ def test_the_arrays_of_a_classifier_make_it_again() -> None:
     close(classify(again, *given.rows()).scores, classify(made, *given.rows()).scores, 0)
 
 
-def test_mismatched_arguments_are_errors() -> None:
+def test_invalid_arguments_are_errors() -> None:
     data = LoDTensor(np.zeros((3, 4)), [[1, 0, 2]])
     with pytest.raises(EmptySequenceError, match=r"sequence 1 has no rows .* lod filter"):
         Labelled(data, np.zeros(3, np.int64))

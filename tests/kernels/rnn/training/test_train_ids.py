@@ -154,7 +154,7 @@ def test_arrays_with_an_embedding_make_the_classifier_again() -> None:
     assert again.arrays()[NAME] is made.arrays()[NAME]
 
 
-def test_mismatched_arguments_are_errors() -> None:
+def test_invalid_arguments_are_errors() -> None:
     made, given = model(), examples()
     far = Labelled(given.sequences.with_data(given.sequences.data + 2), given.labels)
     said = "sequence 4, position 0: expected an id from 0 to 8, found 9"

@@ -140,7 +140,7 @@ def test_rows_and_targets_keep_their_standardizations_apart() -> None:
         np.testing.assert_array_equal(one.arrays()["targets.std"], targets.std)
 
 
-def test_mismatched_arguments_are_errors() -> None:
+def test_invalid_arguments_are_errors() -> None:
     given = examples(10)
     made, sequences = model(given), given.sequences
     whole = Labelled(sequences, np.zeros(10, np.int64))
