@@ -255,7 +255,11 @@ def explained(error: BaseException) -> tuple[str, int]:
 
 def _no_option(error: click.NoSuchOption) -> str:
     """Return an error about an unknown option, with a hint."""
-    hint = option_hint(error.option_name, error.ctx.command.params if error.ctx else [])
+    name, context = error.option_name, error.ctx
+    hint = option_hint(name, context.command.params if context else [])
+    usage = " ".join(context.command.collect_usage_pieces(context)) if context else ""
+    if "EXPRESSION" in usage and re.fullmatch(r"-[^\W\d]", name):
+        hint = f"{hint} if this is the negative of a tensor, write '-(NAME)'".lstrip()
     return error.message.removesuffix(".") + f"; {hint}" * bool(hint)
 
 

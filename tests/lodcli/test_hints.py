@@ -363,6 +363,21 @@ HINTS = [
     ("split one.jsonl --by item 3 -o {a,b}.npz", 2, "--by item: a value goes only after count, s"),
     ("split one.jsonl x --by count 3 -o {a,b}.npz", 2, "argument (x); see lod split --help"),
     ("bench kernel", 2, "no command 'kernel'; did you mean kernels?"),
+    (
+        "apply -x one.jsonl",
+        2,
+        "no option '-x'; if this is the negative of a tensor, write '-(NAME)';",
+    ),
+    ("apply -o x.npz sum one.jsonl", 2, "no option '-o' before the op; the op goes first; see"),
+    ("apply --into y sum one.jsonl", 2, "no option '--into' before the op; the op goes first; see"),
+    ("filter one.jsonl -d", 2, "did you mean --separator? if this is the negative of a tensor, w"),
+    ("apply sum -x one.jsonl", 2, "no option '-x'; see lod apply sum --help"),
+    (
+        "filter one.jsonl -xyz",
+        2,
+        "no option '-x'; if this is the negative of a tensor, write '-(N",
+    ),
+    ("sort one.jsonl -x", 2, "no option '-x'; see lod sort --help"),
     ("bench x.json", 2, "no command 'x.json'; there are: convert, io, kernels, levels, linear,"),
     ("bench kernels x.json", 2, "; the file to write goes after -o: -o x.json; see lod bench kern"),
     ("bench rnn --op sum", 2, "no option '--op'; see"),
@@ -413,6 +428,13 @@ def test_values_and_names_of_a_file_are_no_options(lod: Lod, folder: Path) -> No
     done = lod("inspect", "v.csv")
     assert "found '--vocab'; " in done.stderr
     assert done.stderr.endswith(" (lod convert has --columns)\n")
+
+
+def test_an_expression_may_begin_with_a_minus_and_a_parenthesis(lod: Lod, files: Path) -> None:
+    for one in ("-(length())", "-(length() > 1)"):
+        done = lod("filter", "one.jsonl", one, "-o", "x.lod.h5", "--force")
+        assert done.code == 0, done.stderr
+    assert lod("apply", "-(data)", "one.jsonl", "-o", "x.npz").code == 0
 
 
 def test_a_file_may_be_named_like_a_negative_number(lod: Lod, files: Path) -> None:

@@ -52,7 +52,12 @@ class OpGroup(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         # A leading blank hides an expression such as -x / 2 or -wait from click's option parser.
         hidden = args and _hides(args[0])
-        return super().parse_args(ctx, [f" {args[0]}", *args[1:]] if hidden else args)
+        try:
+            return super().parse_args(ctx, [f" {args[0]}", *args[1:]] if hidden else args)
+        except click.NoSuchOption as error:
+            if not any(error.option_name in one.opts for one in expression_command("").params):
+                raise
+            ctx.fail(f"no option {error.option_name!r} before the op; the op goes first")
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

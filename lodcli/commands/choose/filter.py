@@ -15,7 +15,7 @@ class _Filter(options.Command):
     """A command whose expression may begin with a minus, as in `lod filter x.npy '-x > 2'`."""
 
     # Not -oNAME, whose name may hold any character.
-    negative = re.compile(r"-[0-9]+|-(?![qvf]*o)[\w.(].*[\s<>(=].*", re.DOTALL)
+    negative = re.compile(r"-[0-9]+|-\(.*|-(?![qvf]*o)[\w.].*[\s<>(=].*", re.DOTALL)
     takes_expression = True
 
 
