@@ -39,7 +39,12 @@ from lodcli.formats.core.schema import (
     TensorSpec,
 )
 from lodcli.formats.structs.tree import check_tree
-from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
+from lodcli.kernels.errors import (
+    InvalidDataError,
+    InvalidLoDError,
+    SelectionError,
+    UnsupportedError,
+)
 from lodcli.kernels.index.checks import (
     Array,
     Offsets,
@@ -301,7 +306,10 @@ def described(
         with naming(f"tensor {name}"):
             for level, array in enumerate(parts.levels):
                 if array not in known:
-                    known[array] = _offsets(arrays[array], array, level, read, options)
+                    below = arrays[[*parts.levels, parts.data][level + 1]].shape
+                    known[array] = _offsets(
+                        arrays[array], array, level, read, options, below[0] if below else None
+                    )
             lod = LoD([known[array] for array in parts.levels])
             if isinstance(info, JoinedArrays):
                 lod = LoD([info.offsets])
@@ -386,7 +394,12 @@ def marked(schema: Schema, kept: Mapping[str, Kept]) -> Schema:
 
 
 def _offsets(
-    info: ArrayInfo, name: str, level: int, read: Callable[[str], Array], options: ReadOptions
+    info: ArrayInfo,
+    name: str,
+    level: int,
+    read: Callable[[str], Array],
+    options: ReadOptions,
+    items: int | None,
 ) -> Offsets:
     what = "lengths" if options.lengths else "offsets"
     with naming(info.label):
@@ -398,12 +411,31 @@ def _offsets(
             )
     values = read(name)
     with naming(info.label):
-        if options.lengths:
-            lengths = as_int64(values, level=level, what="lengths")
-            return lengths_to_offsets(lengths, level=level)
-        offsets = as_int64(values, level=level, what="offsets")
+        return given_level(values, options, level=level, items=items)
+
+
+def given_level(values: Array, options: ReadOptions, *, level: int, items: int | None) -> Offsets:
+    """Return the offsets of a level that the user named, or that has the name of a tensor.
+
+    Args:
+        values: its offsets, or its lengths.
+        options: whether they are lengths.
+        level: the number of the level.
+        items: what the sum of the lengths would be, if these are lengths; None if unknown.
+
+    Raises:
+        InvalidLoDError: no valid offsets, or lengths.
+    """
+    if options.lengths:
+        return lengths_to_offsets(as_int64(values, level=level, what="lengths"), level=level)
+    offsets = as_int64(values, level=level, what="offsets")
+    try:
         check_offsets(offsets, level=level)
-        return offsets
+    except InvalidLoDError as error:
+        if options.offsets and offsets.min(initial=0) >= 0 and offsets.sum() == items:
+            error.args = (f"{error}; these seem to be lengths: use {option_name('lengths')}",)
+        raise
+    return offsets
 
 
 def index_dtype(options: WriteOptions) -> np.dtype[Any]:

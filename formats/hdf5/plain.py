@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lodcli.formats.arrays.flat_arrays import given_level
 from lodcli.formats.choosing.array_patterns import is_pattern, matching, without_note
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import Format, Source
@@ -30,11 +31,8 @@ from lodcli.kernels.errors import InvalidLoDError, SelectionError, UnsupportedEr
 from lodcli.kernels.index.checks import (
     Array,
     Offsets,
-    as_int64,
     check_chain,
-    check_offsets,
     check_rows,
-    lengths_to_offsets,
 )
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.options import by_reader, option
@@ -79,7 +77,7 @@ class PlainHdf5(Format):
                 f"{option('data', options.data)}: names several datasets; {one_by_one}"
             )
         column = datasets.open(options.data, text=True)
-        levels = _levels(datasets, index, of_lengths=bool(options.lengths))
+        levels = _levels(datasets, index, options, column.shape[0] if column.shape else None)
         if levels:
             with naming(index[-1]):
                 _check_rows(levels, column)
@@ -132,17 +130,15 @@ def _told(source: Source, datasets: Datasets) -> Source:
     return source
 
 
-def _levels(datasets: Datasets, paths: tuple[str, ...], *, of_lengths: bool) -> list[Offsets]:
+def _levels(
+    datasets: Datasets, paths: tuple[str, ...], options: ReadOptions, rows: int | None
+) -> list[Offsets]:
     levels: list[Offsets] = []
-    for level, path in enumerate(paths):
-        values = _integers(datasets.numbers(path, matrix=True))
+    stored = [_integers(datasets.numbers(path, matrix=True)) for path in paths]
+    for level, (path, values) in enumerate(zip(paths, stored, strict=True)):
+        items = stored[level + 1].size if stored[level + 1 :] else rows
         with naming(path):
-            if of_lengths:
-                lengths = as_int64(values, level=level, what="lengths")
-                levels.append(lengths_to_offsets(lengths, level=level))
-            else:
-                levels.append(as_int64(values, level=level, what="offsets"))
-                check_offsets(levels[-1], level=level)
+            levels.append(given_level(values, options, level=level, items=items))
     try:
         check_chain(levels)
     except InvalidLoDError as error:

@@ -231,6 +231,7 @@ def test_offsets_and_lengths_exclude_each_other(theirs: h5py.File) -> None:
         ([0, 3, 5, 4, 15], "/wrong: level 0, position 3: offsets decrease"),
         ([1, 3, 15], "/wrong: level 0, position 0: first offset: expected 0, found 1"),
         ([0, 3, 14], "/wrong: level 0, position 2: the last offset"),
+        ([1, 4, 10], "expected 0, found 1; these seem to be lengths: use lengths"),
         ([], "/wrong: level 0: no offsets"),
         ([0, 2**63], "/wrong: level 0, position 1: offsets: expected at most 2**63 - 1"),
         ([0.5, 15.0], "/wrong: level 0: offsets must be integers, found float64"),
