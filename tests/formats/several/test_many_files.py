@@ -216,6 +216,17 @@ def test_a_file_that_vanishes_or_changes_is_named(tmp_path: Path) -> None:
         assert str(error.value.filename) == str(last)
 
 
+def test_a_file_replaced_by_one_of_another_format_was_changed(tmp_path: Path) -> None:
+    put(tmp_path / "all")
+    last = tmp_path / "all" / "part-10.jsonl"
+    with lodcli.open(tmp_path / "all") as file:
+        np.save(tmp_path / "other.npy", np.arange(3))
+        (tmp_path / "other.npy").replace(last)
+        with pytest.raises(DamagedFileError) as error:
+            list(file.batches())
+    assert str(error.value) == f"{last}: was changed while it was read; read it again"
+
+
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     put(tmp_path / "all")
     (tmp_path / "all" / "part-2.jsonl").write_text("[1,\n")
