@@ -35,7 +35,7 @@ class File(Wrapped, Mapping[str, StoredTensor]):
     """An open file: its tensors by name, `file["words"]`, and the methods of a Source.
 
     It is closed at the end of a `with` block, by `close()`, or when it is deleted. A closed file
-    raises UnsupportedError for everything but `schema`. Several threads may read from one file.
+    raises UnsupportedError for every read. Several threads may read from one file.
 
     Args:
         opening: function that opens the file.
@@ -127,7 +127,7 @@ class File(Wrapped, Mapping[str, StoredTensor]):
         return [spec.name for spec in find_all(self.schema, names_of(names))]
 
     def _gather(self, name: str, level: int, part: Any) -> LoDTensor | None:
-        """Return the items of a level of a tensor that one part of a key picks.
+        """Return the items of a level of a tensor that one part of a key selects.
 
         Args:
             name: of a tensor that is not a TensorArray.

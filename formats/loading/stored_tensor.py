@@ -24,10 +24,10 @@ _ALL = slice(None)
 class StoredTensor:
     """A tensor of an open file, such as `file["words"]`; `tensor[key]` reads a selection.
 
-    A key selects the same as from a LoDTensor. If it consists of integers, and perhaps a range at
-    its end, only the selection is read; otherwise the selection of its first part is read, and the
-    other parts select from that in memory. A file without random access, such as text, is read
-    completely for each key: call `read()` once instead.
+    A key selects the same as from a LoDTensor. Without nulls, only the selection of a key is read
+    that has integers, perhaps a range at its end, and no part for the rows. Of other keys the
+    selection of the first part is read; the other parts select from that in memory. A file without
+    random access, such as text, is read completely for each key: call `read()` once instead.
 
     Args:
         file: the open file, which stays open while the tensor is in use.

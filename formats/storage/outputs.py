@@ -29,7 +29,7 @@ from lodcli.kernels.platform import files
 from lodcli.kernels.platform.files import PathLike
 
 COPY_BYTES = 8 << 20
-# After each this many bytes written to a file, the system is requested to write them to the disk.
+# Whenever this many bytes have been written to a file, the system is requested to store them.
 UNSYNCED_BYTES = 32 << 20
 _KINDS = {
     stat.S_IFCHR: "a device",

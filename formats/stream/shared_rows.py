@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SLOT_BYTES = 2 << 20
 SLOTS = 16
-# All slots together take at most this fraction of the memory budget.
+# All slots together take at most 1 / this of the memory budget.
 BUDGET_SHARE = 16
 # The most shared memory that a reader accepts.
 MOST_BYTES = 1 << 30
