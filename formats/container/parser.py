@@ -168,7 +168,7 @@ def check_end(blocks: Blocks) -> None:
     end = int.from_bytes(blocks.look(40, 8), "little")
     if end != blocks.size:
         raise DamagedFileError(
-            f"file: has trailing bytes (expected {end} bytes, found {blocks.size})"
+            f"file: has trailing bytes (expected {end} bytes, found {blocks.size}){FETCH_AGAIN}"
         )
 
 

@@ -177,7 +177,9 @@ def _directory(file: IO[bytes]) -> _Directory:
     _, *fields, comment = _END.unpack_from(tail, found)
     behind = len(tail) - found - _END.size
     if behind != comment:
-        raise DamagedFileError(f"expected a comment of {comment} bytes behind it, found {behind}")
+        raise DamagedFileError(
+            f"expected a comment of {comment} bytes behind it, found {behind}{FETCH_AGAIN}"
+        )
     end = tail_start + found
     at = max(0, end - _LOCATOR_64.size)
     locator = _read(file, at, end - at)
@@ -191,6 +193,7 @@ def _directory(file: IO[bytes]) -> _Directory:
     if start + length != end:
         raise DamagedFileError(
             f"expected it to end at byte {end}, found {length} bytes from byte {start} on"
+            f"{FETCH_AGAIN}"
         )
     return _Directory(start, length, count)
 
@@ -219,7 +222,9 @@ def _member_names(raw: bytes, count: int) -> list[bytes]:
     while position < len(raw):
         entry = raw[position : position + _CENTRAL.size]
         if len(entry) < _CENTRAL.size or not entry.startswith(_CENTRAL_MARK):
-            raise DamagedFileError(f"expected member {len(names)} at its byte {position}")
+            raise DamagedFileError(
+                f"expected member {len(names)} at its byte {position}{FETCH_AGAIN}"
+            )
         name, extra, comment = _CENTRAL.unpack(entry)[10:13]
         begin = position + _CENTRAL.size
         names.append(raw[begin : begin + name])
@@ -227,6 +232,7 @@ def _member_names(raw: bytes, count: int) -> list[bytes]:
     if position != len(raw) or len(names) != count:
         raise DamagedFileError(
             f"expected {count} members in {len(raw)} bytes, found {len(names)} in {position}"
+            f"{FETCH_AGAIN}"
         )
     return names
 
@@ -237,12 +243,14 @@ def _check_member(
     """Raise unless the header before a member agrees, and the member ends where it must."""
     raw = _read(file, start, _LOCAL.size)
     if len(raw) < _LOCAL.size or not raw.startswith(_LOCAL_MARK):
-        raise DamagedFileError(f"expected its header at byte {start}")
+        raise DamagedFileError(f"expected its header at byte {start}{FETCH_AGAIN}")
     _, _, flags, method, _, _, crc, packed, size, name_bytes, extra_bytes = _LOCAL.unpack(raw)
     rest = _read(file, start + _LOCAL.size, name_bytes + extra_bytes)
     matter = _ENCRYPTED | _DESCRIPTOR | _UTF_8
     if method != info.compress_type or (flags ^ info.flag_bits) & matter:
-        raise DamagedFileError("its header and the zip directory differ in method or flags")
+        raise DamagedFileError(
+            f"its header and the zip directory differ in method or flags{FETCH_AGAIN}"
+        )
     if rest[:name_bytes] != name:
         raise DamagedFileError(f"is called {ascii(rest[:name_bytes][:100])[1:]} in its own header")
     size, packed = _full_sizes(rest[name_bytes:], size, packed)
@@ -252,7 +260,9 @@ def _check_member(
     streamed = flags & _DESCRIPTOR and end < stop
     for what, (one, other) in said.items():
         if one != other and not (streamed and one in (0, _MOST_32)):
-            raise DamagedFileError(f"{what}: {one} in its header, {other} in the zip directory")
+            raise DamagedFileError(
+                f"{what}: {one} in its header, {other} in the zip directory{FETCH_AGAIN}"
+            )
     if streamed:
         _check_descriptor(_read(file, end, min(stop - end, 25)), info)
     elif end != stop:
@@ -285,7 +295,9 @@ def _check_descriptor(raw: bytes, info: zipfile.ZipInfo) -> None:
     form = {12: "<3L", 20: "<L2Q"}.get(len(found))
     said = (info.CRC, info.compress_size, info.file_size)
     if form is None or struct.unpack(form, found) != said:
-        raise DamagedFileError("the sizes behind it are not those in the zip directory")
+        raise DamagedFileError(
+            f"the sizes behind it are not those in the zip directory{FETCH_AGAIN}"
+        )
 
 
 def _read(file: IO[bytes], position: int, size: int) -> bytes:

@@ -14,6 +14,7 @@ import numpy as np
 from lodcli.formats.arrays import crc32c
 from lodcli.formats.arrays.byte_blocks import Bytes
 from lodcli.formats.core.errors import (
+    FETCH_AGAIN,
     DamagedFileError,
     NotThisFormatError,
     ProducerFailedError,
@@ -206,7 +207,8 @@ class FrameReader:
         checked, (crc,) = raw[: _CHECKED.size], _CRC.unpack(raw[_CHECKED.size :])
         if crc32c.value(checked) != crc:
             raise DamagedFileError(
-                f"frame {number}: the checksum of its header does not match; the stream was altered"
+                f"frame {number}: the checksum of its header does not match; the stream was "
+                f"altered{FETCH_AGAIN}"
             )
         kind, zeros, part, size_bytes, payload_crc = _CHECKED.unpack(checked)
         if (kind, zeros, part, size_bytes) == (Kind.FAILED, b"\0\0\0", 0, 0):
@@ -286,7 +288,9 @@ def widen_pipe(fd: int) -> None:
 
 def _check_payload(frame: Frame, crc: int) -> None:
     if crc != frame.crc32c:
-        raise DamagedFileError(f"{frame}: the checksum does not match; the stream was altered")
+        raise DamagedFileError(
+            f"{frame}: the checksum does not match; the stream was altered{FETCH_AGAIN}"
+        )
 
 
 def _cut_off(where: str, missing: int) -> DamagedFileError:

@@ -198,8 +198,11 @@ def test_archives_that_others_made_are_read(path: Path) -> None:
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (lambda data: b"more" + data, "the zip directory: expected it to end at byte"),
-        (lambda data: data + b"more", "expected a comment of 0 bytes behind it, found 4"),
+        (lambda data: b"more" + data, "the zip directory: expected it to end at .*; fetch or"),
+        (
+            lambda data: data + b"more",
+            "expected a comment of 0 bytes behind it, found 4; fetch or copy",
+        ),
         (lambda data: data[:-1], "the zip directory: its end record is missing; the file may be"),
         # An end record without members, 4 bytes behind what begins like its zip64 locator.
         (lambda _: b"PK\6\7PK\5\6" + bytes(12) + b"\4" + bytes(5), "4 bytes before the first"),

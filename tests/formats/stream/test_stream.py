@@ -252,6 +252,16 @@ def test_a_cut_names_the_frame_and_what_is_missing() -> None:
     )
 
 
+def test_a_changed_byte_names_the_frame_and_the_remedy() -> None:
+    raw = spec.example().encode()
+    rows, header = raw.index(b"abc"), raw.index(b"{") - 1
+    for place, found in ((rows, "frame 3 (rows of data): the checksum"), (header, "of its header")):
+        with pytest.raises(DamagedFileError) as error:
+            read(raw[:place] + bytes([raw[place] ^ 1]) + raw[place + 1 :])
+        assert found in str(error.value)
+        assert str(error.value).endswith("; the stream was altered; fetch or copy it again")
+
+
 def test_the_last_batch_is_withheld_until_the_trailer_is_there(tmp_path: Any) -> None:
     raw = spec.example().encode()
     path = tmp_path / "a.lods"
