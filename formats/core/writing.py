@@ -17,6 +17,7 @@ from lodcli.formats.core.format import Format, Stored
 from lodcli.formats.core.limits import declared_bytes
 from lodcli.formats.core.losses import Loss, losses, marks_of_steps
 from lodcli.formats.core.marks import marked
+from lodcli.formats.core.names import split_reference
 from lodcli.formats.core.options import WriteOptions, refuse_unknown_options
 from lodcli.formats.core.schema import Batch, Schema, rekeyed
 from lodcli.formats.core.table import SUFFIXES
@@ -263,6 +264,11 @@ def output_format(path: PathLike, format_name: str | None) -> str:
             refuse_existing(path, overwrite=True)  # a device, which no format makes a file
         from lodcli.formats.catalogue import plugins
 
+        file, name = split_reference(os.fspath(path))
+        if name is not None and registry.of_name(file) is not None:
+            raise SelectionError(
+                f"{os.fspath(path)}: a file to write takes no ::NAME: write {file}"
+            )
         raise SelectionError(
             f"{os.fspath(path)}: unknown file extension{_near(path)}; choose a format with "
             f"{option('to')} "

@@ -387,6 +387,8 @@ HINTS = [
     ("head one.jsonl --to xls", 2, "no format 'xls'; lod convert --formats lists all; see"),
     ("head one.jsonl --to lods", 2, "no format 'lods'; did you mean lod.stream?; see"),
     ("head one.jsonl -o x.xyz", 2, "x.xyz: unknown file extension; choose a format with --to"),
+    ("head one.jsonl -o x.npz::a", 2, "x.npz::a: a file to write takes no ::NAME: write x.npz"),
+    ("head one.jsonl -o x.xyz::a", 2, "x.xyz::a: unknown file extension; choose a format"),
     ("head one.jsonl -o x.josnl.gz", 2, "unknown file extension; did you mean .jsonl?; choose"),
     ("head one.jsonl -o x.parqet", 2, "unknown file extension; did you mean .parquet?; choose"),
     ("slice one.jsonl 1,x -o x.npz", 2, "'x' in '1,x' is not an item or a range of items; write"),
