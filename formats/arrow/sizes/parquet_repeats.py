@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,6 @@ import pyarrow.types as types
 
 from lodcli.formats.arrow.sizes.buffers import is_text, offsets_of, valid_items, values_of
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.slicing.row_ranges import rows_of_ranges
-from lodcli.kernels.order.ranks import sorted_texts, text_changes
-from lodcli.kernels.order.texts import Texts
 
 # Values drawn to estimate how many different ones there are.
 _SAMPLE = 1 << 14
@@ -81,15 +78,14 @@ def _repeat(arrays: Sequence[Any]) -> bool:
     if types.is_dictionary(kind) or types.is_boolean(kind) or types.is_null(kind) or not valid:
         return True
     near = _taken(arrays, _side_by_side(valid))
-    count = _count(near)
-    if _distinct(near) <= _MOST_DISTINCT_NEAR * count:
+    if _distinct(near) <= _MOST_DISTINCT_NEAR * len(near):
         return True
     sample = _taken(arrays, _drawn(valid))
-    drawn, found = _count(sample), _distinct(sample)
+    drawn, found = len(sample), _distinct(sample)
     distinct = found if drawn == valid else _all_distinct(found, drawn, valid)
     width = _size(sample) / drawn
-    stretches = [_part(near, start, start + _STRETCH) for start in range(0, count, _STRETCH)]
-    firsts = valid * sum(map(_firsts, stretches)) / count
+    stretches = [near[start : start + _STRETCH] for start in range(0, len(near), _STRETCH)]
+    firsts = valid * sum(map(_firsts, stretches)) / len(near)
     return bool(distinct * width <= _MOST_BYTES and distinct <= _MOST_DISTINCT * firsts)
 
 
@@ -111,7 +107,7 @@ def _drawn(count: int) -> Offsets:
     return once
 
 
-def _taken(arrays: Sequence[Any], places: Offsets) -> Array | Texts:
+def _taken(arrays: Sequence[Any], places: Offsets) -> Array | list[bytes]:
     """Return values that are not null, by their ascending places among all of these."""
     bounds = np.cumsum([0, *(len(array) - array.null_count for array in arrays)])
     cuts = pairwise(np.searchsorted(places, bounds).tolist())
@@ -119,11 +115,11 @@ def _taken(arrays: Sequence[Any], places: Offsets) -> Array | Texts:
         _values(array, places[start:stop] - begin)
         for array, begin, (start, stop) in zip(arrays, bounds, cuts, strict=False)
     ]
-    return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else Texts.joined(parts)
+    return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else list(chain(*parts))
 
 
-def _values(array: Any, places: Offsets) -> Array | Texts:
-    """Return values that are not null, by their places among these, as integers or texts.
+def _values(array: Any, places: Offsets) -> Array | list[bytes]:
+    """Return values that are not null, by their places among these, as integers or bytes.
 
     Not `take` and others of Arrow, which import pyarrow.compute, and that is slow.
     """
@@ -138,44 +134,34 @@ def _values(array: Any, places: Offsets) -> Array | Texts:
     else:
         offsets = offsets_of(array)
         begins, ends, letters = offsets[places], offsets[places + 1], array.buffers()[2]
-    bounds = np.cumsum(np.append(0, ends - begins), dtype=np.int64)
-    data = np.frombuffer(letters or b"", np.uint8)
-    return Texts.of(rows_of_ranges(data, begins.astype(np.int64), bounds), bounds)
+    data = memoryview(letters or b"")
+    pairs = zip(begins.tolist(), ends.tolist(), strict=True)
+    return [data[begin:end].tobytes() for begin, end in pairs]
 
 
-def _count(values: Array | Texts) -> int:
-    return values.lengths.size if isinstance(values, Texts) else len(values)
-
-
-def _part(values: Array | Texts, start: int, stop: int) -> Array | Texts:
-    part = slice(start, stop)
-    return values.taken(part) if isinstance(values, Texts) else values[part]
-
-
-def _distinct(values: Array | Texts) -> int:
+def _distinct(values: Array | list[bytes]) -> int:
     # Not `unique`, which takes several times as long for numbers of which most differ.
-    if isinstance(values, Texts):
-        return int(np.count_nonzero(~sorted_texts(values)[1]))
-    return _runs(np.sort(values))
+    return _runs(np.sort(values)) if isinstance(values, np.ndarray) else len(set(values))
 
 
-def _firsts(stretch: Array | Texts) -> int:
+def _firsts(stretch: Array | list[bytes]) -> int:
     """Return the number of first values of short runs, and of all values of long ones."""
-    runs, count = _runs(stretch), _count(stretch)
-    return count if runs <= _MOST_DISTINCT_NEAR * count else runs
+    runs = _runs(stretch)
+    return len(stretch) if runs <= _MOST_DISTINCT_NEAR * len(stretch) else runs
 
 
-def _runs(values: Array | Texts) -> int:
+def _runs(values: Array | list[bytes]) -> int:
     """Return the number of runs of equal values, of which there are some."""
-    changes = text_changes(values) if isinstance(values, Texts) else values[1:] != values[:-1]
-    return int(np.count_nonzero(changes)) + 1
+    if isinstance(values, np.ndarray):
+        return int(np.count_nonzero(values[1:] != values[:-1])) + 1
+    return sum(one != other for one, other in pairwise(values)) + 1
 
 
-def _size(values: Array | Texts) -> int:
+def _size(values: Array | list[bytes]) -> int:
     """Return the bytes of values; of each text also those of its length."""
-    if isinstance(values, Texts):
-        return int(values.lengths.sum()) + 8 * values.lengths.size
-    return values.nbytes
+    if isinstance(values, np.ndarray):
+        return values.nbytes
+    return sum(map(len, values)) + 8 * len(values)
 
 
 def _all_distinct(found: int, drawn: int, count: int) -> float:
