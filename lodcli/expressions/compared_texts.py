@@ -21,7 +21,7 @@ from lodcli.expressions.functions import (
     TEXT_MAKERS,
     picked,
 )
-from lodcli.expressions.hints import TEXT_OF_BYTES, Listed, compared_list
+from lodcli.expressions.hints import TEXT_OF_BYTES, Listed, compared_list, has_literals
 from lodcli.expressions.operations import V
 from lodcli.expressions.parsing import (
     LISTS,
@@ -63,6 +63,8 @@ class ComparedTexts(ExactDecimals[V]):
             words = words_of(other)
             of_list = isinstance(op, ast.In | ast.NotIn)
             fits = isinstance(other, LISTS) == of_list and not (of_list and mirrored)
+            if of_list and fits and self.expression.is_text(node):
+                self._refuse_numbers(other)
             if not self.expression.is_text(node) or words is None or not fits:
                 continue
             if isinstance(op, ast.Eq | ast.NotEq | ast.In | ast.NotIn):
@@ -87,12 +89,35 @@ class ComparedTexts(ExactDecimals[V]):
             self.fail(right, str(error))
         return self.mapped(lambda data: COMPARISONS[type(op)](data, 0), found)
 
-    def refuse_list(self, listed: Listed, beside: ast.expr, op: ast.cmpop) -> NoReturn:
-        """Raise an error about a list that is compared with == or !=."""
+    def _refuse_numbers(self, listed: ast.expr) -> None:
+        """Raise an error about the first literal of a list that is no text, if there is one."""
+        for one in getattr(listed, "elts", ()):
+            if not is_words(one) and has_literals(ast.List([one])):
+                found = self.expression.source_of(one)
+                self.fail(one, f"expected a text in quotes, found {found}")
+
+    def is_of_several(self, values: V) -> bool:
+        """Return whether the values are several for one item, and no function takes them all."""
+        return False
+
+    def refuse_list(
+        self, listed: Listed, beside: ast.expr, op: ast.cmpop, found: V | None
+    ) -> NoReturn:
+        """Raise an error about a list that is compared with == or !=.
+
+        Args:
+            listed: the list.
+            beside: the other side.
+            op: == or !=.
+            found: whether the values of the other side are in the list; None if not all elements
+                are literals.
+        """
         name, text = self.expression.named(beside), self.expression.source_of(listed)
         of_text = self.expression.marks_of(beside)[1].is_text
         lists = self.expression.lists_of(beside)
-        self.fail(listed, compared_list(name, listed, text, op, lists, of_text=of_text))
+        several = found is not None and self.is_of_several(found)
+        said = compared_list(name, listed, text, op, lists, of_text=of_text, several=several)
+        self.fail(listed, said)
 
     def numbered(self, node: ast.expr, pool: list[Packed]) -> V:
         """Return the numbers of the texts, or words of categories, of a part, in a pool of texts.

@@ -311,9 +311,9 @@ class Evaluation(ComparedTexts[V]):
     def _compared(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> V:
         for one, other in ((left, right), (right, left)):
             if isinstance(one, LISTS) and isinstance(op, ast.Eq | ast.NotEq):
-                if has_literals(one):
-                    self._compared(other, ast.In(), one)  # its error, where `in` is no remedy
-                self.refuse_list(one, other, op)
+                # Its error, where `in` is no remedy.
+                found = self._compared(other, ast.In(), one) if has_literals(one) else None
+                self.refuse_list(one, other, op, found)
         if isinstance(op, ast.Is | ast.IsNot):
             if not isinstance(right, ast.Constant) or right.value is not None:
                 self.fail(right, "compare with == and !=, and nulls with is None and is not None")

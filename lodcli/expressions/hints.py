@@ -192,7 +192,14 @@ def has_literals(listed: Listed) -> bool:
 
 
 def compared_list(
-    name: str | None, listed: Listed, text: str, op: ast.cmpop, lists: int, *, of_text: bool
+    name: str | None,
+    listed: Listed,
+    text: str,
+    op: ast.cmpop,
+    lists: int,
+    *,
+    of_text: bool,
+    several: bool = False,
 ) -> str:
     """Return the message for == or != of a part and a list, with what to write instead if known.
 
@@ -203,6 +210,7 @@ def compared_list(
         op: == or !=.
         lists: in how many lists the values of the part are.
         of_text: whether the part is text.
+        several: whether the part has several values for one item, which must be one.
 
     >>> listed = ast.parse("[1, 3]", mode="eval").body
     >>> compared_list("x", listed, "[1, 3]", ast.NotEq(), 0, of_text=False)
@@ -216,6 +224,8 @@ def compared_list(
         )
     elif name is not None and has_literals(listed):
         how = f"{as_written(name)} {'in' if equal else 'not in'} {text}"
+        if several:
+            how = f"{'' if equal else 'not '}any({as_written(name)} in {text})"
     elif name is not None and not listed.elts and lists:
         how = f"length({as_written(name)}) {'==' if equal else '>'} 0"
     return f"a list cannot be used here; write {how}" if how else misplaced(listed)

@@ -233,6 +233,9 @@ class _Items(Evaluation[Values]):
     def data(self, values: Values) -> Array:
         return values.data
 
+    def is_of_several(self, values: Values) -> bool:
+        return values.rows is not None and not self._reductions
+
     def condition(self, values: Values) -> Values:
         return values.condition
 

@@ -96,9 +96,11 @@ def test_nulls_and_lists_of_texts(expression: str, kept: str, lod: Lod, folder: 
         ("coalesce(o, q) == a", "column 1: ordered categories with other words have no common"),
         ("a < c", "column 5: a text and a category are compared with == or !="),
         (
-            "a == [1]",
+            "a == [b]",
             "column 6: a list cannot be used here; write texts in quotes, as in a in ['a']",
         ),
+        ("a == ['a', 1]", "column 12: expected a text in quotes, found 1"),
+        ("a not in ('a', -1)", "column 16: expected a text in quotes, found -1"),
         ("a in b", "column 6: b is one value for each item; compare it with =="),
         ("a in (b, 'x')", "column 7: expected a number or a word; compare tensors with =="),
         ("first(a) == b", "compare a text with a word or a text"),
