@@ -107,19 +107,28 @@ def _sequence(kind: str, said: dict[str, Any], depth: int) -> pa.DataType | None
 
 
 def _item(said: Any, depth: int) -> pa.Field | None:
-    """Return the field of the items of lists; that of arrays has metadata that name their type.
+    """Return the field of the items of lists."""
+    return feature_field("item", said, depth + 1)
 
-    The library datasets drops a feature if the extension type of an array inside is missing.
+
+def feature_field(name: str, said: Any, depth: int = 0) -> pa.Field | None:
+    """Return the Arrow field of a feature; that of an array has metadata that name its type.
+
+    The library datasets drops a feature if the extension type of an array is missing.
+
+    Args:
+        name: of the field.
+        said, depth: see type_of.
     """
-    kind = type_of(said, depth + 1)
+    kind = type_of(said, depth)
     if kind is None:
         return None
-    field = pa.field("item", kind)
+    field = pa.field(name, kind)
     if not isinstance(said, dict) or said.get("_type") not in _ARRAYS:
         return field
-    name = f"datasets.features.features.{said['_type']}ExtensionType"
+    extension = f"datasets.features.features.{said['_type']}ExtensionType"
     about = json.dumps([said.get("shape"), said.get("dtype")])
-    return field.with_metadata({EXTENSION: name.encode(), EXTENSION_METADATA: about.encode()})
+    return field.with_metadata({EXTENSION: extension.encode(), EXTENSION_METADATA: about.encode()})
 
 
 def _listed(items: pa.DataType | pa.Field | None) -> pa.DataType | None:

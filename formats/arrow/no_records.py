@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from lodcli.formats.arrow.files import Found, Records, Wanted
-from lodcli.formats.arrow.huggingface import type_of, with_features
+from lodcli.formats.arrow.huggingface import feature_field, with_features
 from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import UnsupportedError
 
@@ -26,16 +26,16 @@ class NoRecords(Records):
     def __init__(self, features: Mapping[str, Any]) -> None:
         if not features:
             raise UnsupportedError("has no features and no data files")
-        kinds = [(name, _type(name, said)) for name, said in features.items()]
-        self.schema = with_features(pa.schema(kinds), features)
+        fields = [_field(name, said) for name, said in features.items()]
+        self.schema = with_features(pa.schema(fields), features)
         self.count = 0
 
     def batches(self, wanted: Wanted) -> Iterator[Found]:
         return iter(())
 
 
-def _type(column: str, said: Any) -> pa.DataType:
-    found = type_of(said)
+def _field(column: str, said: Any) -> pa.Field:
+    found = feature_field(column, said)
     if found is None:
         raise UnsupportedError(
             f"column {shown(column)}: cannot infer the dtype of an empty column from "

@@ -113,6 +113,14 @@ def test_datasets_reads_what_we_write_without_a_row(tmp_path: Path) -> None:
     }
 
 
+def test_features_of_datasets_without_rows_are_kept(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    theirs = datasets.load_from_disk(str(THEIRS / "train"))
+    theirs.select([]).save_to_disk(tmp_path / "theirs")
+    io.write(tmp_path / "ours", io.read_all(tmp_path / "theirs"), format_name="datasets")
+    assert datasets.load_from_disk(tmp_path / "ours").features == theirs.features
+
+
 def test_features_of_lists_of_arrays_are_kept(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     array = datasets.Array2D((None, 2), "float32")
