@@ -20,6 +20,7 @@ import h5py
 import ml_dtypes
 import numpy as np
 from h5py import h5a, h5d, h5f, h5fd, h5g, h5l, h5o, h5p, h5s, h5t
+from h5py._objects import phil
 
 from lodcli.formats.core.errors import FETCH_AGAIN, DamagedFileError
 from lodcli.formats.hdf5.columns import Column, column_of
@@ -160,8 +161,10 @@ class StrictFile:
 
     def read_at(self, path: str, place: int, out: Array) -> None:
         """Fill `out` with the bytes at a place in the file, from `place`."""
-        with self.damage(path):
+        # The lock of h5py, in which HDF5 moves the position of the same file object.
+        with self.damage(path), phil:
             self._reading.seek(place)
+            # Fills all of it, or raises: the number of bytes need not be checked.
             self._reading.readinto(out.reshape(-1).view(np.uint8))
 
     def attributes(self) -> tuple[dict[str, Any], list[str]]:
