@@ -6,6 +6,7 @@ import itertools
 import os
 import re
 import shlex
+from collections.abc import Callable, Collection
 from typing import Any, ClassVar
 
 import click
@@ -140,6 +141,28 @@ class Command(click.Command):
 
         parser.parse_args = parse_args  # type: ignore[method-assign]
         return parser
+
+
+def check_command(
+    ctx: click.Context,
+    args: list[str],
+    known: Collection[str],
+    hint_on: Callable[[str], str] = lambda name: "",
+) -> None:
+    """Fail if the first argument is neither an option nor a known command.
+
+    Args:
+        ctx: of the group.
+        args: of the group.
+        known: the names of its commands.
+        hint_on: returns the hint on a name, or "" for the similar command, else the list of all.
+    """
+    if ctx.resilient_parsing or not args or args[0] in known or args[0].startswith("-"):
+        return  # completion shows no errors
+    from lodcli.kernels.suggestions import did_you_mean
+
+    hint = hint_on(args[0]) or did_you_mean(args[0], known, 1) or f"there are: {', '.join(known)}"
+    ctx.fail(f"no command {args[0]!r}; {hint}")
 
 
 def grouped(command: click.Command, context: click.Context) -> dict[str, list[tuple[str, str]]]:

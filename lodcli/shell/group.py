@@ -11,6 +11,7 @@ import click
 
 from lodcli.commands import GROUPS, TABLE
 from lodcli.shell import messages, output
+from lodcli.shell.command import check_command
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -59,20 +60,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        wrong = args and args[0] not in TABLE and not args[0].startswith("-")
-        if wrong and not ctx.resilient_parsing:  # completion shows no errors
-            from lodcli.kernels.ops.registry import OPS
-            from lodcli.kernels.suggestions import did_you_mean
-            from lodcli.shell.remedies import ELSEWHERE
-
-            hint = did_you_mean(args[0], TABLE, 1) or f"there are: {', '.join(TABLE)}"
-            if args[0] == "version":
-                hint = "did you mean --version?"
-            if args[0] in ELSEWHERE:
-                hint = ELSEWHERE[args[0]]
-            if args[0] in OPS:
-                hint = f"did you mean lod apply {args[0]}?"
-            ctx.fail(f"no command {args[0]!r}; {hint}")
+        check_command(ctx, args, TABLE, _hint_on)
         return super().resolve_command(ctx, args)
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
@@ -93,6 +81,16 @@ class LazyGroup(click.Group):
 
         with formatter.section("Environment (lod env shows values)"):
             formatter.write_dl([(name, one.meaning) for name, one in VARIABLES.items()])
+
+
+def _hint_on(name: str) -> str:
+    """Return a hint on a name that is no command, or ""."""
+    from lodcli.kernels.ops.registry import OPS
+    from lodcli.shell.remedies import ELSEWHERE
+
+    if name in OPS:
+        return f"did you mean lod apply {name}?"
+    return "did you mean --version?" if name == "version" else ELSEWHERE.get(name, "")
 
 
 def _restore_help(command: click.Command) -> None:

@@ -9,6 +9,7 @@ import click
 from lodcli.commands.bench.options import Settings, folder, hidden, measuring, passes
 from lodcli.kernels.runtime.precision import PRECISIONS, Precision
 from lodcli.shell import options
+from lodcli.shell.command import check_command
 
 
 class _Bench(click.Group):
@@ -21,12 +22,7 @@ class _Bench(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in self.commands and not ctx.resilient_parsing:
-            from lodcli.kernels.suggestions import did_you_mean
-
-            names = sorted(self.commands)
-            hint = did_you_mean(args[0], names, 1) or f"there are: {', '.join(names)}"
-            ctx.fail(f"no command {args[0]!r}; {hint}")
+        check_command(ctx, args, sorted(self.commands))
         return super().resolve_command(ctx, args)
 
 

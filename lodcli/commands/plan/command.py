@@ -12,7 +12,11 @@ STRATEGIES = ("padded", "bucket", "pack")
 
 
 class _Plan(options.Command):
-    writes = options.FORMATS
+    # Of several tensors with any number of levels, which may differ.
+    writes = (
+        *("lod.h5", "lod.stream", "npz", "torch", "safetensors", "paddle", "arrow"),
+        *("arrow-stream", "parquet", "zarr", "zarr-zip", "jsonl", "json"),
+    )
 
 
 @click.command(cls=_Plan)

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from lodcli.formats.core import io
+from lodcli.formats.core.registry import get
+from lodcli.formats.core.table import TABLE
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.lodcli.conftest import Lod, tensor
@@ -188,3 +190,19 @@ def test_records_are_chosen_by_name(lod: Lod, folder: Path) -> None:
     Path("turns.jsonl").write_text('{"turns":[{"a":1,"b":2},{"a":1,"b":2}],"ids":[1]}\n')
     done = lod("plan", "turns.jsonl::turns", "--tokens", "8", "--json")
     assert (done.code, json.loads(done.stdout)["rows"]) == (0, 2)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, one in TABLE.items() if one.endings and not get(name).read_only]
+)
+def test_the_hint_on_the_output_names_what_can_be_written(
+    name: str, lod: Lod, folder: Path
+) -> None:
+    kind, out = get(name), f"out{TABLE[name].endings[0]}"
+    if not all(package.installed for package in kind.needs):
+        pytest.skip(f"{name} needs a package")
+    deep = LoD.from_lengths([[2, 1], [1, 1, 1], [1, 2, 1]])
+    io.write("deep.lod.h5", {"x": LoDTensor(np.arange(4), deep)})
+    hint = f"; the file to write goes after -o: -o {out}"
+    hinted = hint in lod("plan", "deep.lod.h5", out, "--tokens", "9").stderr
+    assert hinted == (lod("plan", "deep.lod.h5", "--tokens", "9", "-o", out).code == 0)
