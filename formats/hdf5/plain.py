@@ -80,7 +80,7 @@ class PlainHdf5(Format):
         levels = _levels(datasets, index, options, column.shape[0] if column.shape else None)
         if levels:
             with naming(index[-1]):
-                _check_rows(levels, column)
+                _check_rows(levels, column, lengths=bool(options.lengths))
         if column.text:
             names, encoding = options.levels, options.encoding
             return _told(FixedText(datasets, column, LoD(levels), names, encoding), datasets)
@@ -155,13 +155,14 @@ def _integers(values: Array) -> Array:
     return whole
 
 
-def _check_rows(levels: list[Offsets], column: Column) -> None:
+def _check_rows(levels: list[Offsets], column: Column, *, lengths: bool) -> None:
     """Raise InvalidLoDError unless the finest level counts the rows of a column."""
     try:
         check_rows(levels, column.shape[0])
     except InvalidLoDError as error:
-        # Fewer rows than there are: starts without their total, which may end at any number.
-        if not column.shape[0] < levels[-1].item(-1) == column.shape[-1]:
+        last = levels[-1].item(-1)
+        # Offsets below the number of rows may be starts without their total, which end anywhere.
+        if last != column.shape[-1] or not (lengths or column.shape[0] < last):
             raise
         raise InvalidLoDError(
             f"{error}; {column.path} has shape {column.shape}: MATLAB, Octave, R and Julia store "

@@ -283,6 +283,12 @@ def test_transposed_rows_are_named(theirs: h5py.File) -> None:
     _refused(theirs, InvalidLoDError, message, data="/turned", offsets=("/starts",))
 
 
+def test_lengths_of_fewer_rows_than_a_transposed_array_has_name_it(theirs: h5py.File) -> None:
+    theirs["short"] = [1, ROWS.shape[1] - 1]
+    message = f"(expected 15, found 2); /x has shape {ROWS.shape}: MATLAB, Octave, R and Julia"
+    _refused(theirs, InvalidLoDError, message, data="/x", lengths=("/short",))
+
+
 def test_offsets_without_their_total_are_not_taken_for_transposed_rows(theirs: h5py.File) -> None:
     theirs["openings"] = [0, ROWS.shape[1]]
     message = f"(expected {len(ROWS)}, found {ROWS.shape[1]})"
