@@ -188,7 +188,7 @@ class _TokensSource(Source):
     ) -> None:
         self._file = source.file
         self._dtype = dtype
-        self._count = count
+        self._count = self._announced = count
         self._mark = Mark.of(options, dtype)
         levels = options.levels or ((LEVEL,) if self._mark else ())
         if len(levels) != (self._mark is not None):
@@ -212,9 +212,13 @@ class _TokensSource(Source):
         """
         count, rest = divmod(size, self._dtype.itemsize)
         if rest:
+            # The header of llm.c has the dtype.
+            other = (
+                f"; give another {option('dtype')}, or, if it is truncated, fetch or copy it again"
+            )
             raise DamagedFileError(
-                f"has {size} bytes of tokens, not a multiple of {self._dtype}; give another "
-                f"{option('dtype')}, or, if it is truncated, fetch or copy it again"
+                f"has {size} bytes of tokens, not a multiple of {self._dtype}"
+                f"{other if self._announced is None else FETCH_AGAIN}"
             )
         if self._count is not None and self._count != count:
             cut = "; it is truncated" if self._count > count else ""

@@ -239,7 +239,10 @@ def test_more_tokens_than_a_header_counts_are_refused(tmp_path: Path) -> None:
         (llmc(1, 2, count=2**31 - 1), "announces 2147483647 tokens, has 2"),
         (llmc(1, 2, magic=20240801, version=7), "announces 2 tokens, has 1"),
         (llmc(1, magic=20240801, version=7), "has 2 bytes of tokens, not a multiple of uint32"),
-        (llmc(1, 2) + b"x", "has 5 bytes of tokens, not a multiple of uint16"),
+        (
+            llmc(1, 2) + b"x",
+            "has 5 bytes of tokens, not a multiple of uint16; fetch or copy it again",
+        ),
         (llmc(1, 2) + b"xy", "announces 2 tokens, has 3"),
         (llmc()[:1023], "is cut off within its header, 1023 of 1024 bytes"),
         (llmc()[:4], "is cut off within its header, 4 of 1024 bytes"),
