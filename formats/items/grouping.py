@@ -182,6 +182,8 @@ def grouped(
     if gap is not None:
         order, batches, sooner = [*names, gap.name], gap.checked(batches), None
     marks, once = {spec.name: spec.marks for spec in schema}, list(names)
+    if keep is None:  # in the order of `grouped_schema`
+        marks = {name: marks[name] for name in (*names, *marks)}
     if not by_key:
         place = "first"
         while place in marks:

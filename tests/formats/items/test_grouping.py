@@ -249,6 +249,20 @@ def test_groups_in_memory_are_taken_at_once_in_batches_of_whole_groups(
     assert list(groups) == (sorted(expected) if by_key else list(expected))
 
 
+@pytest.mark.parametrize("by_key", [True, False])
+@pytest.mark.parametrize("budget", [1 << 30, 1 << 20])
+@pytest.mark.parametrize(("keep", "order"), [(None, "cabd"), ("first", "abcd")])
+def test_groups_have_the_order_of_their_schema(
+    order: str, keep: external_sort.Keep | None, budget: int, by_key: bool
+) -> None:
+    items = {name: LoDTensor(np.arange(100_000) % 300) for name in "abcd"}
+    schema = schema_of(items)
+    assert [spec.name for spec in grouped_schema(schema, "ca", keep)] == list(order)
+    with within_budget(budget):
+        found = list(grouped(schema, iter([items]), "ca", by_key=by_key, keep=keep))
+    assert {"".join(one) for one in found} == {order}
+
+
 def test_times_are_keys_and_stay_times() -> None:
     marks = Marks(unit=Times("timestamp", "s"))
     tensors = {"at": LoDTensor(np.array([9, 3, 9]), marks=marks), "x": LoDTensor(np.arange(3))}
