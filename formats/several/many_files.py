@@ -119,7 +119,8 @@ def listed(path: PathLike, format_name: str | None) -> Listed | None:
         folder = fixed_folder(text)
         if folder is None:
             return None
-        found = matching(text)
+        # The path "-" alone is standard input.
+        found = ["./-" if one == "-" else one for one in matching(text)]
         if "**" in text:
             found = [one for one in found if not _in_hidden(os.path.relpath(one, folder or "."))]
         if not found:

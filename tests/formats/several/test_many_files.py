@@ -216,6 +216,15 @@ def test_a_file_that_vanishes_or_changes_is_named(tmp_path: Path) -> None:
         assert str(error.value.filename) == str(last)
 
 
+def test_a_listed_file_named_like_standard_input_is_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "-").write_text("[1]\n")
+    (tmp_path / "a").write_text("[2]\n")
+    monkeypatch.chdir(tmp_path)
+    assert io.read("*", format_name="jsonl").data.tolist() == [1, 2]
+
+
 def test_a_file_replaced_by_one_of_another_format_was_changed(tmp_path: Path) -> None:
     put(tmp_path / "all")
     last = tmp_path / "all" / "part-10.jsonl"
