@@ -19,7 +19,7 @@ from lodcli.formats.core.schema import (
     find,
 )
 from lodcli.formats.items.indexed_copy import Labelled, S
-from lodcli.formats.structs.presence import Told, any_valid, common_presence, with_common_records
+from lodcli.formats.structs.presence import Told, any_valid, with_common_records
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
@@ -37,7 +37,7 @@ class MergedSource(IndexedSource):
     is one value: the level of its bytes is none of them.
 
     Fields of the same records may come from several files, see `with_common_records`. A record is
-    null only where it is null in all of them: what stores it is one tensor, see `common_presence`.
+    null only where it is null in all of them: what stores it is one tensor.
 
     Raises:
         InvalidDataError: two tensors have the same name, or a shared level has two names.
@@ -46,51 +46,30 @@ class MergedSource(IndexedSource):
     """
 
     def __init__(self, parts: Sequence[Labelled[IndexedSource]]) -> None:
-        parts = _with_common_records(parts)
+        parts, shared = _with_common_records(parts)
         keys, equal = LevelKeys(), EqualOffsets()
 
-        def chain(part: Labelled[IndexedSource], name: str) -> Chain:
-            offsets = [equal.first(one) for one in part.source.lods[name].levels]
+        def chain(part: Labelled[IndexedSource], name: str, stop: int | None = None) -> Chain:
+            offsets = [equal.first(one) for one in part.source.lods[name].levels[:stop]]
             return offsets, keys.of(map(id, offsets))
 
         self._presence: dict[str, list[tuple[Labelled[IndexedSource], Told]]] = {}
-        parts = self._with_one_presence(parts, chain)
         self._part_of: dict[str, Labelled[IndexedSource]] = {}
+        chains: dict[str, Chain] = {}
+        for ways in shared:
+            (first, like), *_ = found = [(parts[number], told) for number, told in ways]
+            _require_equal(found, chain)
+            self._presence[like.spec.name] = found
+            chains[like.spec.name] = chain(first, like.like, like.level)
         for part in parts:
             for spec in part.schema:
                 with naming_file(part.label):
                     self._refuse(part, spec)
                 self._part_of[spec.name] = part
-        tensors = [(part, spec) for part in parts for spec in part.schema]
-        chains = {spec.name: chain(part, spec.name) for part, spec in tensors}
+                if spec.name not in chains:
+                    chains[spec.name] = chain(part, spec.name)
         _require_fit(parts, chains)
-        self._unify(tensors, chains)
-
-    def _with_one_presence(
-        self,
-        parts: Sequence[Labelled[IndexedSource]],
-        chain: Callable[[Labelled[IndexedSource], str], Chain],
-    ) -> list[Labelled[IndexedSource]]:
-        """Return the parts with one tensor only that stores which records of a name are null."""
-        left_out: list[set[str]] = [set() for _ in parts]
-        for ways in common_presence([part.schema for part in parts]).values():
-            found = [(parts[number], told) for number, told in ways]
-            ends = [
-                (told.spec.rows, chain(part, told.like)[1][: told.level]) for part, told in found
-            ]
-            for (part, told), end in zip(found, ends, strict=True):
-                if end != ends[0]:
-                    first, like = found[0]
-                    with naming_file(part.label):
-                        raise _misfit(told.like, part, like.like, first)
-            (_, kept), *others = ((number, told) for number, told in ways if told.is_stored)
-            self._presence[kept.spec.name] = found
-            for number, told in others:
-                left_out[number].add(told.spec.name)
-        return [
-            replace(part, schema=tuple(spec for spec in part.schema if spec.name not in names))
-            for part, names in zip(parts, left_out, strict=True)
-        ]
+        self._unify([(part, spec) for part in parts for spec in part.schema], chains)
 
     def _refuse(self, part: Labelled[IndexedSource], spec: TensorSpec) -> None:
         if spec.array:
@@ -174,17 +153,17 @@ def merged_records(
     """Return the schema and the batches of files of records, read at the same time.
 
     None if only `MergedSource` can merge them: if lists of two files have to be compared, what
-    stores null records has to be combined, or the files differ in their numbers of records or in
+    stores null records has to be computed, or the files differ in their numbers of records or in
     names, or do not say them.
     """
-    parts = _with_common_records(parts)
+    parts, shared = _with_common_records(parts)
     names = [spec.name for part in parts for spec in part.schema]
     counts = {spec.items for part in parts for spec in part.schema}
     with_lists = sum(any(spec.depth for spec in part.schema) for part in parts)
     records = all(part.source.records for part in parts)
     if not records or with_lists > 1 or None in counts or len(counts) > 1:
         return None
-    if len(set(names)) < len(names) or common_presence([part.schema for part in parts]):
+    if shared or len(set(names)) < len(names):
         return None
     schema = tuple(
         replace(spec, levels=tuple(replace(one, key=f"{n}/{one.key}") for one in spec.levels))
@@ -194,15 +173,34 @@ def merged_records(
     return schema, interleaved(map(_batches, parts))
 
 
-def _with_common_records(parts: Sequence[Labelled[S]]) -> list[Labelled[S]]:
-    schemas = with_common_records([part.schema for part in parts])
-    return [replace(part, schema=schema) for part, schema in zip(parts, schemas, strict=True)]
+def _with_common_records(
+    parts: Sequence[Labelled[S]],
+) -> tuple[list[Labelled[S]], list[list[tuple[int, Told]]]]:
+    schemas, shared = with_common_records([part.schema for part in parts])
+    found = [replace(part, schema=schema) for part, schema in zip(parts, schemas, strict=True)]
+    return found, shared
 
 
 def _batches(part: Labelled[Source]) -> Iterator[Batch]:
     names = [spec.name for spec in part.schema]
     with naming_source(part.label):
         yield from only(part.source.batches_of(names), names)
+
+
+def _require_equal(
+    found: Sequence[tuple[Labelled[IndexedSource], Told]],
+    chain: Callable[[Labelled[IndexedSource], str, int], Chain],
+) -> None:
+    """Raise ShapeMismatchError if the same records of several files differ in number."""
+    ends = [
+        (find(part.schema, told.like).items, chain(part, told.like, told.level)[1])
+        for part, told in found
+    ]
+    first, like = found[0]
+    for (part, told), end in zip(found, ends, strict=True):
+        if end != ends[0]:
+            with naming_file(part.label):
+                raise _misfit(told.like, part, like.like, first)
 
 
 def _require_fit(parts: Sequence[Labelled[IndexedSource]], chains: Mapping[str, Chain]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -76,61 +77,93 @@ def with_optional_records(
     )
 
 
-def with_common_records(schemas: Sequence[Schema]) -> list[Schema]:
+def with_common_records(
+    schemas: Sequence[Schema],
+) -> tuple[list[Schema], list[list[tuple[int, Told]]]]:
     """Return the schemas of files whose fields are merged into the same records.
 
-    Where the files differ in how they tell null records and one of them has no null record, the
-    records of all are required, and nothing stores which of them are null. If otherwise a file
-    stores which are null, the records of none are required, see `common_presence`.
+    A record is null only where it is null in all files with fields of it. Records that one file
+    always has are required. If it is not known from the fields of other records which are null, the
+    first file with fields of them gets a tensor that stores it, the only one of these records.
+
+    Returns:
+        The schemas; and for each of these tensors how the files tell which records are null, with
+        their positions.
     """
     files = [_all_records(schema) for schema in schemas]
-    # Without a field there would be nothing left of them.
-    bare = {name for found in files for name, records in found.items() if not records.leaves}
-    mixed = _mixed(files) - bare
-    required = {name for name in mixed if any(_never_null(name, found) for found in files)}
-    told = {name for found in files for name, records in found.items() if records.told is not None}
-    optional = (mixed & told) - required
-    return [
+    owners = _owners(schemas, files)
+    required, optional, told = set[str](), set[str](), dict[str, list[int]]()
+    for name, numbers in owners.items():
+        each = [files[number][name] for number in numbers]
+        kinds = {(one.required, one.told is not None) for one in each}
+        if kinds == {(False, False)} or (kinds == {(False, True)} and len(each) == 1):
+            continue
+        ways = [_way(name, files[number]) for number in numbers]
+        if any(way is None and _never_null(leaves) for way, leaves in ways):
+            required.add(name)
+        elif kinds == {(True, False)} and owners[_names(name, each[0])[-2]] == numbers:
+            continue  # null where the records that they are in are null
+        elif all(way == (None, one.leaves) for way, one in zip(ways, each, strict=True)):
+            optional.add(name)
+        else:
+            told[name] = numbers
+    left_out, may_be_null = required | told.keys(), optional | told.keys()
+    found = [
         tuple(
-            _changed(_changed(spec, required, required=True), optional, required=False)
+            _changed(_changed(spec, required, required=True), may_be_null, required=False)
             for spec in schema
-            if not (spec.marks.tells_records and records_above(spec)[-1] in required)
+            if not (spec.marks.tells_records and records_above(spec)[-1] in left_out)
         )
         for schema in schemas
     ]
+    fields = _taken(found, told)
+    for number, schema in enumerate(found):
+        names = {name for name, numbers in told.items() if numbers[0] == number}
+        found[number] = _with_told(schema, names, fields) if names else schema
+    after = {number: _all_records(found[number]) for number, *_ in told.values()}
+    shared = []
+    for name, numbers in told.items():
+        spec = after[numbers[0]][name].told
+        assert spec is not None
+        shared.append([(number, _told_by(spec, files[number])) for number in numbers])
+    return found, shared
 
 
-def common_presence(schemas: Sequence[Schema]) -> dict[str, list[tuple[int, Told]]]:
-    """Return the records of several files of which some store which are null, when merged.
-
-    Args:
-        schemas: from `with_common_records`.
-
-    Returns:
-        By their names: for each file with fields of these records its position, and how it tells
-        which are null.
-    """
-    files = [_all_records(schema) for schema in schemas]
+def _owners(
+    schemas: Sequence[Schema], files: Sequence[Mapping[str, _Records]]
+) -> dict[str, list[int]]:
+    """Return which files have records of a name, if their fields form one tree."""
+    tensors = {
+        ".".join(field.name for field in spec.marks.fields) or spec.name
+        for schema in schemas
+        for spec in schema
+        if not spec.marks.tells_records  # these get other names
+    }
     owners: dict[str, list[int]] = {}
+    levels: dict[str, int] = {}
+    apart: set[str] = set()
     for number, found in enumerate(files):
         for name, records in found.items():
-            if records.leaves:
-                owners.setdefault(name, []).append(number)
-    common = {
-        name: numbers
-        for name, numbers in owners.items()
-        if len(numbers) > 1 and any(files[number][name].told for number in numbers)
-    }
-    if not common:
-        return {}
-    described = [_all_records(_with_told(schema, common)) for schema in schemas]
-    ways: dict[str, list[tuple[int, Told]]] = {}
-    for name, numbers in common.items():
-        for number in numbers:
-            spec = described[number][name].told
-            assert spec is not None
-            ways.setdefault(name, []).append((number, _told_by(spec, files[number])))
-    return ways
+            owners.setdefault(name, []).append(number)
+            same = levels.setdefault(name, records.level) == records.level
+            # Without a field, a tensor that stores null records is a column.
+            if not (same and records.leaves) or name in tensors:
+                apart.add(name.partition(".")[0])
+    return {name: one for name, one in owners.items() if name.partition(".")[0] not in apart}
+
+
+def _taken(schemas: Iterable[Schema], names: Container[str]) -> dict[str, list[str]]:
+    """Return for records of these names what no further field can be called."""
+    found: dict[str, list[str]] = {}
+    for spec in (spec for schema in schemas for spec in schema):
+        path = spec.marks.fields
+        for above, field in zip(records_above(spec), path[1:], strict=True):
+            if above in names:
+                found.setdefault(above, []).append(field.name)
+        for above in accumulate(spec.name.split("."), "{}.{}".format):
+            if above in names:
+                found.setdefault(above, []).append(spec.name[len(above) + 1 :])
+    return found
 
 
 def _mixed(files: Iterable[Mapping[str, _Records]]) -> set[str]:
@@ -142,17 +175,9 @@ def _mixed(files: Iterable[Mapping[str, _Records]]) -> set[str]:
     return {name for name, ways in kinds.items() if len(ways) > 1}
 
 
-def _never_null(name: str, records: Mapping[str, _Records]) -> bool:
-    """Return whether a file has records of this name, none of which is null."""
-    leaves = records[name].leaves if name in records else ()
-    return any(
-        all(
-            records[above].required or (records[above].told is None and not leaf.nullable)
-            for above in records_above(leaf)
-            if f"{name}.".startswith(f"{above}.")
-        )
-        for leaf in leaves
-    )
+def _never_null(leaves: Sequence[TensorSpec]) -> bool:
+    """Return whether no record is null that is null only where all these tensors are."""
+    return not leaves or not all(leaf.nullable for leaf in leaves)
 
 
 class _Records(NamedTuple):
@@ -212,12 +237,15 @@ def _records(inside: Sequence[_Inside]) -> _Records:
     return _Records(path[depth].level, path[depth - 1].required, told[0] if told else None, leaves)
 
 
-def _with_told(schema: Schema, names: Container[str]) -> Schema:
+def _with_told(
+    schema: Schema, names: Container[str], taken: Mapping[str, Sequence[str]] | None = None
+) -> Schema:
     """Return a schema with tensors that store which records of some names are null.
 
     Args:
         schema: of a file.
         names: of records; the file need not have all.
+        taken: for each of them, fields of other files.
     """
     found = [_changed(spec, names, required=False) for spec in schema]
     inside = {name: specs for name, specs in _inside(tuple(found)).items() if name in names}
@@ -228,7 +256,8 @@ def _with_told(schema: Schema, names: Container[str]) -> Schema:
         if told is not None or not leaves:
             continue
         leaf, depth = leaves[0], specs[0].depth
-        own = presence_name(one.spec.marks.fields[depth].name for one in specs)
+        fields = [one.spec.marks.fields[depth].name for one in specs]
+        own = presence_name([*fields, *(taken or {}).get(name, ())])
         added = TensorSpec(
             f"{name}.{own}",
             np.dtype(np.bool_),
@@ -275,11 +304,6 @@ class Told(NamedTuple):
     @property
     def level(self) -> int:
         return len(self.spec.levels)
-
-    @property
-    def is_stored(self) -> bool:
-        """Whether the file has the tensor."""
-        return self.told == self.spec.name
 
     def read_rows(self, source: IndexedSource, start: int, stop: int) -> Mask:
         """Return which of these records of an open file are not null."""
@@ -347,18 +371,33 @@ class _Described(Wrapped):
 
 def _told_by(spec: TensorSpec, records: Mapping[str, _Records]) -> Told:
     """Return how the values of a new tensor are made from those of a file."""
-    above = records_above(spec)
-    like = records[above[-1]].leaves[0].name
+    name = records_above(spec)[-1]
+    told, leaves = _way(name, records)
+    like = records[name].leaves[0].name
+    return Told(spec, like, told, tuple(leaf.name for leaf in leaves))
+
+
+def _way(name: str, records: Mapping[str, _Records]) -> tuple[str | None, tuple[TensorSpec, ...]]:
+    """Return the tensor that stores which records are null, or those all of which are null there.
+
+    There are none if no record is null.
+    """
     # In a null record, records that are never null are null as well.
-    for name in reversed(above):
-        one = records[name]
-        if one.level != len(spec.levels):
+    for above in reversed(_names(name, records[name])):
+        one = records[above]
+        if one.level != records[name].level:
             break
         if one.told is not None:
-            return Told(spec, like, one.told.name, ())
+            return one.told.name, ()
         if not one.required:
-            return Told(spec, like, None, tuple(leaf.name for leaf in one.leaves))
-    return Told(spec, like, None, ())
+            return None, one.leaves
+    return None, ()
+
+
+def _names(name: str, records: _Records) -> list[str]:
+    """Return the names of records and of those that they are in, outermost first."""
+    above = records_above(records.leaves[0])
+    return above[: above.index(name) + 1]
 
 
 class _Waiting:

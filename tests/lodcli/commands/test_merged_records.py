@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import random
+from collections.abc import Sequence
 from itertools import cycle, permutations
 from pathlib import Path
 from typing import Any
@@ -171,3 +174,111 @@ def test_null_records_of_lists_that_differ_are_not_combined(lod: Lod, folder: ob
         "lod merge: y.jsonl: a.y does not have the index of a.x in x.jsonl: "
         "level 0, item 0 has length 1 against 2\n"
     )
+
+
+def united(parts: Sequence[Any], shape: dict[str, Any]) -> Any:
+    """Return a record with the fields of all parts; null if all are."""
+    known = [part for part in parts if part is not None]
+    if not known:
+        return None
+    found = {}
+    for name, inner in shape.items():
+        values = [part[name] for part in known if name in part]
+        found[name] = united(values, inner) if inner else next(iter(values), None)
+    return found
+
+
+def check_merged(lod: Lod, files: Sequence[Sequence[Any]], *, lists: bool = False) -> None:
+    """Merge files in both orders, and compare with records made by plain dicts.
+
+    Args:
+        files: of each file the records; the last has all fields, and no nulls.
+    """
+    for number, records in enumerate(files):
+        column = [records[:2], [], records[2:]] if lists else records
+        lines = (json.dumps({"a": one}) + "\n" for one in column)
+        Path(f"{number}.jsonl").write_text("".join(lines))
+    shape = fields([records[-1] for records in files])
+    rows = [united(parts, shape) for parts in zip(*files, strict=True)]
+    paths = [f"{number}.jsonl" for number in range(len(files))]
+    for order in (paths, paths[::-1]):
+        done = lod("merge", *order, "-o", "out.jsonl", "-f")
+        assert (done.code, done.stderr) == (0, "")
+        expected = [rows[:2], [], rows[2:]] if lists else rows
+        assert read_jsonl("out.jsonl") == [{"a": one} for one in expected]
+
+
+def fields(records: Sequence[Any]) -> dict[str, Any]:
+    """Return the fields of several records and of those in them."""
+    inside = [one for one in records if isinstance(one, dict)]
+    names = dict.fromkeys(name for one in inside for name in one)
+    return {name: fields([one[name] for one in inside if name in one]) for name in names}
+
+
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        (
+            [{"b": None}, {"b": {"x": None}}, {"b": {"x": 1}}],
+            [{"b": {"y": None}}, None, {"b": {"y": 1}}],
+        ),
+        (
+            [{"b": {"x": None}}, {"b": {"x": None}}, {"b": {"x": 1}}],
+            [{"b": None}, None, {"b": {"y": 1}}],
+        ),
+        (
+            [{"b": {"x": None}}, None, {"b": {"x": 1}}],
+            [{"b": {"y": 0}}, {"b": None}, {"b": {"y": 1}}],
+        ),
+        (
+            [{"b": {"c": {"x": None}}, "x": 6}, {"b": {"c": {"x": 1}}, "x": 1}],
+            [{"b": None}, {"b": {"y": 6}}],
+        ),
+        (
+            [{"x": 6}, {"x": 6}, {"x": 1}],
+            [None, {"b": {"y": None}, "z": 4}, {"b": {"y": 1}, "z": 1}],
+        ),
+        ([{"x": None}, None, {"x": 1}], [None, None, {"present": 7}]),
+        ([{"x": None}, None, {"x": 1}], [None, None, {"present": {"y": 7}}]),
+    ],
+)
+def test_each_of_nested_records_is_null_where_all_files_have_null(
+    lod: Lod, folder: object, x: list[Any], y: list[Any]
+) -> None:
+    check_merged(lod, [x, y])
+    check_merged(lod, [x, y], lists=True)
+
+
+def record(draw: random.Random, shape: dict[str, Any], null: float, none: float) -> Any:
+    """Return a random record; `null` and `none` are how often records and values are null."""
+    if draw.random() < null:
+        return None
+    return {
+        name: record(draw, inner, null, none)
+        if inner
+        else None
+        if draw.random() < none
+        else draw.randrange(9)
+        for name, inner in shape.items()
+    }
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_nested_records_are_merged_like_dicts(lod: Lod, folder: object, seed: int) -> None:
+    draw = random.Random(seed)
+    files = []
+    count = draw.randrange(1, 5)
+    for name in ("x", "present", "z")[: draw.choice([2, 2, 3])]:
+        own: dict[str, Any] = {name: {}}
+        shapes: list[dict[str, Any]] = [
+            own,
+            {"b": own},
+            {"b": own, f"{name}_": {}},
+            {"b": {"c": own}, f"{name}_": {}},
+            {"b": {"c": own, f"{name}_": {}}},
+        ]
+        shape = draw.choice(shapes)
+        null, none = draw.choice([0, 0.3, 0.5]), draw.choice([0, 0.5, 0.5, 1])
+        records = [record(draw, shape, null, none) for _ in range(count)]
+        files.append([*records, record(draw, shape, 0, 0)])
+    check_merged(lod, files, lists=draw.random() < 0.3)
