@@ -68,7 +68,7 @@ class H5ad(Format):
         data, indices = specs[DEFAULT_NAME], specs[INDICES]
         if data.levels[0].key != indices.levels[0].key:
             raise UnsupportedError(
-                f"h5ad: {DEFAULT_NAME} and {INDICES} must share their level: make them with one "
+                f"h5ad: {DEFAULT_NAME} and {INDICES} must share their level; make them with one "
                 f"LoD, or join them with lod merge FILE::{DEFAULT_NAME} FILE::{INDICES}"
             )
         if indices.dtype.kind not in "iu":

@@ -11,12 +11,14 @@ from lodcli.formats.core.errors import places
 if TYPE_CHECKING:
     from lodcli.reports.errors import Error
 
-# By convention the end of a message says what to do, as "; use --backend numpy".
+# By convention the end of a message says what to do, as "; use --backend numpy". Not after a comma,
+# where names of columns and commands may be verbs too.
 _REMEDY = re.compile(
-    r"[;,] ((?:or )?(?:add|allow|ask|call|cast|check|choose|compare|convert|copy|create|"
-    r"did you mean|drop|fetch|give|install|join|leave|make|mask|move|name|pack|pass|pick|pip|put|"
-    r"read|remove|rename|repeat|rewrite|run|save|say|scale|see|set|sort|split|store|take|transpose|"
-    r"try|unpack|update|use|wrap|write)\b.*)$"
+    r"; ((?:(?:if|for|of|with)\b[^;]*?, )?(?:or )?"
+    r"(?:add|allow|ask|call|cast|check|choose|compare|convert|copy|create|did you mean|drop|fetch|"
+    r"give|install|join|leave|make|mask|move|name|pack|pass|pick|pip|put|read|remove|rename|repeat|"
+    r"replace|rewrite|run|save|say|scale|see|set|sort|split|store|take|transpose|try|unpack|update|"
+    r"use|wrap|write)\b.*)$"
     r"|; (`?(?:lod |--)[a-z-]+.*)$"
 )
 # A dataset, between the file and what is wrong.

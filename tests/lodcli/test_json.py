@@ -233,6 +233,8 @@ def test_the_written_files_are_described(folder: Path, lod: Lod) -> None:
         ("head words.lod.h5 -o words.lod.h5", 3, {"kind": "TargetExistsError"}),
         ("inspect cut.lod.h5", 1, {"remedy": "fetch or copy it again"}),
         ("apply nonsense words.lod.h5", 2, {"command": "lod apply"}),
+        ("select verbs.jsonl nope -o z.jsonl", 2, {"remedy": None}),
+        ("nonsense", 2, {"remedy": "see lod --help"}),
     ],
 )
 def test_errors_are_json_too(
@@ -245,6 +247,7 @@ def test_errors_are_json_too(
     safetensors.numpy.save_file({"data": np.zeros(3), "lod.0": offsets}, "bad.safetensors")
     Path("gaps.jsonl").write_text('{"a":1,"b":2}\n{"a":1}\n')
     Path("99.txt").write_text("99\n")
+    Path("verbs.jsonl").write_text('{"add":1,"ids":1,"mask":2,"split":3,"use":4}\n')
     Path("cut.lod.h5").write_bytes(Path("words.lod.h5").read_bytes()[:-9])
     Path("level.jsonl").write_text("[[1,2],[3]]\n")
     done = lod(*shlex.split(line), "--json")
