@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Sequence
 from typing import Any
 
-from lodcli.kernels.errors import SelectionError
+import numpy as np
+
+from lodcli.kernels.errors import OptionError, SelectionError
+from lodcli.kernels.options import option
 from lodcli.kernels.rnn.cells.registry import CELLS
-from lodcli.kernels.rnn.nested.state_dict import LevelShape
+from lodcli.kernels.rnn.nested.state_dict import LevelShape, seeded_nested
 
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 _FLAGS = ("bidirectional", "reverse", "boot")
@@ -30,6 +34,25 @@ def parse_nested(text: str) -> tuple[LevelShape, ...]:
     (('article', None), ('gru', 32, True))
     """
     return tuple(_parse_one(part, text) for part in text.split("/"))
+
+
+def require_seedable(shapes: Sequence[LevelShape], text: str) -> None:
+    """Raise an error if RNNs cannot have random weights, whatever they run over.
+
+    Args:
+        shapes: outermost first.
+        text: the SPEC, for messages.
+
+    Raises:
+        OptionError: one has no cell or no hidden size, or a boot that does not work.
+    """
+    # With states of one value, which take no time; the conditions do not depend on the sizes.
+    small = [dataclasses.replace(shape, hidden=shape.hidden and 1) for shape in shapes]
+    try:
+        seeded_nested(small, 1, rng=np.random.default_rng(0))
+    except OptionError as error:
+        said = str(error).removeprefix("nested, ")
+        raise OptionError(f"{option('nested', text)}: {said}") from None
 
 
 def _parse_one(part: str, text: str) -> LevelShape:

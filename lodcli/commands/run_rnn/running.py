@@ -10,7 +10,7 @@ import numpy as np
 from lodcli.commands.run_rnn.classifying import ClassRunner, classifier_in, renamed_to
 from lodcli.commands.run_rnn.gradients import NestedGradients, PlainGradients
 from lodcli.commands.run_rnn.kinds import CLASSES
-from lodcli.commands.run_rnn.nested_spec import parse_nested
+from lodcli.commands.run_rnn.nested_spec import parse_nested, require_seedable
 from lodcli.commands.run_rnn.runners import (
     Feed,
     Lookup,
@@ -62,7 +62,10 @@ def run(source: Reference, target: Target, given: dict[str, Any]) -> None:
         if given["step"]:
             given = {**given, "step": load_step(given["step"])}
         if given["nested"]:
-            given = {**given, "nested": parse_nested(given["nested"])}
+            shapes = parse_nested(given["nested"])
+            if given["path"] is None:
+                require_seedable(shapes, given["nested"])
+            given = {**given, "nested": shapes}
         file = stack.enter_context(opened(source))
         entries, table = None, None
         if given["path"] is not None:
@@ -125,8 +128,7 @@ def _runner(
             with naming_file(given["path"]):
                 rnn = nested_from_state_dict(entries, shapes)
         else:
-            with naming_file("--nested"):  # not the file, which these do not concern
-                rnn = seeded_nested(shapes, width, rng=np.random.default_rng(given["seed"]))
+            rnn = seeded_nested(shapes, width, rng=np.random.default_rng(given["seed"]))
         rnn, input_size = rnn.frozen(dtype), rnn.input_size
         runner: Runner
         if given["grad"]:

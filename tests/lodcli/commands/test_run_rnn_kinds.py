@@ -142,7 +142,7 @@ def test_nested_rnns_do_not_depend_on_the_batches(lod: Lod, folder: Path) -> Non
         ("article:gru:5:gru", 2, "article: cell appears twice"),
         ("/sentence:gru:3", 2, "an RNN begins with its level"),
         ("article:gru:5:layers=0", 2, "'layers=0' is not a cell"),
-        ("article:gru", 2, "rnn: --nested: nested, article: needs a cell and a hidden size"),
+        ("article:gru", 2, "rnn: --nested article:gru: article: needs a cell and a hidden size"),
         ("sentence:gru:5/article:gru:3", 2, "from the outermost down"),
         ("article:gru:5/page:gru:3", 2, "no level named 'page'"),
         ("article:gru:5:boot", 2, "boots from the RNN above, but is the outermost"),
@@ -154,6 +154,13 @@ def test_a_wrong_spec_is_reported(lod: Lod, folder: Path, spec: str, code: int, 
     assert (done.code, done.stdout) == (code, "")
     assert said in done.stderr
     assert not Path("o.npz").exists()
+
+
+def test_an_error_about_the_rows_of_nested_rnns_names_their_file(lod: Lod, folder: Path) -> None:
+    io.write("narrow.lod.h5", LoDTensor(np.zeros((3, 4, 0), np.float32), [[2, 1]]))
+    done = lod("run-rnn", "narrow.lod.h5", "--nested", "0:gru:5", "--seed", "1", "-o", "o.npz")
+    wanted = "lod run-rnn: narrow.lod.h5: input: expected a size of at least 1, found 0\n"
+    assert (done.code, done.stderr) == (1, wanted)
 
 
 def test_a_boot_in_the_file_that_the_spec_does_not_name_is_refused(lod: Lod, folder: Path) -> None:
