@@ -26,6 +26,7 @@ from lodcli.formats.core.schema import schema_of
 from lodcli.kernels.errors import (
     InvalidDataError,
     LodError,
+    NotDefinedError,
     NotFloatingError,
     NullError,
     OptionError,
@@ -83,6 +84,13 @@ def call(step: Step, tensors: Sequence[LoDTensor], device: str, name: str, padde
         if tensors[0].marks.values is not None:
             how = f"lod convert --text-levels numbers makes numbers of {tensors[0].marks.values}"
         raise OptionError(f"{error}; {how}") from None
+    except NotDefinedError as error:
+        number = next((n for n, one in enumerate(tensors) if one.dtype.kind == "b"), 0)
+        if tensors[number].dtype.kind != "b" or number < step.chained:
+            raise
+        name_file(error, step.files[number - step.chained].label)
+        error.args = (f"{error}; make numbers of it with lod cast",)
+        raise
     except NullError:
         place = next((n for n, tensor in enumerate(tensors) if tensor.nulls), None)
         if place is None:

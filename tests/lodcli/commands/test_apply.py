@@ -182,9 +182,16 @@ def test_ops_that_order_are_not_defined_for_complex_numbers(
 
 def test_sub_is_not_defined_for_booleans(lod: Lod, folder: Path) -> None:
     io.write("bools.lod.h5", LoDTensor(np.array([True, False]), [[2]]))
-    done = lod("apply", "sub", "bools.lod.h5", "bools.lod.h5", "-o", "out.lod.h5")
-    assert (done.code, done.stdout) == (2, "")
-    assert done.stderr.endswith("needs numbers, found bool\n")
+    io.write("numbers.lod.h5", LoDTensor(np.array([1, 2]), [[2]]))
+    said = "sequence_sub needs numbers, found bool; make numbers of it with lod cast"
+    for first, second in (("bools", "bools"), ("bools", "numbers"), ("numbers", "bools")):
+        names = f"{first}.lod.h5", f"{second}.lod.h5"
+        done = lod("apply", "sub", *names, "-o", "out.lod.h5", "--json")
+        assert (done.code, done.stdout) == (2, "")
+        error = json.loads(done.stderr)["error"]
+        assert error["message"] == f"bools.lod.h5: {said}"
+        assert error["file"] == "bools.lod.h5"
+        assert error["remedy"] == "make numbers of it with lod cast"
 
 
 def test_steps_of_a_table_become_sequences_again(lod: Lod, folder: Path) -> None:
