@@ -31,6 +31,11 @@ class Package(NamedTuple):
         """The command that installs it."""
         return f"pip install '{self.install}'"
 
-    def missing(self, what: str) -> UnsupportedError:
-        """Return the error about the missing package, with the command that installs it."""
-        return UnsupportedError(f"{what} needs the package {self.module}; {self.advice}")
+    def missing(self, what: str, otherwise: str = "") -> UnsupportedError:
+        """Return the error about the missing package, with the command that installs it.
+
+        Args:
+            what: needs the package.
+            otherwise: what to do without it; ends the message.
+        """
+        return UnsupportedError(f"{what} needs the package {self.module}; {self.advice}{otherwise}")

@@ -10,7 +10,7 @@ import pytest
 
 from lodcli.bench.report.fit import Curve, curves_of
 from lodcli.bench.report.plot import draw, require_drawing, terminal_plot
-from lodcli.kernels.errors import InvalidDataError, SelectionError
+from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
 from tests.lodcli.conftest import Lod
 
 
@@ -75,6 +75,16 @@ def test_a_picture_is_drawn(kind: str, tmp_path: Path) -> None:
         assert "lod, 2 threads ^1.00" in text
     else:
         assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_without_matplotlib_the_terminal_is_suggested(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UnsupportedError) as caught:
+        require_drawing("curve.svg", ["rows=10"])
+    assert str(caught.value) == (
+        "--plot curve.svg needs the package matplotlib; pip install 'lodcli[plot]', or draw on the "
+        "terminal with --plot -"
+    )
 
 
 def test_other_kinds_of_picture_are_refused_first(lod: Lod) -> None:
