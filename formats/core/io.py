@@ -123,34 +123,17 @@ def open_file(
         from lodcli.formats.several import many_files
 
         how: dict[str, Any] = {"options": options, "limits": limits, "one": one}
-        how |= {"name": name, "optional": optional}
+        how |= {"name": name, "format_name": format_name, "optional": optional}
         # --field chooses columns in the files.
         reads_keys = not options.skip_partitions and options.field is None
         known = keys_of(files.folder, files.paths) if reads_keys else {}
 
-        def open_one(path: str, detected: str | None) -> AbstractContextManager[OpenFile]:
-            of_file = {**how, "format_name": detected or format_name}
-            return _one_file(path, keys=known.get(path, NO_KEYS), **of_file)
+        def open_one(path: str) -> AbstractContextManager[OpenFile]:
+            return open_file(path, keys=known.get(path, NO_KEYS), **how)
 
         with many_files.opened(files, open_one, known.get(files.paths[0], ())) as found:
             yield OpenFile(*found)
         return
-    with _one_file(path, name, format_name, options, limits, one, optional, keys) as file:
-        yield file
-
-
-@contextmanager
-def _one_file(
-    path: PathLike,
-    name: str | None,
-    format_name: str | None,
-    options: ReadOptions,
-    limits: Limits | None,
-    one: bool,
-    optional: frozenset[str],
-    keys: Keys,
-) -> Iterator[OpenFile]:
-    """Open a path that is no set of files; see `open_file`."""
     with Input(path) as source, naming(source.label), ExitStack() as opening:
         opening.enter_context(naming_file(source.label))  # and no file that is open already
         kind = format_of(source, format_name, options)

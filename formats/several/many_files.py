@@ -8,7 +8,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -35,7 +35,7 @@ from lodcli.formats.structs.presence import as_described, with_equal_records
 from lodcli.formats.text.lines import shown
 from lodcli.formats.values.file_attributes import alike
 from lodcli.formats.values.partitions import NOT_READ
-from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
+from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.platform.files import PathLike
 from lodcli.kernels.tensor.nulls import Mask
@@ -78,8 +78,7 @@ class Opened(Protocol):
     def input(self) -> Input: ...
 
 
-# Opens a file by its path, of the format with this name; None: of the one that is detected.
-Open = Callable[[str, str | None], AbstractContextManager[Opened]]
+Open = Callable[[str], AbstractContextManager[Opened]]
 
 
 @dataclass(frozen=True)
@@ -269,7 +268,7 @@ class ManyFiles(SelectiveSource):
         attributes: list[Mapping[str, Any]] = []
         has_keys = False
         for path in files.paths:
-            with _one_format(files), open_one(path, None) as file:
+            with _one_format(files), open_one(path) as file:
                 if not self._schemas:
                     self.kind, self.left_out = file.kind, file.source.left_out
                     self.records, has_keys = file.source.records, file.source.has_keys
@@ -337,28 +336,15 @@ class ManyFiles(SelectiveSource):
         """
         places = {spec.name: place for place, spec in enumerate(self.schema)}
         wanted = [places[name] for name in names]
-        each = zip(self._paths, self._schemas, self._described, self.version, strict=True)
-        for path, found, schema, version in each:
-            with self._again(path, version) as file, naming_file(path):
+        each = zip(self._paths, self._schemas, self._described, strict=True)
+        for path, found, schema in each:
+            with self._open_one(path) as file, naming_file(path):
                 if file.source.schema != found:
                     raise changed_while_read()
                 source = as_described(file.source, schema)
                 yield path, schema, [schema[place].name for place in wanted], source
                 said = [f"{os.path.basename(path)}: {one}" for one in file.source.notes]
                 self.notes = [*self.notes, *said][:MOST_NOTES]
-
-    @contextmanager
-    def _again(self, path: str, version: tuple[tuple[int, ...], ...]) -> Iterator[Opened]:
-        """Open a file that had this version; if it cannot be read any more, say that it changed."""
-        with ExitStack() as opening:
-            try:
-                file = opening.enter_context(self._open_one(path, self.kind.name))
-            except LodError:
-                with Input(path) as now, naming_file(path):
-                    if now.version != version[: len(now.version)]:
-                        raise changed_while_read() from None
-                raise
-            yield file
 
 
 class _OfFile:

@@ -183,24 +183,6 @@ def test_a_pattern_of_the_files_of_a_dataset_names_the_remedy(tmp_path: Path) ->
         io.read(tmp_path / "ds" / "*.lod.h5")
 
 
-def test_the_format_of_each_file_is_detected_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put(tmp_path / "all")
-    detected: list[Any] = []
-    detect = table.of_input
-
-    def noting(source: Any, options: Any) -> str:
-        detected.append(source.path)
-        return detect(source, options)
-
-    monkeypatch.setattr(table, "of_input", noting)
-    with lodcli.open(tmp_path / "all") as file:
-        assert len(list(file.batches())) == len(PARTS)
-        assert len(list(file.batches())) == len(PARTS)
-    assert len(set(detected)) == len(detected) == len(PARTS)
-
-
 def test_a_file_that_vanishes_or_changes_is_named(tmp_path: Path) -> None:
     put(tmp_path / "all")
     last = tmp_path / "all" / "part-10.jsonl"
