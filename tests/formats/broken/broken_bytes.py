@@ -14,11 +14,6 @@ def bytes_behind(content: bytes) -> bytes:
 
 
 @byte_case("R25", DamagedFileError, "fetch or copy it again")
-def two_bytes_behind(content: bytes) -> bytes:
-    return content + b"\n\n"
-
-
-@byte_case("R25", DamagedFileError, "fetch or copy it again")
 def truncated_by_a_byte(content: bytes) -> bytes:
     return content[:-1]
 
