@@ -209,7 +209,7 @@ def test_an_output_that_is_no_state_cannot_be_booted(lod: Lod, folder: Path) -> 
     nested = ["--nested", "article:gru:4/sentence:lru:4:boot", "--seed", "1"]
     done = lod("run-rnn", "words.lod.h5", "-o", "o.npz", *nested)
     assert done.code == 2
-    assert "nested, sentence: boot sets the hidden state; this lru continues" in done.stderr
+    assert ": sentence: boot sets the hidden state; this lru continues" in done.stderr
     nested[1] = "article:gru:4/sentence:lru:3"
     assert lod("run-rnn", "words.lod.h5", "-o", "o.npz", *nested).code == 0
 

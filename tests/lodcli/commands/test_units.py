@@ -410,7 +410,7 @@ def test_the_pad_value_is_written_as_the_values(
     io.write("in.lod.h5", LoDTensor.from_lists([values, []]))
     done = lod("apply", "max", "in.lod.h5", "--pad-value", text, "-o", "out.lod.h5")
     if isinstance(wanted, str):
-        assert done.code == 1
+        assert done.code == 2
         assert re.search(f"in.lod.h5: pad_value: {wanted}", done.stderr)
     else:
         assert (done.code, done.stderr) == (0, "")
