@@ -343,10 +343,11 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, tuple[str, ...]]
     return decoded
 
 
-@pytest.fixture
-def sorted_path(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def sorted_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """40 row groups of 2000 records, sorted by id and by name, with a large column."""
     ids = np.arange(80_000)
+    large = pa.array(np.random.default_rng(0).random(80_000 * 20))
     columns = {
         "id": pa.array(ids),
         "name": pa.array([f"{one:05}" for one in ids]).dictionary_encode(),
@@ -356,9 +357,9 @@ def sorted_path(tmp_path: Path) -> Path:
         "shuffled": pa.array(ids * 7919 % 80_000),
         "null": pa.array([None if one < 40_000 else one for one in ids.tolist()], pa.int64()),
         "lists": pa.array([[one] * (one % 3) for one in ids.tolist()]),
-        "large": pa.array(np.random.default_rng(0).random((80_000, 20)).tolist()),
+        "large": pa.ListArray.from_arrays(pa.array(np.arange(80_001) * 20, pa.int32()), large),
     }
-    path = tmp_path / "sorted.parquet"
+    path = tmp_path_factory.mktemp("sorted") / "sorted.parquet"
     pq.write_table(pa.table(columns), path, row_group_size=2000, use_dictionary=["name"])
     return path
 
