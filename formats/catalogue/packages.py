@@ -31,6 +31,11 @@ class Package(NamedTuple):
         """The command that installs it."""
         return f"pip install '{self.install}'"
 
+    def require(self, what: str, otherwise: str = "") -> None:
+        """Raise the error about the package if it is missing; see `missing`."""
+        if not self.installed:
+            raise self.missing(what, otherwise)
+
     def missing(self, what: str, otherwise: str = "") -> UnsupportedError:
         """Return the error about the missing package, with the command that installs it.
 

@@ -452,8 +452,8 @@ class Format(ABC):
         if use == "writing" and self.read_only:
             raise UnsupportedError(f"{self.name} is read-only: {self.read_only}")
         for package in self.needs:
-            if package.use in ("", use) and not package.installed:
-                raise package.missing(f"{use} {self.name}")
+            if package.use in ("", use):
+                package.require(f"{use} {self.name}")
 
     # What reading without options does not return: see losses.py.
 

@@ -23,8 +23,7 @@ from lodcli.kernels.errors import OptionError, SelectionError, UnsupportedError
 from lodcli.kernels.platform.files import PathLike
 
 _PACKAGE = Package("dask", "lodcli[dask]")
-if not _PACKAGE.installed:
-    raise _PACKAGE.missing("lodcli.dask")
+_PACKAGE.require("lodcli.dask")
 
 Read = Item | Mapping[str, Item]
 

@@ -39,8 +39,7 @@ def _require_matplotlib(path: str) -> None:
     if not path.endswith((".svg", ".png")):
         raise SelectionError(f"--plot {path}: expected a name that ends with .svg or .png, or -")
     package = Package("matplotlib", "lodcli[plot]")
-    if not package.installed:
-        raise package.missing(f"--plot {path}", ", or draw on the terminal with --plot -")
+    package.require(f"--plot {path}", ", or draw on the terminal with --plot -")
 
 
 def draw(report: Mapping[str, Any], path: str, *, force: bool) -> None:

@@ -71,9 +71,7 @@ def command(
     refuse_existing(out, overwrite=force)
     from lodcli.formats.catalogue.packages import Package
 
-    package = Package("matplotlib", "lodcli[plot]")
-    if not package.installed:
-        raise package.missing("a picture")
+    Package("matplotlib", "lodcli[plot]").require("a picture")
     from lodcli.commands.plot import pictures_matplotlib as pictures
     from lodcli.commands.plot.drawing import lengths_of, rows_of
     from lodcli.kernels.index.selection import level_text

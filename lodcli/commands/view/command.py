@@ -44,9 +44,7 @@ def command(source: Reference, at: str | None, level: int | str | None, as_json:
         if not (sys.stdin.isatty() and output.is_terminal(sys.stdout)):
             what = "view needs a terminal" + " that can move the cursor" * sys.stdout.isatty()
             raise click.UsageError(f"{what}; use --json, or lod inspect --head N --values")
-        package = Package("textual", "lodcli[view]")
-        if not package.installed:
-            raise package.missing("the browser")
+        Package("textual", "lodcli[view]").require("the browser")
     with opened(source) as file:
         names = [spec.name for spec in file.schema]
         with indexed(file.source, names) as items:

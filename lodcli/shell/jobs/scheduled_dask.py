@@ -117,10 +117,9 @@ def on_scheduler(
         OSError: the scheduler or all workers ended.
         Exception: the first exception of `work` propagates.
     """
-    if not _PACKAGE.installed:
-        raise _PACKAGE.missing("--scheduler")
-    if address == LOCAL_SCHEDULER and not _CERTIFICATES.installed:
-        raise _CERTIFICATES.missing("--scheduler local")
+    _PACKAGE.require("--scheduler")
+    if address == LOCAL_SCHEDULER:
+        _CERTIFICATES.require("--scheduler local")
     with _connected(address, jobs) as client:
         queued = _Queue(client, address, work, tasks)
         deaths = Counter[int]()
