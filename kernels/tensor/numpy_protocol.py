@@ -23,6 +23,7 @@ from lodcli.kernels.tensor.exchange.rows import rows_of
 from lodcli.kernels.tensor.exchange.units import OBJECTS
 from lodcli.kernels.tensor.marks import Decimals, Marks, Times
 from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
+from lodcli.kernels.tensor.operands import hint_on_pooled, misfit
 
 # What NumPy takes as it is; a type may be an argument such as dtype=.
 _OF_NUMPY = (np.ndarray, np.generic, type)
@@ -73,8 +74,6 @@ _COMPARISONS = frozenset(
         *("array_equal", "array_equiv"),
     )
 )
-# Ops that take one row for each sequence as well, by the name of the function of rows:
-_WITH_POOLED = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "div"}
 # Names of functions of numbers that count the same:
 _SUMS = frozenset(
     (
@@ -244,7 +243,11 @@ class NumpyProtocol(NDArrayOperatorsMixin):
             elif len(inputs) == 2 and (rows := _alike(*inputs)) is not None:
                 return self._of_rows(ufunc(*rows))
             owner = self if len(inputs) == 1 else _common_index(inputs, ufunc.__name__)
-            result = _applied(ufunc, owner, inputs, [data_of(value) for value in inputs], kwargs)
+            plain = [data_of(value) for value in inputs]
+            try:
+                result = ufunc(*plain)
+            except ValueError as error:
+                raise misfit(error, ufunc.__name__, owner, plain, first=inputs[0]) from error
             return _rewrapped(result, owner, ufunc.__name__)
         plain = [data_of(value) for value in inputs]
         out = kwargs.get("out")
@@ -258,9 +261,15 @@ class NumpyProtocol(NDArrayOperatorsMixin):
                 result = getattr(ufunc, method)(*plain, **kwargs)
             except np.exceptions.AxisError as error:
                 raise _axis_of_rows(f"np.{ufunc.__name__}", error) from None
+            except ValueError as error:
+                raise misfit(error, ufunc.__name__, self, plain, broadcasts=False) from error
             return _after_mixing(ufunc, method, inputs, kwargs.get("axis", 0), result)
         owner = _common_index([*inputs, *(out or ()), where], ufunc.__name__)
-        result = _applied(ufunc, owner, inputs, plain, kwargs)
+        try:
+            result = ufunc(*plain, **kwargs)
+        except ValueError as error:
+            values = [*plain, kwargs.get("where")]
+            raise misfit(error, ufunc.__name__, owner, values, first=inputs[0]) from error
         if out is not None:
             return out if len(out) > 1 else out[0]
         if isinstance(result, tuple):
@@ -299,6 +308,11 @@ class NumpyProtocol(NDArrayOperatorsMixin):
             result = function(*_plain(args), **_plain(kwargs))
         except np.exceptions.AxisError as error:
             raise _axis_of_rows(f"np.{name}", error) from None
+        except ValueError as error:
+            given = [*args, *kwargs.values()]
+            plain = _plain(list(given[0]) + given[1:] if function in _JOINING else given)
+            broadcasts = function in _ELEMENTWISE | _EQUAL
+            raise misfit(error, name, tensors[0], plain, broadcasts=broadcasts) from error
         if not keeps:
             return result
         if function in _ELEMENTWISE:
@@ -449,7 +463,8 @@ def _keeps_index(
     if not all(map(_is_tensor, parts)) and function not in _JOINING:
         raise refusal
     added = 1 if function is np.stack else np.size(axis) if function is np.expand_dims else 0
-    ndim = max(data_of(part).ndim for part in parts) + added
+    arrays = [data_of(part) if _is_tensor(part) else rows_of(part) for part in parts]
+    ndim = max(array.ndim for array in arrays) + added
     keeps = _keeps_rows(axis, ndim)
     if keeps and np.ndim(given.get("q", 0)):  # several quantiles add an axis before the rows
         raise refusal
@@ -588,52 +603,6 @@ def _refuse_objects(tensors: Sequence[Any], values: Sequence[Any], name: str) ->
             )
 
 
-def _by_sequence(left: Any, right: Any, name: str) -> str:
-    """Return a hint on combining rows with a row per sequence, as "; .."; "" for other tensors."""
-    rows, pooled = (left, right) if left.lod.n_levels > right.lod.n_levels else (right, left)
-    levels = rows.lod.levels
-    above = levels[:-1]
-    fits = len(above) == pooled.lod.n_levels and levels[-1].size - 1 == pooled.data.shape[0]
-    if not fits or not all(map(np.array_equal, above, pooled.lod.levels)):
-        return ""
-    op = _WITH_POOLED.get(name) if rows is left else None
-    if op is not None:
-        return f"; lodcli.ops.{op}(x, y) takes one row for each sequence"
-    return "; lodcli.ops.expand_as(y, x, level=-1) repeats the row of each sequence for its rows"
-
-
-def _applied(
-    ufunc: np.ufunc,
-    owner: Any,
-    inputs: Sequence[Any],
-    plain: Sequence[Any],
-    kwargs: dict[str, Any],
-) -> Any:
-    """Return the result of a ufunc of rows; errors advise on an array with one row per sequence.
-
-    Raises:
-        ShapeMismatchError: an array of another length has one row per sequence.
-        InvalidDataError: the lists in a list differ in length.
-    """
-    try:
-        return ufunc(*plain, **kwargs)
-    except ValueError as error:
-        name, levels = ufunc.__name__, owner.lod.levels
-        for value in plain:
-            rows = rows_of(value) if isinstance(value, list | tuple) else value
-            shape = rows.shape if isinstance(rows, np.ndarray) else ()
-            if levels and shape[:1] == (levels[-1].size - 1,) != owner._data.shape[:1]:
-                pooled = "lodcli.LoDTensor(y)"
-                op = _WITH_POOLED.get(name) if inputs[0] is owner else None
-                call = f"{op}(x, {pooled})" if op else f"expand_as({pooled}, x, level=-1)"
-                does = "takes one row for" if op else "repeats the row of"
-                raise ShapeMismatchError(
-                    f"{name}: {owner._data.shape[0]} rows against an array of {shape[0]}; "
-                    f"lodcli.ops.{call} {does} each sequence"
-                ) from error
-        raise
-
-
 def _common_index(values: Sequence[Any], name: str) -> Any:
     tensors = [value for value in values if isinstance(value, NumpyProtocol)]
     _refuse_objects(tensors, values, name)
@@ -642,7 +611,7 @@ def _common_index(values: Sequence[Any], name: str) -> Any:
         if found is not None:
             raise ShapeMismatchError(
                 f"{name}: the tensors are segmented differently: {found}"
-                f"{_by_sequence(tensors[0], other, name)}"
+                f"{hint_on_pooled(tensors[0], other, name)}"
             )
         if name in _COMPARISONS or name in _SUMS:
             tensors[0]._marks.require_alike(other._marks, name, kinds=name in _COMPARISONS)

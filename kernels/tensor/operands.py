@@ -1,0 +1,96 @@
+"""Errors for arrays and lists that do not fit the rows of a tensor beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.tensor.exchange.rows import rows_of
+
+# Ops that take one row for each sequence as well, by the name of the function of rows:
+_WITH_POOLED = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "div"}
+_PRODUCTS = ("dot", "matmul")
+
+
+def misfit(
+    error: ValueError,
+    name: str,
+    owner: Any,
+    values: Iterable[Any],
+    *,
+    broadcasts: bool = True,
+    first: Any = None,
+) -> InvalidDataError:
+    """Return the error for values that NumPy cannot combine with the rows of a tensor.
+
+    Args:
+        error: that of NumPy.
+        name: its function.
+        owner: the tensor.
+        values: the arguments; of tensors, their rows.
+        broadcasts: whether the function broadcasts its arguments against each other.
+        first: the first argument of an operator.
+    """
+    lists = (list, tuple, range)
+    try:
+        arrays = [rows_of(one) if isinstance(one, lists) else one for one in values]
+    except InvalidDataError as no_array:  # of lists that differ in length
+        return InvalidDataError(f"{name}: {no_array}")
+    shapes = [one.shape for one in arrays if isinstance(one, np.ndarray)]
+    if name in _PRODUCTS and len(shapes) == 2 and all(shapes):
+        left, right = shapes
+        count = right[-2:][0]
+        if count != left[-1]:
+            hint = "; its transpose fits" if right[1:] == left[-1:] else ""
+            return ShapeMismatchError(
+                f"{name}: expected a second factor of {left[-1]} rows, the length of the last "
+                f"axis of the first, found {count}: their shapes are {left} and {right}{hint}",
+                expected=left[-1],
+                found=count,
+            )
+    for shape in shapes if broadcasts else ():
+        if not _broadcasts(shape, owner.data.shape):
+            return _unlike(shape, name, owner, leads=first is owner)
+    return InvalidDataError(f"{name}: {error}")
+
+
+def hint_on_pooled(left: Any, right: Any, name: str) -> str:
+    """Return a hint on combining rows with a row per sequence, as "; .."; "" for other tensors."""
+    rows, pooled = (left, right) if left.lod.n_levels > right.lod.n_levels else (right, left)
+    levels = rows.lod.levels
+    above = levels[:-1]
+    fits = len(above) == pooled.lod.n_levels and levels[-1].size - 1 == pooled.data.shape[0]
+    if not fits or not all(map(np.array_equal, above, pooled.lod.levels)):
+        return ""
+    op = _WITH_POOLED.get(name) if rows is left else None
+    if op is not None:
+        return f"; lodcli.ops.{op}(x, y) takes one row for each sequence"
+    return "; lodcli.ops.expand_as(y, x, level=-1) repeats the row of each sequence for its rows"
+
+
+def _broadcasts(shape: Sequence[int], rows: Sequence[int]) -> bool:
+    pairs = zip(reversed(shape), reversed(rows), strict=False)
+    return all(one == other or 1 in (one, other) for one, other in pairs)
+
+
+def _unlike(shape: tuple[int, ...], name: str, owner: Any, *, leads: bool) -> ShapeMismatchError:
+    """Return the error for an array that cannot be broadcast to the rows of a tensor."""
+    rows, levels = owner.data.shape, owner.lod.levels
+    if levels and shape[0] == levels[-1].size - 1 != rows[0]:
+        pooled = "lodcli.LoDTensor(y)"
+        op = _WITH_POOLED.get(name) if leads else None
+        call = f"{op}(x, {pooled})" if op else f"expand_as({pooled}, x, level=-1)"
+        does = "takes one row for" if op else "repeats the row of"
+        said = (
+            f"{rows[0]} rows against an array of {shape[0]}; lodcli.ops.{call} {does} each sequence"
+        )
+    else:
+        row = f", one row of shape {rows[1:]}" if rows[1:] else ""
+        said = (
+            f"expected an array that broadcasts to the rows, of shape {rows}, found shape {shape}; "
+            f"give a number{row}, or one for each of the {rows[0]} rows"
+        )
+    return ShapeMismatchError(f"{name}: {said}", expected=rows, found=shape)

@@ -1,0 +1,116 @@
+"""Lists and arrays beside a tensor in operators and functions of NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lodcli import InvalidDataError, LoDTensor, ShapeMismatchError
+
+RAGGED = [[1, 2], [3]]
+X: Any = LoDTensor([1.0, 4.0, 9.0, 5.0, 7.0], [[3, 2]])
+XY: Any = LoDTensor(np.arange(10.0).reshape(5, 2), [[3, 2]])
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("add", lambda: X + RAGGED),
+        ("allclose", lambda: np.allclose(X, RAGGED)),
+        ("clip", lambda: np.clip(X, 2, RAGGED)),
+        ("clip", lambda: np.clip(X, 2, a_max=RAGGED)),
+        ("isin", lambda: np.isin(X, RAGGED)),
+        ("matmul", lambda: RAGGED @ XY),
+        ("matmul", lambda: X @ RAGGED),
+        ("where", lambda: np.where(X > 2, X, RAGGED)),
+    ],
+)
+def test_lists_of_different_lengths_are_refused_with_what_takes_them(
+    name: str, call: Callable[[], Any]
+) -> None:
+    with pytest.raises(InvalidDataError) as found:
+        call()
+    said = str(found.value)
+    assert said.startswith(f"{name}: no array can be made of this list: ")
+    assert "; LoDTensor.from_lists takes nested lists and text" in said
+
+
+def test_lists_of_different_lengths_are_refused_where_arrays_are_joined() -> None:
+    with pytest.raises(InvalidDataError, match=r"; LoDTensor\.from_lists takes nested lists"):
+        np.concatenate([XY, RAGGED], axis=1)
+    with pytest.raises(InvalidDataError, match=r"concatenate: .* must match exactly"):
+        np.concatenate([XY, [[1.0]]], axis=1)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (
+            lambda: X - [1, 2, 3, 4],
+            "subtract: {}(5,), found shape (4,); give a number, or one for {}",
+        ),
+        (lambda: range(4) + X, "add: {}(5,), found shape (4,); give a number, or one for {}"),
+        (lambda: X == [], "equal: {}(5,), found shape (0,); give a number, or one for {}"),
+        (
+            lambda: np.where(X > 2, X, [1, 2, 3, 4]),
+            "where: {}(5,), found shape (4,); give a number, or one for {}",
+        ),
+        (
+            lambda: np.maximum(XY, np.ones((5, 3))),
+            "maximum: {}(5, 2), found shape (5, 3); give a number, one row of shape (2,), or one "
+            "for {}",
+        ),
+        (
+            lambda: np.add(XY, 1, out=XY.copy(), where=[True, False, True]),
+            "add: {}(5, 2), found shape (3,); give a number, one row of shape (2,), or one for {}",
+        ),
+    ],
+)
+def test_an_array_that_does_not_broadcast_is_refused_with_the_shapes_that_do(
+    call: Callable[[], Any], said: str
+) -> None:
+    with pytest.raises(ShapeMismatchError) as found:
+        call()
+    expected = "expected an array that broadcasts to the rows, of shape "
+    assert str(found.value) == said.format(expected, "each of the 5 rows")
+    assert isinstance(found.value.expected, tuple)
+    assert found.value.expected[0] == 5
+
+
+@pytest.mark.parametrize("product", [np.matmul, np.dot])
+def test_a_product_names_the_lengths_that_differ(product: Callable[[Any, Any], Any]) -> None:
+    name = product.__name__
+    begin = f"{name}: expected a second factor of 2 rows, the length of the last axis of the first"
+    for second, end in (
+        ([1, 2, 3], "found 3: their shapes are (5, 2) and (3,)"),
+        (np.ones((4, 3)), "found 4: their shapes are (5, 2) and (4, 3)"),
+        (np.ones((4, 2)), "found 4: their shapes are (5, 2) and (4, 2); its transpose fits"),
+    ):
+        with pytest.raises(ShapeMismatchError) as found:
+            product(XY, second)
+        assert str(found.value) == f"{begin}, {end}"
+    assert product(XY, np.ones((4, 2)).T).data.tolist() == [[one] * 4 for one in (1, 5, 9, 13, 17)]
+
+
+def test_other_errors_of_values_name_the_function() -> None:
+    with pytest.raises(InvalidDataError, match=r"^percentile: Percentiles must be in the range"):
+        np.percentile(X, 200)
+    with pytest.raises(InvalidDataError, match=r"^minimum: zero-size array"):
+        np.minimum.reduce(LoDTensor(np.zeros(0), [[0]]))
+
+
+def test_lists_that_fit_give_what_a_loop_gives() -> None:
+    wanted = [0, 10, 20, 30, 40]
+    for lists in (wanted, tuple(wanted), range(0, 50, 10)):
+        assert (X + lists).data.tolist() == [a + b for a, b in zip(X.data, wanted, strict=True)]
+    chosen = np.where(X > 4, X, wanted)
+    assert chosen.data.tolist() == [a if a > 4 else b for a, b in zip(X.data, wanted, strict=True)]
+    assert chosen.lod is X.lod
+    product = XY @ [[1, 2], [3, 4]]
+    assert product.data.tolist() == [[a + 3 * b, 2 * a + 4 * b] for a, b in XY.data]
+    joined = np.concatenate([XY, [[one] for one in wanted]], axis=1)
+    assert joined.data.tolist() == [[*row, one] for row, one in zip(XY.data, wanted, strict=True)]
+    assert joined.lod is XY.lod
