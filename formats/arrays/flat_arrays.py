@@ -427,7 +427,19 @@ def given_level(values: Array, options: ReadOptions, *, level: int, items: int |
         InvalidLoDError: no valid offsets, or lengths.
     """
     if options.lengths:
-        return lengths_to_offsets(as_int64(values, level=level, what="lengths"), level=level)
+        lengths = as_int64(values, level=level, what="lengths")
+        offsets = lengths_to_offsets(lengths, level=level)
+        rising = lengths.size > 1 and lengths[0] == 0 and (lengths[1:] >= lengths[:-1]).all()
+        # One for each item is what padded sequences have: their error names other arrays.
+        if rising and lengths[-1] == items != offsets[-1] and lengths.size != items:
+            raise InvalidLoDError(
+                f"the sum of the lengths: expected {items}, found {offsets[-1]}; these seem to be "
+                f"offsets: use {option_name('offsets')}",
+                level=level,
+                expected=items,
+                found=offsets.item(-1),
+            )
+        return offsets
     offsets = as_int64(values, level=level, what="offsets")
     try:
         check_offsets(offsets, level=level)

@@ -283,6 +283,14 @@ def test_transposed_rows_are_named(theirs: h5py.File) -> None:
     _refused(theirs, InvalidLoDError, message, data="/turned", offsets=("/starts",))
 
 
+def test_offsets_given_as_lengths_name_the_option_for_offsets(theirs: h5py.File) -> None:
+    theirs["rising"] = [0, 3, 15]
+    message = (
+        "/rising: level 0: the sum of the lengths: expected 15, found 18; these seem"
+    )
+    _refused(theirs, InvalidLoDError, message, data="/x", lengths=("/rising",))
+
+
 def test_lengths_of_fewer_rows_than_a_transposed_array_has_name_it(theirs: h5py.File) -> None:
     theirs["short"] = [1, ROWS.shape[1] - 1]
     message = f"(expected 15, found 2); /x has shape {ROWS.shape}: MATLAB, Octave, R and Julia"

@@ -123,6 +123,11 @@ def test_arrays_of_others_are_chosen_by_name(tmp_path: Path, suffix: str) -> Non
         ({"data": "ids", "offsets": ("deep",)}, LodError, "deep.*in one dimension"),
         ({"data": "ids", "lengths": ("minus",)}, InvalidLoDError, "minus.*level 0, position 0"),
         ({"data": "ids", "lengths": ("large",)}, InvalidLoDError, "large.*level 0"),
+        (
+            {"data": "ids", "lengths": ("rises",)},
+            InvalidLoDError,
+            "rises.*: level 0: .*: expected 3, found 5; these seem to be offsets: use offsets$",
+        ),
     ],
 )
 def test_wrong_choices_are_named(
@@ -136,6 +141,7 @@ def test_wrong_choices_are_named(
         one_two=[1, 2],
         two=[2],
         short=[0, 1],
+        rises=[0, 1, 1, 3],
         real=[0.0, 3.0],
         deep=[[0, 3]],
         minus=[-1, 4],
