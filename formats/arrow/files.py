@@ -58,7 +58,10 @@ _NO_END = (
     "Not an Arrow file",
     "magic bytes not found in footer",
     "the postscript",
+    "ORC postscript length",
     "too small",
+    "smaller than the minimum",
+    "bytes available",
     "Expected to read",
 )
 

@@ -210,11 +210,12 @@ def _fields(stream: IO[bytes]) -> tuple[int, str]:
     if magic[:6] != MAGIC or magic[6:] not in (b"\1\0", b"\2\0", b"\3\0"):
         raise DamagedFileError("is not a .npy file")
     width = 2 if magic[6] == 1 else 4
-    length = int.from_bytes(stream.read(width), "little")
+    stored = stream.read(width)
+    length = int.from_bytes(stored, "little")
     if length > MOST_HEADER_BYTES:
         raise DamagedFileError(f"has a header of {length} bytes; at most {MOST_HEADER_BYTES}")
     fields = stream.read(length)
-    if len(fields) < length:
+    if len(stored) < width or len(fields) < length:
         raise DamagedFileError(f"ends within its header; it is truncated{FETCH_AGAIN}")
     try:  # before version 3, names of fields have one byte for each letter
         return 8 + width + length, fields.decode("utf-8" if magic[6] == 3 else "latin1")

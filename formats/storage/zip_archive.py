@@ -88,13 +88,15 @@ def damage(what: str) -> Iterator[None]:
     except LodError:
         raise
     except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, IndexError) as error:
-        raise DamagedFileError(f"{what} ({brief(error)})") from None
+        # Others may come from the writer.
+        again = "" if isinstance(error, ValueError | IndexError) else FETCH_AGAIN
+        raise DamagedFileError(f"{what} ({brief(error)}){again}") from None
     except (NotImplementedError, RuntimeError) as error:
         raise UnsupportedError(f"cannot be read ({brief(error)})") from None
     except OSError as error:
         if error.errno != errno.EINVAL:  # EINVAL: a position before the beginning of the file
             raise
-        raise DamagedFileError(f"{what} (points outside of the file)") from None
+        raise DamagedFileError(f"{what} (points outside of the file){FETCH_AGAIN}") from None
 
 
 def shown(filename: str) -> str:
@@ -116,15 +118,17 @@ def _check_entry(info: zipfile.ZipInfo) -> None:
     if info.external_attr & _FOLDER and not info.is_dir():  # some readers give no data then
         raise DamagedFileError(f"{name}: is marked as a folder")
     if info.flag_bits & _ENCRYPTED:
-        raise UnsupportedError(f"{name}: is encrypted")
+        raise UnsupportedError(f"{name}: is encrypted; pack it without a password")
     if info.compress_type not in _METHODS:
         raise UnsupportedError(
-            f"{name}: zip method {info.compress_type}; expected 0 (stored) or 8 (deflate)"
+            f"{name}: zip method {info.compress_type}; expected 0 (stored) or 8 (deflate); pack it "
+            "again with one of them"
         )
     most = 1 if info.compress_type == zipfile.ZIP_STORED else MOST_DEFLATED
     if info.file_size > info.compress_size * most:
         raise DamagedFileError(
             f"{name}: {info.compress_size} bytes cannot hold the {info.file_size} announced"
+            f"{FETCH_AGAIN}"
         )
 
 

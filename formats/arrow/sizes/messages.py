@@ -74,7 +74,9 @@ def next_message(read: Callable[[int], bytes | memoryview]) -> Message | bytes:
     if not prefix:
         return b""
     size = int.from_bytes(prefix[-4:], "little", signed=True)
-    if len(prefix) % 4 or prefix == _CONTINUATION or not 0 <= size <= _MOST_METADATA_BYTES:
+    if len(prefix) % 4 or prefix == _CONTINUATION:
+        raise DamagedFileError(f"is truncated where a message begins{FETCH_AGAIN}")
+    if not 0 <= size <= _MOST_METADATA_BYTES:
         raise DamagedFileError("is damaged (where a message should begin)")
     if not size:
         return prefix

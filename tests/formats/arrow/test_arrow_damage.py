@@ -49,6 +49,7 @@ def test_a_file_cut_anywhere_is_refused(suffix: str, tmp_path: Path) -> None:
             io.read_all(path, format_name=NAMES[suffix])
         assert str(caught.value).startswith(f"{path}: ")
         assert "\n" not in str(caught.value)
+        assert str(caught.value).endswith("; fetch or copy it again")
 
 
 def _ends_between_messages(path: Path, suffix: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io as memory
+import os
 import struct
 import subprocess
 import sys
@@ -127,6 +128,14 @@ def test_a_file_truncated_at_any_length_is_an_error(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.arange(6).reshape(3, 2))
     whole = (tmp_path / "x.npy").read_bytes()
     assert not accepted(cut(whole, start=6), tmp_path / "x.npy", content)
+
+
+@pytest.mark.parametrize("size", [8, 9, 60, 170])
+def test_a_truncated_file_has_a_remedy(size: int, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.arange(6).reshape(3, 2))
+    os.truncate(tmp_path / "x.npy", size)
+    with pytest.raises(DamagedFileError, match=r"; fetch or copy it again$"):
+        content(tmp_path / "x.npy")
 
 
 def test_booleans_are_0_or_1(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_members_that_share_bytes_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_other_zip_methods_are_refused(tmp_path: Path, method: int) -> None:
-    with pytest.raises(UnsupportedError, match=f"zip method {method}; expected 0"):
+    with pytest.raises(UnsupportedError, match=rf"zip method {method}; .*; pack it again"):
         content(archive(tmp_path, ("x.npy", npy()), method=method))
 
 
@@ -109,7 +109,7 @@ def test_an_encrypted_member_is_refused(tmp_path: Path) -> None:
     data[6] |= 1
     data[data.index(b"PK\1\2") + 8] |= 1
     path.write_bytes(data)
-    with pytest.raises(UnsupportedError, match=r"x\.npy: is encrypted"):
+    with pytest.raises(UnsupportedError, match=r"x\.npy: is encrypted; pack it without"):
         content(path)
 
 
@@ -132,7 +132,7 @@ def test_a_flipped_bit_in_the_rows_is_found(tmp_path: Path, method: int) -> None
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 4
     path.write_bytes(data)
-    with pytest.raises(DamagedFileError, match=r"x\.npy: is damaged"):
+    with pytest.raises(DamagedFileError, match=r"x\.npy: is damaged.*; fetch or copy it again$"):
         content(path)
 
 
@@ -143,7 +143,9 @@ def test_a_wrong_checksum_is_found(tmp_path: Path, method: int) -> None:
     checksum = data[14:18]
     assert data.count(checksum) == 2
     path.write_bytes(data.replace(checksum, b"\1\2\3\4"))
-    with pytest.raises(DamagedFileError, match=r"x\.npy: is damaged \(Bad CRC-32"):
+    with pytest.raises(
+        DamagedFileError, match=r"x\.npy: is damaged \(Bad CRC-32.*; fetch or copy it"
+    ):
         content(path)
 
 
