@@ -31,7 +31,14 @@ from lodcli.kernels.runtime.threads import thread_setting
 from lodcli.kernels.suggestions import did_you_mean
 from lodcli.shell import output
 from lodcli.shell.printable import printable
-from lodcli.shell.remedies import deleted_folder, option_hint, owner, remedy, shortage
+from lodcli.shell.remedies import (
+    deleted_folder,
+    negative_hint,
+    option_hint,
+    owner,
+    remedy,
+    shortage,
+)
 from lodcli.shell.standard_streams import CLOSED_PIPE, asks_for_help, before_dashes
 from lodcli.shell.targets import STREAM_TO_COME
 
@@ -258,8 +265,8 @@ def _no_option(error: click.NoSuchOption) -> str:
     name, context = error.option_name, error.ctx
     hint = option_hint(name, context.command.params if context else [])
     usage = " ".join(context.command.collect_usage_pieces(context)) if context else ""
-    if "EXPRESSION" in usage and re.fullmatch(r"-[^\W\d]", name):
-        hint = f"{hint} if this is the negative of a tensor, write '-(NAME)'".lstrip()
+    if "EXPRESSION" in usage:
+        hint = f"{hint} {negative_hint(name)}".strip()
     return error.message.removesuffix(".") + f"; {hint}" * bool(hint)
 
 

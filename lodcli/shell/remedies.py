@@ -181,6 +181,12 @@ def owner(message: str, group: click.Command, args: Sequence[str]) -> str:
     return f" (lod convert has {' and '.join(named)})"
 
 
+def negative_hint(name: str) -> str:
+    """Return a hint on an option that may be an expression such as -x; "" for others."""
+    looks_like_one = re.fullmatch(r"-[^\W\d]", name) is not None
+    return "if this is the negative of a tensor, write '-(NAME)'" if looks_like_one else ""
+
+
 def _below(command: click.Command, name: str) -> click.Command | None:
     if not isinstance(command, click.Group):
         return None

@@ -371,6 +371,14 @@ HINTS = [
     ("apply -o x.npz sum one.jsonl", 2, "no option '-o' before the op; the op goes first; see"),
     ("apply --into y sum one.jsonl", 2, "no option '--into' before the op; the op goes first; see"),
     ("filter one.jsonl -d", 2, "did you mean --separator? if this is the negative of a tensor, w"),
+    ("apply -- sum one.jsonl -x", 2, "no option '-x'; see lod apply sum --help"),
+    ("apply --", 2, "expected OP or EXPRESSION; see lod apply --help"),
+    (
+        "apply x+1 one.jsonl --into y --then -x",
+        2,
+        "--then needs an expression; if this is the negative of a tensor, write '-(NAME)'; see",
+    ),
+    ("apply x+1 one.jsonl --into y --then -o y.npz", 2, "--then needs an expression; see lod"),
     ("apply sum -x one.jsonl", 2, "no option '-x'; see lod apply sum --help"),
     (
         "filter one.jsonl -xyz",
@@ -387,6 +395,8 @@ HINTS = [
     ("head one.jsonl --to xls", 2, "no format 'xls'; lod convert --formats lists all; see"),
     ("head one.jsonl --to lods", 2, "no format 'lods'; did you mean lod.stream?; see"),
     ("head one.jsonl -o x.xyz", 2, "x.xyz: unknown file extension; choose a format with --to"),
+    ("plan one.jsonl --tokens 9 -o x.xyz", 2, "unknown file extension; end the name with that of"),
+    ("plan one.jsonl --tokens 9 -o x.npz::a", 2, "takes no ::NAME: write x.npz"),
     ("head one.jsonl -o x.npz::a", 2, "x.npz::a: a file to write takes no ::NAME: write x.npz"),
     ("head one.jsonl -o x.xyz::a", 2, "x.xyz::a: unknown file extension; choose a format"),
     ("head one.jsonl -o x.josnl.gz", 2, "unknown file extension; did you mean .jsonl?; choose"),

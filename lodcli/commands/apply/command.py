@@ -51,7 +51,9 @@ class OpGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         # A leading blank hides an expression such as -x / 2 or -wait from click's option parser.
-        hidden = args and _hides(args[0])
+        after_dashes = args[:1] == ["--"] and args[1:2] != [] and args[1].startswith("-")
+        args = args[after_dashes:]
+        hidden = args and (after_dashes or _hides(args[0]))
         try:
             return super().parse_args(ctx, [f" {args[0]}", *args[1:]] if hidden else args)
         except click.NoSuchOption as error:
@@ -250,7 +252,7 @@ class ExpressionCommand(options.Command):
         columns = [Column(self.text, own.pop("into"), own.pop("float_dtype"))]
         for segment in segments[1:]:
             if not segment or (segment[0].startswith("-") and not _hides(segment[0])):
-                ctx.fail(f"{THEN} needs an expression")
+                ctx.fail(f"{THEN} needs an expression{self._negative(segment)}")
             if columns[-1].into is None:
                 ctx.fail(f"{THEN} needs --into NAME before it, a name for {columns[-1].text!r}")
             following = expression_command(segment[0], chained=True)
@@ -259,6 +261,14 @@ class ExpressionCommand(options.Command):
             _take_options(inner, ctx)
         ctx.params["columns"] = columns
         return []
+
+    def _negative(self, args: list[str]) -> str:
+        """Return a hint on arguments that may begin with the negative of a tensor."""
+        from lodcli.shell.remedies import negative_hint
+
+        if not args or args[0] in {name for one in self.params for name in one.opts}:
+            return ""
+        return f"; {negative_hint(args[0])}".removesuffix("; ")
 
 
 def expression_command(text: str, *, chained: bool = False) -> ExpressionCommand:
@@ -365,7 +375,7 @@ def command(ctx: click.Context, as_list: bool, as_json: bool) -> None:
             raise click.UsageError("--json goes after the op")
         return
     if not as_list:
-        raise click.UsageError("--json needs --list")
+        raise click.UsageError("--json needs --list" if as_json else "expected OP or EXPRESSION")
     theirs, broken = working()
     for error in broken:
         output.note(str(error))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from lodcli.kernels.errors import SelectionError
 from lodcli.shell import options, output
 from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
@@ -86,7 +87,12 @@ def command(
             )
         if out == "-":
             raise click.UsageError("the table goes to standard output; name a file for --write")
-        target.check()
+        try:
+            target.check()
+        except SelectionError as error:  # this command has no --to
+            what, chooses, _ = str(error).partition("; choose a format with")
+            remedy = "; end the name with that of a format, such as .lod.h5" if chooses else ""
+            raise SelectionError(f"{what}{remedy}") from None
     from lodcli.commands.choose.choosing import items_of
     from lodcli.commands.plan.planning import Plan
     from lodcli.commands.plan.showing import as_object, as_text

@@ -359,6 +359,9 @@ def test_a_name_with_a_minus_is_an_expression(lod: Lod, values: dict[str, LoDTen
     done = lod("apply", "-label", "values.lod.h5", "-o", "out.lod.h5")
     assert (done.code, done.stderr) == (0, "")
     np.testing.assert_array_equal(tensor("out.lod.h5").data, -LABELS)
+    done = lod("apply", "--", "-w", "values.lod.h5", "-o", "w.lod.h5")
+    assert (done.code, done.stderr) == (0, "")
+    np.testing.assert_array_equal(tensor("w.lod.h5").data, -values["w"].data)
     done = lod("apply", "-qh")  # options
     assert done.code == 0
     assert "Usage" in done.stdout
