@@ -25,7 +25,7 @@ from lodcli.formats.choosing.array_patterns import (
     is_pattern,
     matching,
 )
-from lodcli.formats.core.errors import DamagedFileError, naming
+from lodcli.formats.core.errors import DamagedFileError, append_text, naming
 from lodcli.formats.core.format import LeftOut, leaving_out
 from lodcli.formats.core.marks import Kept, check_fit, mask_name
 from lodcli.formats.core.names import check_name, component, listing, name_of, named, there_are
@@ -445,7 +445,7 @@ def given_level(values: Array, options: ReadOptions, *, level: int, items: int |
         check_offsets(offsets, level=level)
     except InvalidLoDError as error:
         if options.offsets and offsets.min(initial=0) >= 0 and offsets.sum() == items:
-            error.args = (f"{error}; these seem to be lengths: use {option_name('lengths')}",)
+            append_text(error, f"these seem to be lengths: use {option_name('lengths')}")
         raise
     return offsets
 

@@ -146,6 +146,11 @@ def rename_file(error: LodError, label: str, renamed: str) -> None:
         setattr(error, _PLACES, [renamed if one == label else one for one in places(error)])
 
 
+def append_text(error: LodError, text: str) -> None:
+    """Add text to the end of the message of an error, such as a remedy that only a caller knows."""
+    error.args = (f"{error}; {text}", *error.args[1:])
+
+
 def _prefix(error: LodError, label: str, part: str = "") -> None:
     where = f"{label}: {part}" if part else label
     # In place: the class and its attributes must be kept.

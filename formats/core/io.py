@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
 from lodcli.formats.core import registry
-from lodcli.formats.core.errors import Incoming, NotThisFormatError, naming, naming_file
+from lodcli.formats.core.errors import (
+    Incoming,
+    NotThisFormatError,
+    append_text,
+    naming,
+    naming_file,
+)
 from lodcli.formats.core.format import Format, Source, Stored
 from lodcli.formats.core.limits import Limits, open_within
 from lodcli.formats.core.losses import Loss
@@ -175,7 +181,7 @@ def _opened(
     except SelectionError as error:
         columns = options.columns or ()  # other options do not choose among the keys
         if keys and any(str(error).startswith(f"no column {one!r}") for one in columns):
-            error.args = (f"{error}; in names of folders: {listing(keys)}", *error.args[1:])
+            append_text(error, f"in names of folders: {listing(keys)}")
         raise
     return opened
 
@@ -220,15 +226,14 @@ def _converted(
 def _say_how_to_import(error: NotThisFormatError, source: Input, limits: Limits) -> None:
     """Add to the error for an HDF5 file that is no container which datasets it has."""
     if source.remote:  # all of it would be fetched
-        names = f"name its datasets with {option('data')} and {option('offsets')}"
-        error.args = (f"{error}; {names}", *error.args[1:])
+        append_text(error, f"name its datasets with {option('data')} and {option('offsets')}")
         return
     try:
         open_within(limits, registry.get("hdf5"), source, ReadOptions()).close()
     except NotThisFormatError:
         return
     except LodError as asking:
-        error.args = (f"{error}; {asking}", *error.args[1:])
+        append_text(error, str(asking))
 
 
 def _of_reader(

@@ -13,7 +13,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from lodcli.formats.choosing.choice import Choice, ValueRange
-from lodcli.formats.core.errors import NotThisFormatError, changed_while_read, naming_file
+from lodcli.formats.core.errors import (
+    NotThisFormatError,
+    append_text,
+    changed_while_read,
+    naming_file,
+)
 from lodcli.formats.core.format import BATCH_BYTES, Format, SelectiveSource, Source
 from lodcli.formats.core.names import natural_key
 from lodcli.formats.core.registry import get, of_name
@@ -207,7 +212,7 @@ def _one_format(files: Listed) -> Iterator[None]:
     except NotThisFormatError as error:
         named = _others(files) if error.unknown else None
         if named is not None:
-            error.args = (f"{error}; name files of one format, as with '{named}'", *error.args[1:])
+            append_text(error, f"name files of one format, as with '{named}'")
         raise
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lodcli.formats.core.errors import append_text
 from lodcli.formats.core.names import split_reference
 from lodcli.kernels.errors import NullError, UnsupportedError
 from lodcli.kernels.ops.plugins import find_op, op_names, working
@@ -228,7 +229,7 @@ def op_command(entry: OpEntry, *, chained: bool = False) -> click.Command:
         except NullError as error:
             picks = (one for one in steps if one.picks)
             if any("pad_value" not in one.values for one in picks):
-                error.args = (f"{error}; --pad-value replaces those of missing rows",)
+                append_text(error, "--pad-value replaces those of missing rows")
             raise
 
     assert isinstance(command, OpCommand)

@@ -17,7 +17,7 @@ from lodcli.commands.choose.choosing import (
     require_shared,
 )
 from lodcli.formats.core.batching import groups
-from lodcli.formats.core.errors import naming
+from lodcli.formats.core.errors import append_text, naming
 from lodcli.formats.core.schema import (
     Batch,
     Item,
@@ -103,8 +103,9 @@ def write_results(source: Reference, results: Sequence[Result], target: Target) 
                 require_shared(shared, names)
             except SelectionError as error:
                 if len(results) > 1:
-                    error.args = (
-                        f"{error}; expressions with --then take tensors of the same items: "
+                    append_text(
+                        error,
+                        "expressions with --then take tensors of the same items: "
                         "run lod apply once more for the others",
                     )
                 raise

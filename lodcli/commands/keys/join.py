@@ -99,14 +99,16 @@ def _advising(kind: str, result: Incoming[Any]) -> Iterator[None]:
     Args:
         result: its batches; an error of theirs is about a file that is read.
     """
+    from lodcli.formats.core.errors import append_text
     from lodcli.kernels.errors import NullError
 
     try:
         yield
     except NullError as error:
         if kind in ("left", "right", "outer") and error is not result.error:
-            also = "for items without a match, write lod.h5 and give --nulls to lod convert"
-            error.args = (f"{error.args[0]}; {also}",)
+            append_text(
+                error, "for items without a match, write lod.h5 and give --nulls to lod convert"
+            )
         raise
 
 

@@ -73,6 +73,7 @@ def command(
         level = how.level
     from lodcli.commands.split.naming import Pattern
     from lodcli.commands.split.writing import split
+    from lodcli.formats.core.errors import append_text
     from lodcli.kernels.errors import SelectionError
 
     pattern = Pattern(target.path)
@@ -82,9 +83,9 @@ def command(
         if isinstance(how.level, str):
             key = quote(how.level)
             first = f"lod group {quote(source.path)} --by {key} | lod split - --by {key}"
-            error.args = (f"{error}; for one file per value of a tensor: {first} ..",)
+            append_text(error, f"for one file per value of a tensor: {first} ..")
         elif how.level is not None and how.level > 0:
-            error.args = (f"{error}; for {how.level} items per file: --by count {how.level}",)
+            append_text(error, f"for {how.level} items per file: --by count {how.level}")
         raise
     if not output.is_json():
         for one in written:
