@@ -23,6 +23,7 @@ from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.dtypes import in_working_dtype, is_half, is_working_dtype
 from lodcli.kernels.ops.halves import as_dtype
+from lodcli.kernels.options import by_reader
 from lodcli.kernels.runtime.arrays import as_array, in_native_order, on_host
 from lodcli.kernels.tensor.casting import held
 from lodcli.kernels.tensor.exchange.units import in_unit
@@ -72,7 +73,9 @@ def working(data: npt.ArrayLike, op: str) -> Array:
     if is_half(array.dtype):
         return as_dtype(array, np.dtype(np.float32))
     if array.dtype.kind != "f":
-        raise InvalidDataError(f"{op} needs floating-point numbers, found {array.dtype}")
+        raise InvalidDataError(
+            f"{op} needs floating-point numbers, found {array.dtype}{by_cast('float32')}"
+        )
     return in_native_order(array)
 
 
@@ -180,7 +183,19 @@ def require_float(data: Array, op: str) -> None:
     if data.dtype.kind != "f" and not is_float(data.dtype):
         # The remedy for whole numbers, another dtype, is none for complex ones.
         kind = NotDefinedError if data.dtype.kind == "c" else NotFloatingError
-        raise kind(f"{op}: expected floating numbers, found {data.dtype}")
+        remedy = "" if data.dtype.kind == "c" else by_cast("float32")
+        raise kind(f"{op}: expected floating numbers, found {data.dtype}{remedy}")
+
+
+def by_cast(dtype: str, *, shell: str = "") -> str:
+    """Return advice on values of the wrong dtype, as "; ..".
+
+    Args:
+        dtype: the right one.
+        shell: the advice in a command; "" if the command adds its own.
+    """
+    python = f"; convert them with astype({dtype!r}), or to(torch.{dtype}) in torch"
+    return by_reader(shell=shell, python=python)
 
 
 def require_order(dtype: np.dtype[Any], op: str) -> None:

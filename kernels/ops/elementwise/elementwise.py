@@ -8,7 +8,7 @@ import numpy as np
 
 from lodcli.kernels.errors import NotDefinedError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
-from lodcli.kernels.ops.arguments import segment_numbers, segments
+from lodcli.kernels.ops.arguments import by_cast, segment_numbers, segments
 from lodcli.kernels.ops.dtypes import common_dtype, summed_dtype, working_dtype
 from lodcli.kernels.ops.rows import per_row
 from lodcli.kernels.runtime.argument_types import types_explained
@@ -191,7 +191,8 @@ def joined(tensor: LoDTensor, other: LoDTensor, level: int | str, op: str) -> Of
 def _require_numbers(op: str, *tensors: LoDTensor) -> None:
     for tensor in tensors:
         if tensor.dtype.kind == "b":
-            raise NotDefinedError(f"{op} needs numbers, found bool")
+            remedy = by_cast("int8", shell="; make numbers of it with lod cast")
+            raise NotDefinedError(f"{op} needs numbers, found bool{remedy}")
 
 
 # -- arrays ----------------------------------------------------------------------------

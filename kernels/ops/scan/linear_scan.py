@@ -11,9 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from lodcli.kernels.dtypes import is_float
-from lodcli.kernels.errors import InvalidDataError, NotFloatingError, ShapeMismatchError
+from lodcli.kernels.errors import (
+    InvalidDataError,
+    NotDefinedError,
+    NotFloatingError,
+    ShapeMismatchError,
+)
 from lodcli.kernels.index.checks import Array, Offsets, offsets_to_lengths
-from lodcli.kernels.ops.arguments import require_shape, segments
+from lodcli.kernels.ops.arguments import by_cast, require_shape, segments
 from lodcli.kernels.ops.dtypes import common_dtype, working_dtype
 from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.ops.upstream import Upstream, rows_of, upstream_of
@@ -126,7 +131,7 @@ def sequence_linear_scan_grad(
     else:
         h = rows_of(result)
         if h.dtype.kind == "c" and real:
-            raise InvalidDataError(f"{op}: result: expected real numbers, found {h.dtype}")
+            raise NotDefinedError(f"{op}: result: expected real numbers, found {h.dtype}")
         h = as_dtype(h, y.dtype)
         require_shape(h.shape, y.shape, f"{op}: result")
     run = on(backend, segment_linear_scan_grad, size_bytes=y.nbytes)
@@ -148,6 +153,7 @@ def _checked(
         if each.kind not in "fc" and not is_float(each):
             raise NotFloatingError(
                 f"{op}: expected floating or complex numbers for {name}, found {each}"
+                f"{by_cast('float32')}"
             )
     found = b.lod.difference(a.lod)
     if found is None and x.shape != y.shape:

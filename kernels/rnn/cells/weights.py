@@ -22,6 +22,7 @@ from numpy.typing import DTypeLike
 from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.errors import (
     InvalidDataError,
+    NotDefinedError,
     OptionError,
     ShapeMismatchError,
     UnsupportedError,
@@ -413,7 +414,7 @@ def require_real(name: str, array: Array, suffix: str = "") -> None:
     """Raise an error for an array that does not hold real numbers.
 
     Raises:
-        InvalidDataError: names the array, with the suffix, and its dtype.
+        NotDefinedError: names the array, with the suffix, and its dtype.
     """
     if array.dtype.kind not in "biuf" and array.dtype.name != "bfloat16":
-        raise InvalidDataError(f"{name}{suffix}: expected real numbers, found {array.dtype}")
+        raise NotDefinedError(f"{name}{suffix}: expected real numbers, found {array.dtype}")

@@ -86,10 +86,8 @@ def call(step: Step, tensors: Sequence[LoDTensor], device: str, name: str, padde
         raise OptionError(f"{error}; {how}") from None
     except NotDefinedError as error:
         number = next((n for n, one in enumerate(tensors) if one.dtype.kind == "b"), 0)
-        if tensors[number].dtype.kind != "b" or number < step.chained:
-            raise
-        name_file(error, step.files[number - step.chained].label)
-        error.args = (f"{error}; make numbers of it with lod cast",)
+        if tensors[number].dtype.kind == "b" and number >= step.chained:
+            name_file(error, step.files[number - step.chained].label)
         raise
     except NullError:
         place = next((n for n, tensor in enumerate(tensors) if tensor.nulls), None)

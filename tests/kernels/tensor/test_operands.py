@@ -106,11 +106,11 @@ def test_lists_that_fit_give_what_a_loop_gives() -> None:
     wanted = [0, 10, 20, 30, 40]
     for lists in (wanted, tuple(wanted), range(0, 50, 10)):
         assert (X + lists).data.tolist() == [a + b for a, b in zip(X.data, wanted, strict=True)]
-    chosen = np.where(X > 4, X, wanted)
+    chosen: Any = np.where(X > 4, X, wanted)
     assert chosen.data.tolist() == [a if a > 4 else b for a, b in zip(X.data, wanted, strict=True)]
     assert chosen.lod is X.lod
     product = XY @ [[1, 2], [3, 4]]
     assert product.data.tolist() == [[a + 3 * b, 2 * a + 4 * b] for a, b in XY.data]
-    joined = np.concatenate([XY, [[one] for one in wanted]], axis=1)
+    joined: Any = np.concatenate([XY, [[one] for one in wanted]], axis=1)
     assert joined.data.tolist() == [[*row, one] for row, one in zip(XY.data, wanted, strict=True)]
     assert joined.lod is XY.lod

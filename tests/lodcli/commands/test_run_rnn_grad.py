@@ -189,12 +189,21 @@ def test_invalid_arguments_are_errors(
     assert not Path("g.npz").exists()
 
 
-def test_a_complex_upstream_gradient_is_refused(lod: Lod, folder: Path) -> None:
-    io.write("complex.npz", LoDTensor(np.ones((15, 3), np.complex64)))
-    args = ["--cell", "gru", "--hidden", "3", "--seed", "1", "--grad", "--upstream", "complex.npz"]
-    done = lod("run-rnn", "words.lod.h5", *args, "-o", "g.npz")
-    assert (done.code, done.stdout) == (1, "")
-    assert "--upstream: expected real numbers, found complex64" in done.stderr
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["words.lod.h5", "--cell", "gru", "--grad", "--upstream", "complex.npz"], "--upstream"),
+        (["complex.npz", "--cell", "gru"], "complex.npz: data"),
+        (["complex.npz", "--cell", "mingru"], "complex.npz: data"),
+    ],
+)
+def test_complex_numbers_are_a_wrong_use(
+    lod: Lod, folder: Path, args: list[str], said: str
+) -> None:
+    io.write("complex.npz", LoDTensor(np.ones((15, 3), np.complex64), [[15]]))
+    done = lod("run-rnn", *args, "--hidden", "3", "--seed", "1", "-o", "g.npz")
+    assert (done.code, done.stdout) == (2, "")
+    assert f"{said}: expected real numbers, found complex64" in done.stderr
 
 
 @pytest.mark.slow
