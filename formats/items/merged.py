@@ -19,7 +19,7 @@ from lodcli.formats.core.schema import (
     find,
 )
 from lodcli.formats.items.indexed_copy import Labelled, S
-from lodcli.formats.structs.presence import Told, any_valid, with_common_records
+from lodcli.formats.structs.presence import Told, any_valid, common_lists, with_common_records
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
@@ -27,6 +27,8 @@ from lodcli.kernels.tensor.nulls import Mask
 
 # The offsets of each level of a tensor, and their keys.
 Chain = tuple[list[Offsets], tuple[str, ...]]
+# A file, and the name of a tensor in it.
+Like = tuple[Labelled[IndexedSource], str]
 
 
 class MergedSource(IndexedSource):
@@ -36,8 +38,8 @@ class MergedSource(IndexedSource):
     that both have; or if it has no levels, and a row for each outermost item of such a tensor. Text
     is one value: the level of its bytes is none of them.
 
-    Fields of the same records may come from several files, see `with_common_records`. A record is
-    null only where it is null in all of them: what stores it is one tensor.
+    Fields of the same records may come from several files, see `with_common_records`. A record, or
+    a list of them, is null only where it is null in all of them: what stores it is one tensor.
 
     Raises:
         InvalidDataError: two tensors have the same name, or a shared level has two names.
@@ -58,7 +60,7 @@ class MergedSource(IndexedSource):
         chains: dict[str, Chain] = {}
         for ways in shared:
             (first, like), *_ = found = [(parts[number], told) for number, told in ways]
-            _require_equal(found, chain)
+            _require_equal([(part, told.like) for part, told in found], like.level, chain)
             self._presence[like.spec.name] = found
             chains[like.spec.name] = chain(first, like.like, like.level)
         for part in parts:
@@ -68,6 +70,11 @@ class MergedSource(IndexedSource):
                 self._part_of[spec.name] = part
                 if spec.name not in chains:
                     chains[spec.name] = chain(part, spec.name)
+        self._lists: list[tuple[int, frozenset[str], list[Like]]] = []
+        for level, likes, inside in common_lists([part.schema for part in parts]):
+            lists = [(parts[number], like) for number, like in likes]
+            _require_equal(lists, level, chain)
+            self._lists.append((level, inside, lists))
         _require_fit(parts, chains)
         self._unify([(part, spec) for part in parts for spec in part.schema], chains)
 
@@ -126,18 +133,22 @@ class MergedSource(IndexedSource):
                 yield told.read_rows(part.source, start, stop)
 
     def read_mask(self, name: str, level: int, start: int, stop: int) -> Mask | None:
-        if name in self._presence:
-            masks = list(self._valid_lists(name, level, start, stop))
-            return None if any(mask is None for mask in masks) else any_valid(masks, stop - start)
-        part = self._part_of[name]
-        with naming_file(part.label):
-            return part.source.read_mask(name, level, start, stop)
-
-    def _valid_lists(self, name: str, level: int, start: int, stop: int) -> Iterator[Mask | None]:
-        """Yield which items of a level above these records are valid in each of the files."""
-        for part, told in self._presence[name]:
+        masks = []
+        for part, like in self._masking(name, level):
             with naming_file(part.label):
-                yield told.read_mask(part.source, level, start, stop)
+                masks.append(part.source.read_mask(like, level, start, stop))
+        known = masks and all(mask is not None for mask in masks)
+        return any_valid(masks, stop - start) if known else None
+
+    def _masking(self, name: str, level: int) -> list[Like]:
+        """Return tensors; an item of a level is null where it is null in all of them."""
+        for depth, inside, lists in self._lists:
+            if level < depth and name in inside:
+                return lists
+        told = self._presence.get(name)
+        if told is None:
+            return [(self._part_of[name], name)]
+        return [(part, one.like) for part, one in told if level < one.level]
 
     def read_masked(self, name: str, start: int, stop: int) -> tuple[Array, Mask | None]:
         if name in self._presence:
@@ -188,19 +199,17 @@ def _batches(part: Labelled[Source]) -> Iterator[Batch]:
 
 
 def _require_equal(
-    found: Sequence[tuple[Labelled[IndexedSource], Told]],
+    found: Sequence[Like],
+    level: int,
     chain: Callable[[Labelled[IndexedSource], str, int], Chain],
 ) -> None:
     """Raise ShapeMismatchError if the same records of several files differ in number."""
-    ends = [
-        (find(part.schema, told.like).items, chain(part, told.like, told.level)[1])
-        for part, told in found
-    ]
+    ends = [(find(part.schema, name).items, chain(part, name, level)[1]) for part, name in found]
     first, like = found[0]
-    for (part, told), end in zip(found, ends, strict=True):
+    for (part, name), end in zip(found, ends, strict=True):
         if end != ends[0]:
             with naming_file(part.label):
-                raise _misfit(told.like, part, like.like, first)
+                raise _misfit(name, part, like, first)
 
 
 def _require_fit(parts: Sequence[Labelled[IndexedSource]], chains: Mapping[str, Chain]) -> None:

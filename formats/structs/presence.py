@@ -129,6 +129,31 @@ def with_common_records(
     return found, shared
 
 
+class Lists(NamedTuple):
+    """Lists of records of one name.
+
+    Attributes:
+        level: the number of levels above the records.
+        likes: in each file, by its position, a tensor in them.
+        inside: the names of all tensors in them.
+    """
+
+    level: int
+    likes: list[tuple[int, str]]
+    inside: frozenset[str]
+
+
+def common_lists(schemas: Sequence[Schema]) -> Iterator[Lists]:
+    """Yield the lists of records with fields in several files, the outer before the inner ones."""
+    files = [_all_records(schema) for schema in schemas]
+    for name, numbers in _owners(schemas, files).items():
+        level = files[numbers[0]][name].level
+        if level and len(numbers) > 1:
+            likes = [(number, files[number][name].leaves[0].name) for number in numbers]
+            within = (spec for schema in schemas for spec in schema if name in records_above(spec))
+            yield Lists(level, likes, frozenset(spec.name for spec in within))
+
+
 def _owners(
     schemas: Sequence[Schema], files: Sequence[Mapping[str, _Records]]
 ) -> dict[str, list[int]]:
@@ -311,10 +336,6 @@ class Told(NamedTuple):
             return source.read_rows(self.told, start, stop)
         masks = [source.read_mask(leaf, self.level, start, stop) for leaf in self.leaves]
         return any_valid(masks, stop - start)
-
-    def read_mask(self, source: IndexedSource, level: int, start: int, stop: int) -> Mask | None:
-        """Return which items of a level above these records are valid; None if all are."""
-        return source.read_mask(self.like, level, start, stop) if level < self.level else None
 
 
 class _Described(Wrapped):

@@ -165,6 +165,32 @@ def test_lists_of_records_are_null_where_all_files_have_null(lod: Lod, folder: o
     ]
 
 
+@pytest.mark.parametrize("names", [*permutations("xy"), ("id", "x", "y")])
+@pytest.mark.parametrize("ending", ["lod.h5", "jsonl"])
+def test_lists_are_null_where_all_files_have_null(
+    lod: Lod, folder: object, names: tuple[str, ...], ending: str
+) -> None:
+    Path("x.jsonl").write_text('{"a":[{"x":[1]}]}\n{"a":null}\n{"a":null}\n')
+    Path("y.jsonl").write_text('{"a":[{"y":2}]}\n{"a":null}\n{"a":[]}\n')
+    Path("id.jsonl").write_text('{"id":1}\n{"id":2}\n{"id":3}\n')
+    files = [f"{name}.jsonl" for name in names]
+    assert lod("merge", *files, "-o", f"out.{ending}").code == 0
+    done = lod("convert", f"out.{ending}", "again.jsonl")
+    assert (done.code, done.stderr) == (0, "")
+    found = [one["a"] for one in read_jsonl("again.jsonl")]
+    assert found == [[{"x": [1], "y": 2}], None, []]
+
+
+def test_lists_that_differ_are_an_error_in_any_order(lod: Lod, folder: object) -> None:
+    Path("x.jsonl").write_text('{"a":[{"x":1}]}\n')
+    Path("y.jsonl").write_text('{"a":[{"y":2},{"y":3}]}\n')
+    Path("id.jsonl").write_text('{"id":1}\n')
+    for files in permutations(["x.jsonl", "y.jsonl", "id.jsonl"]):
+        done = lod("merge", *files, "-o", "out.lod.h5")
+        assert done.code == 1
+        assert "level 0, item 0 has length" in done.stderr
+
+
 def test_null_records_of_lists_that_differ_are_not_combined(lod: Lod, folder: object) -> None:
     Path("x.jsonl").write_text('{"a":[null,{"x":null}]}\n{"a":[{"x":1}]}\n')
     Path("y.jsonl").write_text('{"a":[null]}\n{"a":[{"y":null},{"y":1}]}\n')
