@@ -70,7 +70,8 @@ def type_of(said: Any, depth: int = 0) -> pa.DataType | None:
         return None
     kind = said.get("_type")
     if not isinstance(kind, str):
-        return _struct({name: type_of(one, depth + 1) for name, one in said.items()})
+        fields = [feature_field(name, one, depth + 1) for name, one in said.items()]
+        return None if not fields or any(one is None for one in fields) else pa.struct(fields)
     if kind == "Value":
         return _value(said.get("dtype"))
     if kind == "ClassLabel":

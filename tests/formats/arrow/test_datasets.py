@@ -121,6 +121,20 @@ def test_features_of_datasets_without_rows_are_kept(tmp_path: Path) -> None:
     assert datasets.load_from_disk(tmp_path / "ours").features == theirs.features
 
 
+@pytest.mark.parametrize("rows", [0, 1])
+def test_features_of_arrays_in_records_are_kept(tmp_path: Path, rows: int) -> None:
+    datasets = pytest.importorskip("datasets")
+    record = {"a": datasets.Array2D((None, 2), "float32"), "n": datasets.Value("int32")}
+    features = datasets.Features({"r": {"s": record}, "l": datasets.List(record)})
+    one = {"a": [[1, 2], [3, 4]], "n": 1}
+    theirs = datasets.Dataset.from_dict({"r": [{"s": one}], "l": [[one]]}, features=features)
+    theirs.select(range(rows)).save_to_disk(tmp_path / "theirs")
+    io.write(tmp_path / "ours", io.read_all(tmp_path / "theirs"), format_name="datasets")
+    ours = datasets.load_from_disk(tmp_path / "ours")
+    assert ours.features == theirs.features
+    assert ours.to_list() == theirs.to_list()[:rows]
+
+
 def test_features_of_lists_of_arrays_are_kept(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     array = datasets.Array2D((None, 2), "float32")
