@@ -48,8 +48,6 @@ class Command(click.Command):
     negative: ClassVar[re.Pattern[str]] = _NEGATIVE
     # Whether an extra argument may be part of an expression without quotes.
     takes_expression: ClassVar[bool] = False
-    # The formats that a command without --to writes to the file of -o.
-    writes: ClassVar[tuple[str, ...]] = ()
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         allowed, ctx.allow_extra_args = ctx.allow_extra_args, True
@@ -81,17 +79,21 @@ class Command(click.Command):
                     return f"; the number of items goes after -n: -n {arg.removeprefix('-')}"
         return ""
 
+    def writes(self, name: str) -> bool:
+        """Return whether the command may write this format to the file of -o."""
+        kind = self._options().get("--to")
+        return kind is not None and name in getattr(kind.type, "choices", ())
+
     def meant_as_output(self, ctx: click.Context, arg: str) -> str:
         """Return a hint on an argument that may be the file to write, where only -o names it."""
         options = self._options()
-        out, kind = options.get("-o"), options.get("--to")
+        out = options.get("-o")
         if out is None or "out_argument" in options or ctx.params.get(out.name):
             return ""
         from lodcli.formats.core.registry import get, of_name
 
         found = of_name(arg)
-        choices = self.writes if kind is None else getattr(kind.type, "choices", ())
-        if found is None or found not in choices or get(found).read_only:
+        if found is None or not self.writes(found) or get(found).read_only:
             return ""
         if os.path.exists(arg) or re.search(r"[*?[]|::|://", arg):
             return ""

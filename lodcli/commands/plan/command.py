@@ -13,11 +13,12 @@ STRATEGIES = ("padded", "bucket", "pack")
 
 
 class _Plan(options.Command):
-    # Of several tensors with any number of levels, which may differ.
-    writes = (
-        *("lod.h5", "lod.stream", "npz", "torch", "safetensors", "paddle", "arrow"),
-        *("arrow-stream", "parquet", "zarr", "zarr-zip", "jsonl", "json"),
-    )
+    def writes(self, name: str) -> bool:
+        from lodcli.formats.core.registry import get
+
+        kind = get(name)
+        # Several tensors with any number of levels, which differ: columns of tables do not.
+        return kind.many and kind.max_levels is None and kind.row_ranks != 0
 
 
 @click.command(cls=_Plan)

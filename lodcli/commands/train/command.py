@@ -16,7 +16,8 @@ _ABOVE_ZERO = options.Number(0, min_open=True, finite=True)
 
 
 class _Train(options.Command):
-    writes = ("safetensors",)
+    def writes(self, name: str) -> bool:
+        return name == "safetensors"
 
 
 @click.command(cls=_Train)
