@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import faulthandler
+import gc
 import os
 import signal
 import warnings
@@ -138,6 +139,7 @@ def _run(
     writer, code = ReplyWriter(replies), 1
     try:
         faulthandler.disable()  # a crash is reported by the parent
+        gc.freeze()  # garbage of the program would close descriptors whose numbers are used again
         for signum in SIGNALS:
             ignored = signal.Signals(signum).name in _FOR_PROGRAM
             signal.signal(signum, signal.SIG_IGN if ignored else signal.SIG_DFL)

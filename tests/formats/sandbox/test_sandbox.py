@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import select
 import signal
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ import lodcli
 from lodcli.formats.core.limits import Limits
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.sandbox import process as sandbox
+from lodcli.formats.sandbox.replies import ReplyWriter
 from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.native import load
@@ -113,6 +115,29 @@ def test_a_program_without_standard_output_reads_a_foreign_file(
     monkeypatch.setattr(sys, "stderr", None)
     with lodcli.open(foreign, options=ReadOptions(data="x")) as source:
         assert len(source.read()) == 1
+
+
+def test_garbage_of_the_program_closes_no_file_of_the_child() -> None:
+    def work(requests: int, writer: ReplyWriter) -> None:
+        while os.dup(requests) < number:
+            pass
+        gc.collect()
+        os.fstat(number)
+        writer.end()
+
+    gc.disable()  # so that the garbage still exists in the child
+    try:
+        garbage: list[object] = [select.epoll()]
+        number = garbage[0].fileno()  # type: ignore[attr-defined]
+        garbage.append(garbage)
+        del garbage
+        child = sandbox.Child(work, ())
+    finally:
+        gc.enable()
+    try:
+        assert child.ask(b"").read() == b""
+    finally:
+        child.end()
 
 
 def test_an_interrupt_while_a_child_is_started_is_raised_and_leaves_no_child(
