@@ -164,9 +164,13 @@ class Parsed:
 
     def named(self, node: ast.AST) -> str | None:
         """Return the name of the tensor that a part refers to, also tensor('NAME'); else None."""
+        return None if id(node) in self._level_names else self.written(node)
+
+    def written(self, node: ast.AST) -> str | None:
+        """Return the name that a part is, also tensor('NAME'), of a tensor or level; else None."""
         if isinstance(node, ast.Call) and function_name(node) == "tensor":
             return self._string(node)
-        return None if id(node) in self._level_names else dotted(node)
+        return dotted(node)
 
     def know(self, schema: Schema) -> None:
         """Set the marks of the tensors that it may name."""

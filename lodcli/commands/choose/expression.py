@@ -22,7 +22,7 @@ from lodcli.commands.choose.item_values import (
 from lodcli.expressions.evaluation import Evaluation
 from lodcli.expressions.functions import EXACT_DIGITS, FUNCTIONS, QUANTILES, clipped
 from lodcli.expressions.hints import TEXT_OF_BYTES, hint_of_two
-from lodcli.expressions.parsing import Parsed, dotted, function_name
+from lodcli.expressions.parsing import Parsed, function_name
 from lodcli.expressions.syntax import no_lists
 from lodcli.expressions.texts import Packed, listed
 from lodcli.formats.core.names import listing
@@ -332,9 +332,7 @@ class _Items(Evaluation[Values]):
     def _level(self, node: ast.expr) -> tuple[LoD, int]:
         """Return the index of a named level, or of a named tensor, and the level's number in it."""
         deepest = self._deepest()
-        level: object = dotted(node) or getattr(node, "value", None)
-        if isinstance(node, ast.Call) and function_name(node) == "tensor":
-            level = self.expression.named(node)
+        level: object = self.expression.written(node) or getattr(node, "value", None)
         if isinstance(level, int) and 0 <= level < deepest.n_levels:
             return self._at(node, level), level
         for lod, _ in self._tensors.values():

@@ -277,6 +277,7 @@ def test_the_length_of_a_record_is_that_of_its_first_list(lod: Lod, folder: Path
     ("reference", "expression", "kept"),
     [
         ("", "length(turns) > 1", [0]),
+        ("", "length(tensor('turns')) > 1", [0]),
         ("::turns", "length() > 1", [0]),
         ("", "max(length(turns.words)) == 2", [0]),
         ("::turns.words", "max(length(1)) == 3", [0]),
@@ -286,21 +287,17 @@ def test_the_length_of_a_record_is_that_of_its_first_list(lod: Lod, folder: Path
     ],
 )
 def test_fields_of_records_are_called_by_their_paths(
-    lod: Lod,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    reference: str,
-    expression: str,
-    kept: list[int],
+    lod: Lod, folder: Path, reference: str, expression: str, kept: list[int]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     lines = [
         '{"turns":[{"words":[1,2,3]},{"words":[]}],"n":1,"text":"ab"}',
         '{"turns":[{"words":[9]}],"n":2,"text":"c"}',
     ]
     Path("t.jsonl").write_text("".join(f"{line}\n" for line in lines))
-    assert lod("filter", f"t.jsonl{reference}", expression, "-o", "out.jsonl").code == 0
-    assert Path("out.jsonl").read_text().splitlines() == [lines[item] for item in kept]
+    assert lod("convert", "t.jsonl", "t.parquet").code == 0
+    for name in ("t.jsonl", "t.parquet"):
+        assert lod("filter", f"{name}{reference}", expression, "-fo", "out.jsonl").code == 0
+        assert Path("out.jsonl").read_text().splitlines() == [lines[item] for item in kept]
 
 
 TEXTS: dict[str, Callable[[str, list[str]], bool]] = {
