@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, BinaryIO
 
+from lodcli.formats.catalogue.packages import Package
 from lodcli.formats.core.errors import FETCH_AGAIN, DamagedFileError
 from lodcli.kernels.errors import UnsupportedError
 
@@ -33,9 +34,8 @@ def _loaded(use: str, otherwise: str) -> Any:
     try:
         import zstandard
     except ModuleNotFoundError:
-        raise UnsupportedError(
-            f"{use} (.zst), which needs the package zstandard; install lodcli[codecs]{otherwise}"
-        ) from None
+        package = Package("zstandard", "lodcli[codecs]")
+        raise package.missing(f"{use} (.zst), which", otherwise) from None
     return zstandard
 
 

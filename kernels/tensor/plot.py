@@ -43,7 +43,7 @@ def plot(values: HasIndex | LoD, level: int | str | None = None) -> Any:
         raise InvalidDataError("plot: expected at least 1 level, found none")
     levels = [*range(lod.n_levels)] if level is None else [lod.level(level)]
     if find_spec("matplotlib") is None:
-        raise UnsupportedError("plot: matplotlib is not installed; pip install 'lodcli[plot]'")
+        raise UnsupportedError("plot needs the package matplotlib; pip install 'lodcli[plot]'")
     from lodcli.kernels.tensor.plot_matplotlib import draw
 
     return draw(lod, levels)

@@ -81,5 +81,5 @@ def test_invalid_plots_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SelectionError):
         lodcli.plot(WORDS, 5)
     monkeypatch.setattr("lodcli.kernels.tensor.plot.find_spec", lambda name: None)
-    with pytest.raises(UnsupportedError, match=r"pip install 'lodcli\[plot\]'"):
+    with pytest.raises(UnsupportedError, match=r"plot needs the package matplotlib; pip install "):
         lodcli.plot(WORDS)
