@@ -104,7 +104,7 @@ def test_other_values_are_found(tmp_path: Path) -> None:
         (1, None, 0, "lod verify: \x1b[2J\n", "control characters on the terminal"),
     ],
 )
-def test_what_must_not_be_is_reported(
+def test_runs_with_a_fault_are_reported(
     code: int | None, ended_by: str | None, memory_bytes: int, stderr: str, fault: str | None
 ) -> None:
     assert Run((), code, ended_by, memory_bytes, "", stderr).fault(100) == fault

@@ -237,7 +237,7 @@ def test_a_file_that_is_replaced_while_it_is_read_is_still_the_one_opened(
 
 
 @pytest.mark.parametrize("failing", ["short", "error"])
-def test_what_kvikio_cannot_read_is_read_without_it(
+def test_bytes_that_kvikio_cannot_read_are_read_without_it(
     failing: str, watch: Watch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "x.lod.h5"

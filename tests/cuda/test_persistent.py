@@ -186,7 +186,7 @@ def test_there_are_these_precisions_and_not_on_every_gpu(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("variant", "hidden"), [("lstm-projection", 8), ("paddle-gru", 8), ("gru", 8)]
 )
-def test_what_does_not_fit_goes_step_by_step(
+def test_sizes_that_do_not_fit_are_computed_step_by_step(
     variant: str, hidden: int, launched: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if variant == "gru":  # except that cooperative launches are not supported
@@ -286,7 +286,7 @@ def test_a_product_of_cublas_is_captured_where_cupy_permits_it(permitted: bool) 
     assert len(graphs._graphs) == permitted
 
 
-def test_what_is_not_of_cublas_must_be_captured() -> None:
+def test_launches_without_cublas_must_be_captured() -> None:
     def launches(steps: range) -> Any:
         return [lambda table: cupy.empty(1)]
 

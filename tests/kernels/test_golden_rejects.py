@@ -178,7 +178,7 @@ def test_every_op_that_should_refuse_is_run() -> None:
 
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
 @pytest.mark.parametrize("case", REFUSED, ids=lambda case: f"{case['id']} {case['why']}")
-def test_what_should_be_refused_is(case: dict[str, Any], backend: Backend) -> None:
+def test_invalid_cases_of_paddle_are_refused(case: dict[str, Any], backend: Backend) -> None:
     if (case["op"], case["why"]) in TAKEN:
         RUN[case["op"]](Given(case, backend))
         return

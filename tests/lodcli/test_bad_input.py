@@ -288,7 +288,7 @@ def test_a_command_that_fails_appends_nothing_to_a_file(shell: Lod, folder: Path
     ],
 )
 @pytest.mark.parametrize("isolate", ["", slow("--isolate")])
-def test_what_others_read_of_standard_input_is_not_read_again(
+def test_bytes_of_standard_input_that_others_read_are_not_read_again(
     shell: Lod, folder: Path, skipped: str, write: str, isolate: str
 ) -> None:
     two = LoDTensor([2, 3], LoD.from_lengths([[1, 1]]))

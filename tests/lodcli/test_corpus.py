@@ -39,7 +39,7 @@ def test_the_corpus_is_large_enough() -> None:
 
 
 @pytest.mark.slow
-def test_what_is_crafted_is_in_the_corpus() -> None:
+def test_crafted_files_are_in_the_corpus() -> None:
     found = {each.file.removesuffix(".xz") for each in ENTRIES}
     assert {each.file for each in crafted()} <= found
 

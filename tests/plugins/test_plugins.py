@@ -60,7 +60,7 @@ def test_a_share_of_the_slow_tests_is_the_same_each_time(pytester: pytest.Pytest
     assert 10 < first["passed"] < 40
 
 
-def test_what_failed_last_runs_again_slow_or_not(pytester: pytest.Pytester) -> None:
+def test_tests_that_failed_last_run_again_even_if_slow(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("import pytest\n@pytest.mark.slow\ndef test_x(): assert False")
     run(pytester, "--all").assert_outcomes(failed=1)
     run(pytester, "--last-failed").assert_outcomes(failed=1)

@@ -104,7 +104,9 @@ def test_several_patterns_share_the_level(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_refused(tmp_path: Path, data: str, error: type[LodError], message: str) -> None:
+def test_a_pattern_of_arrays_that_do_not_fit_is_refused(
+    tmp_path: Path, data: str, error: type[LodError], message: str
+) -> None:
     ones = {name: np.ones(2) for name in ("act_1", "act_2", "kind_1", "obs_1", "obs_2", "obs_3")}
     other = {"kind_2": np.ones(2, "i1"), "one": np.ones(1), "one_1": np.ones(())}
     wide = {"wide_1": np.ones((1, 2), "i8"), "wide_2": np.ones((1, 3), "i8")}
@@ -128,7 +130,7 @@ def test_a_name_with_an_asterisk_is_not_a_pattern(tmp_path: Path) -> None:
     assert lodcli.read(tmp_path / "a.npz", data="x*").to_list() == [1, 2]
 
 
-def test_what_npz_makes_of_empty_lists_fits_all_rows(tmp_path: Path) -> None:
+def test_empty_lists_written_as_float64_fit_all_rows(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", *[np.array(one) for one in ([], [1, 2], [], [3])])
     found: Any = lodcli.read(tmp_path / "a.npz", data="arr_*")
     assert found.dtype == np.int64
@@ -211,7 +213,7 @@ def test_numbers_of_thousands_of_digits_are_in_order(tmp_path: Path) -> None:
         ("*/" + "*a" * 20 + "/b", f"a/{'a' * 60_000}/c", None),
     ],
 )
-def test_what_wildcards_match(
+def test_wildcards_match_parts_of_a_name(
     pattern: str, name: str, groups: tuple[str | None, ...] | None
 ) -> None:
     found = fits(pattern).fullmatch(name)

@@ -107,7 +107,7 @@ def test_an_array_grows_where_mapped_memory_cannot(monkeypatch: pytest.MonkeyPat
     np.testing.assert_array_equal(array.array(), rows)
 
 
-def test_what_is_kept_at_the_same_time_shares_the_budget() -> None:
+def test_arrays_held_at_the_same_time_share_the_budget() -> None:
     with within_budget(KEPT_SHARE * 1000), keeping(10) as one, keeping(10) as two:
         assert one.fits(600)
         assert two.fits(400)

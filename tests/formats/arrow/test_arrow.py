@@ -130,7 +130,9 @@ def test_columns_with_the_same_lists_share_their_levels(suffix: str, tmp_path: P
 
 
 @SUFFIXES
-def test_what_later_differs_is_not_shared_or_named(suffix: str, tmp_path: Path) -> None:
+def test_lists_that_differ_later_are_not_shared_or_are_an_error(
+    suffix: str, tmp_path: Path
+) -> None:
     many = [[1], []] * 1500
     table = pa.table({"a": [*many, [1, 2], [1]], "b": [*many, [1], [1, 2]]})
     path = written_by_pyarrow(tmp_path / f"t{suffix}", table, records=3000)
@@ -228,7 +230,7 @@ def test_parquet_is_compressed_as_told(codec: str | None, tmp_path: Path) -> Non
 
 
 @SUFFIXES
-def test_what_a_table_cannot_hold_is_refused_and_nothing_written(
+def test_tensors_that_a_table_cannot_hold_are_refused_and_nothing_is_written(
     suffix: str, tmp_path: Path
 ) -> None:
     index = LoD.from_lengths([[2]])

@@ -221,7 +221,7 @@ def test_an_array_that_contradicts_itself_is_refused(
         ("t.arrows", b"\xff\xff\xff\xff\xf8\xff\xff\x01" + bytes(8), DamagedFileError, "damaged"),
     ],
 )
-def test_what_is_no_such_file_is_reported(
+def test_damaged_files_and_those_of_other_formats_are_errors(
     name: str, data: bytes, error: type[LodError], message: str, tmp_path: Path
 ) -> None:
     (tmp_path / name).write_bytes(data)

@@ -58,7 +58,7 @@ def test_a_file_truncated_after_it_was_opened_is_an_error(name: str, tmp_path: P
             source.read()
 
 
-def test_what_was_read_stays_when_the_file_is_truncated(tmp_path: Path) -> None:
+def test_values_read_before_the_file_is_truncated_do_not_change(tmp_path: Path) -> None:
     path = written(tmp_path / "t.arrow")
     found = content(path)["x"]
     os.truncate(path, 0)

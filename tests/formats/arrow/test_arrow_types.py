@@ -268,7 +268,7 @@ def test_null_texts_maps_and_views_are_empty_if_asked(tmp_path: Path) -> None:
     assert lists["fixed"] == [["a"], [], ["b"]]
 
 
-def test_what_lies_under_a_null_does_not_show(tmp_path: Path) -> None:
+def test_values_below_a_null_list_are_not_read(tmp_path: Path) -> None:
     array = pa.Array.from_buffers(
         pa.list_(pa.int64()),
         3,

@@ -215,7 +215,9 @@ def test_a_folder_is_replaced_only_if_nothing_else_lies_in_it(tmp_path: Path) ->
         io.write(path, RAGGED, format_name="datasets", overwrite=True)
 
 
-def test_what_a_record_cannot_hold_is_refused_before_anything_is_there(tmp_path: Path) -> None:
+def test_tensors_that_records_cannot_hold_are_refused_before_anything_is_written(
+    tmp_path: Path,
+) -> None:
     uneven = {"a": RAGGED, "b": LoDTensor(np.arange(2))}
     with pytest.raises(UnsupportedError, match="a has 3, b has 2"):
         io.write(tmp_path / "x", uneven, format_name="datasets")

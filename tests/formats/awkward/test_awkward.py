@@ -175,7 +175,7 @@ def test_tensors_over_one_index_share_it_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("null", [False, True])
-def test_what_tells_null_records_is_left_out_unless_one_is_null(null: bool, tmp_path: Path) -> None:
+def test_presence_of_records_is_written_only_if_one_is_null(null: bool, tmp_path: Path) -> None:
     given = tmp_path / "given.jsonl"
     given.write_text('{"r":[{"a":1},{"a":2}]}\n{"r":[]}\n')
     read = io.read_all(given, options=ReadOptions(nulls="keep"))

@@ -29,7 +29,7 @@ def test_a_format_writes_or_says_why_not(name: str) -> None:
     assert bool(kind.read_only) == (type(kind).write is Format.write)
 
 
-def test_what_is_needed_is_an_extra_that_brings_it() -> None:
+def test_each_needed_package_is_brought_by_the_extra_that_is_named() -> None:
     project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     for info in formats():
         for package in info.needs:

@@ -81,7 +81,9 @@ def test_many_are_found_where_they_are(
             assert item.identical(io.one_tensor(content(count)[name], "this test"))
 
 
-def test_what_differs_is_parsed_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_datasets_that_differ_are_parsed_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(stored, "MANY", 1)
     path = tmp_path / "t.lod.h5"
     io.write(path, content(3), options=WriteOptions(compression="deflate"))

@@ -226,9 +226,7 @@ def _root(array: Any) -> Any:
 
 
 @COMPRESSIONS
-def test_what_was_read_does_not_change_with_the_file(
-    compression: str | None, tmp_path: Path
-) -> None:
+def test_tensors_do_not_change_with_the_file(compression: str | None, tmp_path: Path) -> None:
     tensor = _wide()
     path = _write(tmp_path / "t.lod.h5", tensor, compression)
     content = path.read_bytes()
@@ -458,7 +456,7 @@ def test_small_tensors_come_in_one_batch(tmp_path: Path) -> None:
     assert sorted(name for part in parts for name in part) == sorted(items)
 
 
-def test_what_changes_in_a_file_of_many_tensors_is_noticed(
+def test_changes_in_a_file_of_many_tensors_are_errors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lodcli.formats.container.stored.MANY", 50)

@@ -52,7 +52,7 @@ def batches(count: int) -> Iterator[Batch]:
 
 
 @pytest.mark.parametrize("count", [1, 2, 8])
-def test_what_comes_without_its_size_is_read_back(
+def test_batches_of_unknown_number_are_read_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     monkeypatch.setattr(sinks, "SPOOLED_BYTES", SPOOLED)

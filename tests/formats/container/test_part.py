@@ -79,7 +79,7 @@ def test_tensors_with_as_many_items_are_divided_alike(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("part", [(2, 2), (-1, 2), (0, 0), (0,), "01", 3, (0.0, 2)])
-def test_what_is_no_part_is_refused(part: Any, tmp_path: Path) -> None:
+def test_an_invalid_part_is_refused(part: Any, tmp_path: Path) -> None:
     io.write(tmp_path / "t.lod.h5", LoDTensor(np.arange(3)))
     with pytest.raises(OptionError, match=r"part: expected \(k, n\)"):
         lodcli.read(tmp_path / "t.lod.h5", part=part)

@@ -44,7 +44,7 @@ def test_attributes_come_back(name: str, tmp_path: Path) -> None:
     }
 
 
-def test_what_chooses_items_keeps_attributes_and_what_computes_does_not() -> None:
+def test_choosing_items_keeps_attributes_and_computing_does_not() -> None:
     assert tensor()[1:].attributes == GIVEN
     assert tensor()[0].attributes == GIVEN
     assert tensor().astype("float32").attributes == {}

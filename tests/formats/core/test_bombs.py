@@ -59,7 +59,7 @@ def reader() -> Iterator[subprocess.Popen[str]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["here", "isolated"])
 @pytest.mark.parametrize("name", bombs())
-def test_what_comes_to_too_much_is_refused_in_little_memory(
+def test_bombs_are_refused_in_little_memory(
     name: str, how: str, tmp_path: Path, reader: subprocess.Popen[str]
 ) -> None:
     ending, write = bombs()[name]

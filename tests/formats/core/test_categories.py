@@ -121,7 +121,7 @@ def test_ordered_categories_of_other_words_have_no_common_order() -> None:
         LoDTensor.concatenate([one, LoDTensor([1])])
 
 
-def test_what_chooses_rows_keeps_words_and_what_computes_does_not() -> None:
+def test_choosing_rows_keeps_categories_and_computing_does_not() -> None:
     for kept in (LABELS[1:], LABELS[0], LABELS[:, 0], LABELS[[1, 0]], LABELS.copy()):
         assert kept.categories == ("no", "yes")
     assert pickle.loads(pickle.dumps(LABELS)).identical(LABELS)

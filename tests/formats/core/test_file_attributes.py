@@ -133,7 +133,7 @@ def test_the_library_that_wrote_netcdf_is_no_attribute() -> None:
     assert attributes(NETCDF, data="/height") == {"title": "three stations"}
 
 
-def test_what_arrow_cannot_keep_for_its_size_is_a_note(tmp_path: Path) -> None:
+def test_invalid_attributes_in_arrow_metadata_are_left_out(tmp_path: Path) -> None:
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     for number, text in enumerate(('{"x":' * 300 + "1" + "}" * 300, "[1]", "{", '{"x":NaN}')):
         said = pa.table({"a": [1]}).replace_schema_metadata({"lod.attributes": text})
@@ -144,7 +144,7 @@ def test_what_arrow_cannot_keep_for_its_size_is_a_note(tmp_path: Path) -> None:
             assert noted == (number in (0, 3))
 
 
-def test_what_datasets_say_of_themselves(tmp_path: Path) -> None:
+def test_information_of_datasets_becomes_file_attributes(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     info = datasets.DatasetInfo(
         description="two", license="MIT", citation="@x", homepage="https://example.org"

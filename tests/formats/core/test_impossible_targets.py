@@ -79,7 +79,7 @@ def check(name: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize("name", KINDS)
 @settings(max_examples=many(20, share=2), deadline=None)
 @given(data=st.data())
-def test_what_a_format_cannot_hold_is_refused_before_rows_are_read(
+def test_content_that_a_format_cannot_hold_is_refused_before_rows_are_read(
     name: str, data: st.DataObject
 ) -> None:
     require(name)

@@ -59,7 +59,7 @@ def opening(path: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", PATHS)
-def test_what_is_no_path_is_refused_in_our_words(kind: str, tmp_path: Path) -> None:
+def test_an_argument_that_is_no_path_is_an_error_of_lod(kind: str, tmp_path: Path) -> None:
     calls: list[Callable[[Any], Any]] = [
         lodcli.read,
         lodcli.read_all,
@@ -92,7 +92,7 @@ def test_read_and_open_take_the_name_of_a_tensor_as_in_the_shell(tmp_path: Path)
 
 
 @pytest.mark.parametrize("kind", CONTENTS)
-def test_what_is_no_tensor_is_refused_in_our_words(kind: str, tmp_path: Path) -> None:
+def test_writing_an_object_that_is_no_tensor_is_an_error_of_lod(kind: str, tmp_path: Path) -> None:
     content, said = CONTENTS[kind]
     with pytest.raises(LodError, match=said):
         lodcli.write(tmp_path / "x.npz", content)
@@ -100,7 +100,7 @@ def test_what_is_no_tensor_is_refused_in_our_words(kind: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("device", [None, 3, "gpu", "cuda:x"])
-def test_what_is_no_device_is_refused_in_our_words(device: Any, tmp_path: Path) -> None:
+def test_an_argument_that_is_no_device_is_an_error_of_lod(device: Any, tmp_path: Path) -> None:
     lodcli.write(tmp_path / "x.npz", WORDS)
     with pytest.raises(LodError, match="expected cpu, cuda or cuda:N"):
         lodcli.read(tmp_path / "x.npz", device=device)

@@ -61,7 +61,7 @@ def _read(path: Path, max_bytes: int) -> LoDTensor:
     return item
 
 
-def test_what_fits_exactly_is_read(path: Path) -> None:
+def test_a_tensor_as_large_as_the_limit_is_read(path: Path) -> None:
     assert _read(path, TOTAL).identical(TENSOR)
 
 
@@ -117,7 +117,7 @@ def test_the_default_grows_with_what_is_stored(tmp_path: Path) -> None:
     assert default_bytes(3) == DEFAULT_BYTES
 
 
-def test_what_is_stored_is_not_known_of_a_pipe(tmp_path: Path) -> None:
+def test_the_stored_bytes_of_a_pipe_are_unknown(tmp_path: Path) -> None:
     kind = table.get("jsonl")
     (tmp_path / "f").write_bytes(b"12345")
     with Input(tmp_path / "f") as source:

@@ -126,7 +126,7 @@ def check(name: str, content: Content) -> None:
 @pytest.mark.parametrize("name", KINDS)
 @settings(max_examples=many(15, share=2))
 @given(data=st.data())
-def test_what_is_declared_to_be_lost_is_lost_and_no_more(name: str, data: st.DataObject) -> None:
+def test_exactly_the_declared_losses_are_lost(name: str, data: st.DataObject) -> None:
     require(name)
     check(name, data.draw(contents(name, held=True)))
 

@@ -203,7 +203,7 @@ def test_an_impossible_option_is_an_error(
 
 
 @pytest.mark.parametrize("kind", [DamagedFileError, TooLargeError])
-def test_what_is_damaged_or_too_large_is_not_left_out(kind: type[InvalidDataError]) -> None:
+def test_damaged_and_too_large_parts_are_not_left_out(kind: type[InvalidDataError]) -> None:
     with pytest.raises(kind), leaving_out({}, "x"):
         raise kind("wrong")
     left_out: LeftOut = {}

@@ -244,7 +244,7 @@ def test_a_null_record_with_a_field_that_is_not_null_is_refused(kind: str, tmp_p
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "json", "parquet", "arrow", "datasets", "lod.h5", "npz"])
-def test_what_tells_null_records_is_written_alone(kind: str, tmp_path: Path) -> None:
+def test_the_presence_of_records_is_written_alone(kind: str, tmp_path: Path) -> None:
     found = io.read_all(converted(put(tmp_path / "a.jsonl", BOTH), "lod.h5"))
     for name in ("s.present", "l.in.present"):
         told, path = found[name], tmp_path / name
@@ -346,7 +346,7 @@ def test_the_tree_of_paths() -> None:
     assert list(map(str, tree(schema))) == ["l[]{a, r[]{b}}", "k"]
 
 
-def test_what_tells_null_records_is_no_field_beside_others() -> None:
+def test_the_presence_of_records_is_no_field_beside_others() -> None:
     def told(name: str) -> TensorSpec:
         fields = (Field("s", 0), Field(name, 0, present=True))
         return TensorSpec(f"s.{name}", np.dtype(np.bool_), marks=Marks(fields=fields))

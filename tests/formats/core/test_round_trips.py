@@ -56,7 +56,7 @@ def _tried(name: str, content: Content) -> LodError | None:
 @pytest.mark.parametrize("name", KINDS)
 @settings(max_examples=many(20, share=2), deadline=None)
 @given(data=st.data())
-def test_what_a_format_declares_to_hold_comes_back(name: str, data: st.DataObject) -> None:
+def test_content_that_a_format_declares_to_hold_comes_back(name: str, data: st.DataObject) -> None:
     require(name)
     error = _tried(name, data.draw(contents(name, held=True)))
     if error is not None:
@@ -96,7 +96,7 @@ def test_a_plain_tensor_is_not_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", READ_ONLY)
-def test_what_is_only_read_is_notwritten(name: str, tmp_path: Path) -> None:
+def test_a_read_only_format_is_not_written(name: str, tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="read-only"):
         io.write(tmp_path / "t.h5", ONE, format_name=name)
     assert not os.listdir(tmp_path)

@@ -215,7 +215,7 @@ def test_marks_of_units_are_json() -> None:
     assert to_json(Marks(unit=Times("time", "ms"))) == {"values": "time", "unit": "ms"}
 
 
-def test_what_computes_gives_numbers() -> None:
+def test_computing_with_times_returns_numbers() -> None:
     times = LoDTensor.from_arrow(pa.array([1, 2, 3], pa.timestamp("s")))
     assert (times - 1).marks == NO_MARKS
     assert times[0:2].marks == times[[2, 0]].marks == times.marks

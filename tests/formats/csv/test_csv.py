@@ -211,7 +211,7 @@ def test_values_none_of_which_is_finite_are_floats(values: list[float], tmp_path
         (b"k,v\na,1\n\n" + b"\n" * 20_000 + b"a,2\n", "line 3: .* found a blank line"),
     ],
 )
-def test_what_is_wrong_is_reported_with_its_line(data: bytes, message: str, tmp_path: Path) -> None:
+def test_errors_name_the_line(data: bytes, message: str, tmp_path: Path) -> None:
     with pytest.raises(LodError, match=message):
         given_lines(tmp_path, data, levels=("k",) if data[:1] == b"k" else None)
 

@@ -317,7 +317,7 @@ def test_shards_without_a_manifest_are_read_as_files_and_say_so(tmp_path: Path) 
         assert item.identical(expected)
 
 
-def test_what_a_dataset_does_not_hold_is_refused(tmp_path: Path) -> None:
+def test_content_and_options_that_do_not_fit_a_dataset_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="no tensor called shard-bytes"):
         sharded(tmp_path, {"shard-bytes": LoDTensor(np.arange(3))})
     with pytest.raises(OptionError, match="exclude each other"):

@@ -325,7 +325,7 @@ def test_fields_without_a_length_are_refused(kind: Any, tmp_path: Path) -> None:
     refused(path, UnsupportedError, "/x/b: holds ", data="/x/b")
 
 
-def test_what_was_never_written_is_the_fill_value(tmp_path: Path) -> None:
+def test_values_never_written_are_the_fill_value(tmp_path: Path) -> None:
     path = tmp_path / "t.h5"
     with h5py.File(path, "w") as file:
         file.create_dataset("none", (7, 2), "f4", fillvalue=2.5)
@@ -379,7 +379,7 @@ def test_attributes_of_netcdf_that_would_change_values_are_reported(tmp_path: Pa
 
 @pytest.mark.parametrize("chunks", [None, (3,)])
 @pytest.mark.parametrize("how", ["undefined", "never"])
-def test_what_was_never_written_and_nothing_defines_isrefused(
+def test_values_never_written_are_refused_without_a_fill_value(
     how: str, chunks: Any, tmp_path: Path
 ) -> None:
     path = tmp_path / "t.h5"

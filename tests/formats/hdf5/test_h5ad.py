@@ -183,7 +183,7 @@ DATA, INDICES = LoDTensor(np.arange(3.0), LOD), LoDTensor(np.arange(3), LOD)
         ),
     ],
 )
-def test_what_no_such_file_holds_is_refused(
+def test_content_that_h5ad_does_not_hold_is_refused(
     items: dict[str, LoDTensor], error: type[LodError], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(error, match=message):
@@ -268,7 +268,7 @@ def test_more_columns_than_rows_are_reported_before_a_line_is_printed() -> None:
 
 
 @pytest.mark.parametrize("part", ["X/data", "X/indptr"])
-def test_what_is_missing_is_damage_unless_a_person_named_it(part: str, tmp_path: Path) -> None:
+def test_a_missing_part_is_damage_unless_an_option_names_it(part: str, tmp_path: Path) -> None:
     path = crafted(tmp_path, _replace(part, None))
     with pytest.raises(DamagedFileError, match=f"/{part}: is missing"):
         content(path)

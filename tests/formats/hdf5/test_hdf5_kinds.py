@@ -176,7 +176,9 @@ def test_sequences_and_texts_are_one_level(vlen: Path) -> None:
         ("/soft/numbers", "'soft' is a soft link, .* name its target '/' instead"),
     ],
 )
-def test_what_is_no_such_data_is_named(data: str | None, message: str, vlen: Path) -> None:
+def test_datasets_that_are_no_sequences_are_errors_that_name_them(
+    data: str | None, message: str, vlen: Path
+) -> None:
     with pytest.raises(LodError, match=message):
         read_as("hdf5-vlen", vlen, data=data)
 

@@ -285,9 +285,7 @@ def test_transposed_rows_are_named(theirs: h5py.File) -> None:
 
 def test_offsets_given_as_lengths_name_the_option_for_offsets(theirs: h5py.File) -> None:
     theirs["rising"] = [0, 3, 15]
-    message = (
-        "/rising: level 0: the sum of the lengths: expected 15, found 18; these seem"
-    )
+    message = "/rising: level 0: the sum of the lengths: expected 15, found 18; these seem"
     _refused(theirs, InvalidLoDError, message, data="/x", lengths=("/rising",))
 
 
@@ -348,7 +346,7 @@ def test_too_few_level_names_are_refused(theirs: h5py.File) -> None:
     ],
     ids=str,
 )
-def test_what_is_no_tensor_of_numbers_is_refused(theirs: h5py.File, data: Any, dtype: Any) -> None:
+def test_a_dataset_without_numbers_is_refused(theirs: h5py.File, data: Any, dtype: Any) -> None:
     shape, chunks = (None, None) if data is not None else ((15,), (15,))
     theirs.create_dataset("other", shape, data=data, dtype=dtype, chunks=chunks)
     _refused(theirs, UnsupportedError, "/other: ", data="/other")
@@ -437,7 +435,7 @@ def test_a_truncated_file_is_refused(tmp_path: Path, block: int) -> None:
 
 @pytest.mark.parametrize("kind", ["hdf5", "hdf5-vlen"])
 @pytest.mark.parametrize("fault", ["truncated", "unreadable"])
-def test_what_can_no_longer_be_read_is_an_error(
+def test_data_that_can_no_longer_be_read_is_an_error(
     kind: str, fault: str, theirs: h5py.File, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     theirs["rows"] = np.ones(40_000)
@@ -468,7 +466,7 @@ def test_plain_hdf5_is_not_written(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_what_is_no_hdf5_is_refused(tmp_path: Path) -> None:
+def test_files_other_than_hdf5_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "theirs.h5"
     path.write_bytes(b"no HDF5 at all")
     with pytest.raises(NotThisFormatError, match="has the extension of hdf5"), lodcli.open(path):

@@ -200,7 +200,7 @@ def test_rows_that_were_never_written_have_few_notes(robomimic: h5py.File) -> No
         ("data/demo_*/dones,mask/train", SelectionError, "data='mask/train': is no pattern"),
     ],
 )
-def test_what_is_refused(
+def test_a_pattern_of_datasets_that_do_not_fit_is_refused(
     robomimic: h5py.File, data: str, error: type[LodError], message: str
 ) -> None:
     robomimic["one_a"], robomimic["one_b"] = [1], 1

@@ -178,7 +178,7 @@ def test_gaps_of_decimals_and_dates_are_in_their_units() -> None:
         Gap.of(schema, "day", "PT1H")
 
 
-def test_what_has_no_single_value_is_no_key() -> None:
+def test_a_key_has_one_value_in_each_item() -> None:
     lod = LoD.from_lengths([[1, 2]])
     schema = schema_of({"ids": LoDTensor(np.arange(3), lod), "pairs": LoDTensor(np.zeros((2, 2)))})
     for name, found in (("ids", "1 level"), ("pairs", r"rows of \(2,\)")):

@@ -81,7 +81,7 @@ LENGTHS = st.lists(st.lists(st.integers(0, 4), max_size=3), max_size=9)
 
 
 @given(lengths=LENGTHS, data=st.data())
-def test_what_is_chosen_is_what_lists_would_give(
+def test_chosen_items_are_those_of_nested_lists(
     tmp_path_factory: pytest.TempPathFactory, lengths: list[list[int]], data: st.DataObject
 ) -> None:
     tensors = content(lengths)

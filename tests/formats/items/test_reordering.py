@@ -208,7 +208,7 @@ def test_memory_holds_the_rows_of_one_tensor_in_another_order(
     ],
     ids=["large items", "too little memory", "unknown memory", "small items", "booleans"],
 )
-def test_what_is_read_in_place(
+def test_large_items_are_read_in_place_if_memory_is_available(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     make: Callable[[], LoDTensor],

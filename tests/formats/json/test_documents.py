@@ -76,7 +76,7 @@ def test_files_of_others_are_read(name: str) -> None:
 
 
 @pytest.mark.parametrize("items", [0, 1, 70_000, pytest.param(2_000_000, marks=pytest.mark.slow)])
-def test_what_is_written_is_a_document(tmp_path: Path, items: int) -> None:
+def test_a_written_file_is_one_json_document(tmp_path: Path, items: int) -> None:
     tensor = LoDTensor.from_lists([list(range(i % 5)) for i in range(items)] or [[0]])[:items]
     path = tmp_path / "t.json"
     lodcli.write(path, tensor)
@@ -117,7 +117,7 @@ SEPARATED = (
         ('{"a": {"b": 1}} {"a": 2}', "value 2: field 'a': expected an object, found 2"),
     ],
 )
-def test_what_is_wrong_is_reported_with_its_place(tmp_path: Path, document: str, said: str) -> None:
+def test_errors_of_documents_name_the_place(tmp_path: Path, document: str, said: str) -> None:
     path = tmp_path / "bad.json"
     path.write_text(document)
     with pytest.raises(LodError, match=said):

@@ -353,7 +353,9 @@ LEFT: dict[str, tuple[bytes, bytes, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", LEFT)
-def test_what_the_scanner_leaves_is_read_by_the_exact_parser(readers: Readers, case: str) -> None:
+def test_lines_left_by_the_scanner_are_read_by_the_exact_parser(
+    readers: Readers, case: str
+) -> None:
     readers.infer_from_few_lines()
     readers.scan_small_blocks()
     first, last, options, message = LEFT[case]

@@ -315,7 +315,7 @@ def test_no_items_make_no_batches(tmp_path: Path) -> None:
     assert list(none) == []
 
 
-def test_what_loads_a_file_says_what_it_loads(file: Path) -> None:
+def test_the_representation_of_a_loader_names_its_file_and_arguments(file: Path) -> None:
     one = batches(file)
     dataset = repr(one.dataset)
     assert dataset == f"<Dataset {file}: 600 items of x, length>"

@@ -198,7 +198,7 @@ def test_a_file_is_closed_by_with_by_close_and_after_its_last_use(tmp_path: Path
         pass
 
 
-def test_what_takes_a_tensor_names_the_remedy_for_a_stored_one(tmp_path: Path) -> None:
+def test_functions_of_tensors_name_the_remedy_for_a_stored_tensor(tmp_path: Path) -> None:
     lodcli.write(tmp_path / "t.npz", {"rows": TENSORS["rows"]})
     stored = lodcli.open(tmp_path / "t.npz")["rows"]
     with pytest.raises(LodError, match=r"found StoredTensor; its read\(\) returns one"):

@@ -62,7 +62,7 @@ def test_batches_keep_to_the_budget_and_have_every_item_once(
 
 
 @given(LISTS, st.integers(1, 60), st.integers(1, 5))
-def test_what_is_dropped_at_the_end_is_at_most_a_batch_a_bucket(
+def test_drop_last_drops_at_most_a_batch_for_each_bucket(
     lengths: list[int], rows: int, buckets: int
 ) -> None:
     whole = BatchSampler(lengths, rows=rows, buckets=buckets)

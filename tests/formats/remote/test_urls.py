@@ -320,7 +320,7 @@ def test_secrets_are_sent_and_not_shown(server: Server) -> None:
         ("s3://bucket/key#x", "s3://bucket/key"),
     ],
 )
-def test_what_messages_show(text: str, expected: str) -> None:
+def test_messages_show_urls_without_passwords_and_queries(text: str, expected: str) -> None:
     assert is_url(text)
     assert shown(text) == expected
 

@@ -242,7 +242,7 @@ def test_damage_is_named(tmp_path: Path, data: bytes, error: type[LodError], mes
 
 
 @pytest.mark.parametrize(("data", "error", "message"), DAMAGED)
-def test_what_the_package_refuses_we_refuse_as_well(
+def test_files_that_the_package_refuses_are_refused(
     tmp_path: Path, data: bytes, error: type[LodError], message: str
 ) -> None:
     """The other way round need not hold: it does not know of levels."""

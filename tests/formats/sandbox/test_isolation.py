@@ -79,7 +79,7 @@ def test_text_formats_are_read_too(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["t.arrow", "t.arrows", "t.parquet"])
-def test_what_is_mapped_is_read_too(name: str, tmp_path: Path) -> None:
+def test_mapped_files_are_read_in_isolation(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     io.write(path, TENSOR)
     with lodcli.open(path, limits=ISOLATED) as source:
@@ -103,7 +103,9 @@ def test_torch_is_read_where_nothing_else_was_looked_at(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["t.lod.h5", "t.jsonl", "t.parquet"])
-def test_what_the_child_needs_is_loaded_in_a_new_process(name: str, tmp_path: Path) -> None:
+def test_modules_that_the_child_needs_are_loaded_in_a_new_process(
+    name: str, tmp_path: Path
+) -> None:
     """Pools of threads; for a null list of Parquet, pyarrow must not need pandas."""
     if name.endswith("parquet"):
         pytest.importorskip("pyarrow")

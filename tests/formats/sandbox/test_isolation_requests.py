@@ -198,7 +198,7 @@ def test_two_children_do_not_share_a_position(tmp_path: Path) -> None:
         assert joined.identical(rows)
 
 
-def test_what_comes_through_a_pipe_is_read_by_one_child(tmp_path: Path) -> None:
+def test_a_pipe_is_read_by_one_child(tmp_path: Path) -> None:
     io.write(tmp_path / "t.lod.h5", {"a": TENSOR, "b": NESTED})
     code = (
         "import sys; import lodcli\n"

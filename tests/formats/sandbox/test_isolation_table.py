@@ -38,7 +38,7 @@ def test_every_format_is_here() -> None:
 
 
 @pytest.mark.parametrize("name", one_in(2, FILES))
-def test_what_is_read_in_isolation_is_the_same(name: str, tmp_path: Path) -> None:
+def test_reading_in_isolation_returns_the_same(name: str, tmp_path: Path) -> None:
     if name in NEEDS:
         pytest.importorskip(NEEDS[name])
     path, options = file_of(name, tmp_path)

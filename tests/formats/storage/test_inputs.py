@@ -133,7 +133,7 @@ def test_a_name_that_leads_elsewhere_is_refused(name: str, tmp_path: Path) -> No
             source.beside(name)
 
 
-def test_what_is_no_regular_file_is_not_opened_beside(tmp_path: Path) -> None:
+def test_only_regular_files_are_opened_beside(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")  # opening it would wait for ever
     (tmp_path / "deep").mkdir()
     with Input(tmp_path) as source:

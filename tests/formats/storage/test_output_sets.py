@@ -206,7 +206,7 @@ def test_an_error_while_writing_leaves_the_old_files(
 
 @SETS
 @pytest.mark.parametrize("there", ["t.bin", "t.idx"])
-def test_what_exists_is_refused_or_replaced(kind: Set, there: str, folder: Path) -> None:
+def test_existing_files_are_refused_or_replaced(kind: Set, there: str, folder: Path) -> None:
     kind.old(folder)
     for path in folder.rglob("t.*"):
         if path.name != there:

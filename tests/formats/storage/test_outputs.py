@@ -179,7 +179,7 @@ def test_a_link_is_followed_and_stays(folder: Path) -> None:
 
 @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo], ids=["folder", "pipe"])
 @pytest.mark.parametrize("overwrite", [True, False])
-def test_what_is_no_regular_file_stays(
+def test_an_output_that_is_no_regular_file_is_left_unchanged(
     make: Callable[[Path], None], overwrite: bool, folder: Path
 ) -> None:
     path = folder / "t"
@@ -303,7 +303,7 @@ def test_the_disk_begins_to_write_a_large_file_before_its_end(
     assert all(72_000 <= size < (folder / "t.lod.h5").stat().st_size for size in begun)
 
 
-def test_what_goes_to_standard_output_is_not_written_to_the_disk(
+def test_standard_output_is_not_synchronized_with_the_disk(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(files, "start_sync", lambda fd: pytest.fail("a nameless file"))

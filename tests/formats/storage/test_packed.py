@@ -188,7 +188,7 @@ def test_altered_bytes_are_found(suffix: str, pack: Pack, tmp_path: Path) -> Non
     assert refused > (len(whole) - 10) * 0.9
 
 
-def test_what_follows_a_member_must_be_one(tmp_path: Path) -> None:
+def test_only_zeros_or_a_member_may_follow_a_member_of_gzip(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl.gz"
     path.write_bytes(gzip.compress(TEXT) + bytes(512))  # as tapes end
     assert nested(content(path)["data"]) == LISTS

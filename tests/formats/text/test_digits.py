@@ -76,7 +76,7 @@ def test_other_texts_are_not_read() -> None:
     words=st.lists(st.text("0123456789.+-x \u0663\u00b2:/", max_size=22), max_size=20),
     numbers=st.lists(st.floats(allow_nan=False, width=32) | st.integers(-(2**64), 2**64)),
 )
-def test_what_is_read_is_what_python_reads(
+def test_numbers_are_those_that_python_reads(
     block: int, words: list[str], numbers: list[float]
 ) -> None:
     words += [str(number) for number in numbers] + [f"{number:.3f}" for number in numbers]

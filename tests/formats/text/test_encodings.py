@@ -125,7 +125,7 @@ def test_separators_are_those_of_the_csv_module(tmp_path: Path, mark: str) -> No
 
 
 @pytest.mark.parametrize("mark", ["", ",,", ".", "-", "5", "e", '"', "\n", "口", "commas"])
-def test_what_numbers_or_quotes_have_is_no_separator(tmp_path: Path, mark: str) -> None:
+def test_characters_of_numbers_and_quotes_are_no_separator(tmp_path: Path, mark: str) -> None:
     (tmp_path / "a.csv").write_text("a,b\n1,2\n")
     with pytest.raises(OptionError, match="separator: expected one ASCII character"):
         lodcli.read(tmp_path / "a.csv", separator=mark)

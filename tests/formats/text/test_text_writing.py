@@ -103,7 +103,7 @@ def test_batches_are_joined_as_one_text(tmp_path: Path) -> None:
         ([[[b"\xef\xbb\xbfa"]]], 3, "cannot begin with a byte order mark"),
     ],
 )
-def test_what_would_not_be_read_back_is_refused(
+def test_text_that_would_not_be_read_back_is_refused(
     tmp_path: Path, tree: Any, levels: int, message: str
 ) -> None:
     path = tmp_path / "x.txt"

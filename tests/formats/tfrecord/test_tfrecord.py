@@ -315,7 +315,7 @@ def test_files_of_the_tfrecord_package_are_read(tmp_path: Path) -> None:
     }
 
 
-def test_what_tensorflow_would_write_of_ours_is_the_same(tmp_path: Path) -> None:
+def test_records_are_written_as_tensorflow_writes_them(tmp_path: Path) -> None:
     """Behind the first record, a map of one entry has but one form."""
     io.write(tmp_path / "t.tfrecord", LoDTensor.from_lists([[1], [2, -3, 300]]))
     written = (tmp_path / "t.tfrecord").read_bytes()

@@ -96,7 +96,7 @@ def test_the_modes_of_megatron_core_are_a_tensor_beside_the_tokens() -> None:
 
 
 @pytest.mark.parametrize("name", ["megatron", "megatron_modes"])
-def test_what_megatron_core_wrote_comes_back_byte_by_byte(name: str, tmp_path: Path) -> None:
+def test_files_of_megatron_core_come_back_byte_by_byte(name: str, tmp_path: Path) -> None:
     io.write(tmp_path / "x.idx", content(THEIRS / f"{name}.idx"))
     for suffix in (".idx", ".bin"):
         theirs = (THEIRS / f"{name}{suffix}").read_bytes()
@@ -279,7 +279,7 @@ def test_more_than_2_to_the_31_tokens_are_counted(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_held_is_refused_by_name(
+def test_tensors_that_megatron_cannot_hold_are_refused_by_name(
     items: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     lod = LoD.from_lengths([[3]])

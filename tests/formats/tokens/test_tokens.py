@@ -88,7 +88,7 @@ def test_documents_are_split_by_hand(
     kind=st.sampled_from(["tokens", "llmc"]),
 )
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_what_was_split_comes_back(
+def test_split_documents_come_back(
     tmp_path: Path, tokens: list[int], ends: bool, limit_bytes: int, kind: str
 ) -> None:
     mark: dict[str, Any] = {"end_token" if ends else "start_token": 0}
@@ -164,7 +164,7 @@ def test_the_header_of_llmc_is_written(
         ([[1]], {}, "holds no levels, data has 1, unless a token ends or begins"),
     ],
 )
-def test_what_would_not_be_split_again_is_refused(
+def test_documents_that_would_not_be_split_again_are_refused(
     lists: list[list[int]], mark: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(UnsupportedError, match=message):

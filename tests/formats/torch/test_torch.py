@@ -184,7 +184,7 @@ def sequences() -> LoDTensor:
     return LoDTensor(np.array(ROWS, np.float32), [[3, 1, 2]])
 
 
-def test_what_is_written_unasked_is_a_dict_of_rows_and_offsets(
+def test_the_default_form_is_a_dict_of_rows_and_offsets(
     tmp_path: Path, sequences: LoDTensor
 ) -> None:
     found = written(tmp_path / "x.pt", sequences)
@@ -357,7 +357,7 @@ def test_a_tensor_array_comes_back_as_it_was(tmp_path: Path, sequences: LoDTenso
         ("packed", LoDTensor(np.zeros(0), LoD([[0]])), "at least one sequence"),
     ],
 )
-def test_what_a_form_cannot_hold_is_refused(
+def test_tensors_that_a_form_cannot_hold_are_refused(
     tmp_path: Path, form: str | None, tensor: LoDTensor, message: str
 ) -> None:
     with pytest.raises(UnsupportedError, match=message):

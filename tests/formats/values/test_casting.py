@@ -54,7 +54,7 @@ def test_numbers_of_every_format_get_the_dtype(name: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_what_is_not_exact_is_refused_or_rounded(name: str, tmp_path: Path) -> None:
+def test_inexact_values_are_refused_or_rounded(name: str, tmp_path: Path) -> None:
     require(name)
     path = written(str(tmp_path), name, {"data": FLOATS})
     with pytest.raises(InvalidDataError, match=r"0\.1 is not exact in float32; dtype_unsafe=True"):

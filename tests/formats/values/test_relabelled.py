@@ -128,7 +128,7 @@ def test_text_is_numbers_in_every_format(name: str, tmp_path: Path) -> None:
     assert text.to_list() == TEXTS.to_list()
 
 
-def test_what_is_marked_as_text_is_checked_however_it_is_read(tmp_path: Path) -> None:
+def test_bytes_marked_as_text_are_checked_in_each_way_of_reading(tmp_path: Path) -> None:
     path = tmp_path / "t.lod.h5"
     io.write(path, LoDTensor(np.array([65, 255, 66], np.uint8), [[1, 1, 1]]))
     text: dict[str, Any] = {"text_levels": "text"}

@@ -55,7 +55,7 @@ def held(kind: str, cell: str) -> bool:
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("bias", [True, slow(False)])
-def test_what_is_read_computes_what_was_written(
+def test_weights_that_are_read_compute_the_same(
     tmp_path: Path, kind: str, cell: str, shape: str, bias: bool
 ) -> None:
     weights = rnn(cell, bias=bias, **SHAPES[shape])
@@ -139,7 +139,7 @@ REFUSED: list[tuple[str, str, dict[str, Any], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("kind", "cell", "shape", "options", "message"), REFUSED)
-def test_what_a_kind_cannot_hold_is_refused(
+def test_weights_that_a_kind_cannot_hold_are_refused(
     tmp_path: Path,
     kind: str,
     cell: str,

@@ -197,7 +197,7 @@ BROKEN: list[tuple[bytes, type[LodError], str]] = [
 
 
 @pytest.mark.parametrize(("data", "error", "message"), BROKEN)
-def test_what_is_broken_or_no_rnn_of_ours_is_named(
+def test_damaged_files_and_unknown_rnns_are_errors_that_name_the_file(
     tmp_path: Path, data: bytes, error: type[LodError], message: str
 ) -> None:
     path = tmp_path / "w"

@@ -118,7 +118,7 @@ def test_ranges_are_the_numbers_from_each_start_on(
     assert found.tolist() == [n for start, length in both for n in range(start, start + length)]
 
 
-def test_what_is_no_offsets_writes_nothing_beyond_the_result(
+def test_decreasing_offsets_write_nothing_beyond_the_result(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(load, "is_shipped", lambda: True)

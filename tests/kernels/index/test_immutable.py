@@ -123,7 +123,7 @@ def test_the_order_of_an_index_map_is_immutable() -> None:
 @pytest.mark.parametrize("sequences", [SMALL, LARGE])
 @pytest.mark.parametrize("frozen", [False, True])
 @pytest.mark.parametrize("lead", [0, 1])
-def test_what_becomes_of_the_callers_array_does_not_reach_the_index(
+def test_changes_of_the_array_of_the_caller_do_not_reach_the_index(
     sequences: int, frozen: bool, lead: int
 ) -> None:
     whole = np.arange(-lead, sequences + 1)

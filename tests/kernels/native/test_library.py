@@ -80,7 +80,9 @@ def test_another_version_of_the_file_is_named(whole: bytes, tmp_path: Path) -> N
         opened(path)
 
 
-def test_what_the_system_cannot_open_is_an_error_of_ours(whole: bytes, tmp_path: Path) -> None:
+def test_a_library_that_the_system_cannot_open_is_an_error_of_lod(
+    whole: bytes, tmp_path: Path
+) -> None:
     # As another linker's mistake would look: the checksum fits.
     body = b"no shared object" + whole[: -32 - len(FORMAT)][16:]
     path = tmp_path / "odd.so"

@@ -150,7 +150,7 @@ def test_lengths_that_are_no_whole_numbers_are_refused(lengths: Any, said: str) 
         LoDTensor(TENSOR.data, [lengths])
 
 
-def test_what_takes_several_tensors_names_what_is_none() -> None:
+def test_functions_of_several_tensors_name_the_argument_that_is_none() -> None:
     wrong: Any = np.ones((5, 2), np.float32)
     for call, said in {
         lambda: LoDTensor.concatenate([TENSOR, wrong]): "LoDTensor.concatenate: parts, an item",

@@ -144,7 +144,7 @@ def test_threads_that_read_one_file_do_not_move_each_others_position(file: int) 
 
 
 @pytest.mark.parametrize("number", [None, errno.EXDEV, errno.ENOSYS, errno.EPERM])
-def test_what_the_system_cannot_copy_is_left_to_the_caller(
+def test_bytes_that_the_system_cannot_copy_are_left_to_the_caller(
     number: int | None, file: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*args: int) -> int:

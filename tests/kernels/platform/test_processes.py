@@ -164,7 +164,7 @@ def test_memory_is_advised_where_the_system_takes_advice(monkeypatch: pytest.Mon
         assert not machine.advise(block, "MADV_HUGEPAGE")
 
 
-def test_what_a_process_used_is_known_without_getrusage(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_usage_of_a_process_is_known_without_getrusage(monkeypatch: pytest.MonkeyPatch) -> None:
     known = processes.usage()
     monkeypatch.setattr(processes, "resource", None)
     found = processes.usage()

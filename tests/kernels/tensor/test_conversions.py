@@ -618,7 +618,7 @@ IN: dict[str, tuple[Callable[[Any], LoDTensor], bool]] = {
 
 
 @pytest.mark.parametrize("name", OUT)
-def test_what_goes_out_shares_memory_as_the_page_says(name: str) -> None:
+def test_exported_arrays_share_memory_as_documented(name: str) -> None:
     for package in ("awkward", "torch"):
         if package in name:
             pytest.importorskip(package)
@@ -628,7 +628,7 @@ def test_what_goes_out_shares_memory_as_the_page_says(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", IN)
-def test_what_comes_in_shares_memory_as_the_page_says(name: str) -> None:
+def test_imported_arrays_share_memory_as_documented(name: str) -> None:
     for package in ("awkward", "torch"):
         if package in name:
             pytest.importorskip(package)

@@ -86,7 +86,7 @@ NUMBERS: dict[str, Callable[[LoDTensor], LoDTensor]] = {
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_what_computes_or_picks_bytes_gives_numbers(name: str, words: LoDTensor) -> None:
+def test_computing_with_text_and_choosing_bytes_return_numbers(name: str, words: LoDTensor) -> None:
     assert NUMBERS[name](words).marks == NO_MARKS
 
 

@@ -328,7 +328,7 @@ def test_bits_are_those_of_arrow() -> None:
     [[[1.0, None], [2.0]], [[1.0, 2.0], None, [3.0]]],
     ids=["row", "item"],
 )
-def test_what_computes_refuses_nulls_with_a_remedy(use: Any, values: Any) -> None:
+def test_computing_refuses_nulls_with_a_remedy(use: Any, values: Any) -> None:
     where = "row <0,1>" if None in values[0] else "item of level 0 <1>"
     message = rf"{where} is null; .* has no nulls: .*fill_nulls or drop_nulls"
     with pytest.raises(UnsupportedError, match=message):

@@ -383,7 +383,7 @@ ALONG: Mapping[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", sorted(ALONG.keys() - {"quantiles"}))
-def test_what_goes_along_the_rows_is_refused(name: str) -> None:
+def test_functions_along_the_rows_are_refused(name: str) -> None:
     with pytest.raises(UnsupportedError, match=r"tensor\.data"):
         ALONG[name](FLAT)
 
@@ -395,7 +395,9 @@ def test_several_quantiles_of_each_row_are_refused() -> None:
 
 @pytest.mark.parametrize("name", DROPPED)
 @pytest.mark.parametrize("kind", ["flat", "wide"])
-def test_what_would_drop_the_index_is_refused_with_what_to_call(name: str, kind: str) -> None:
+def test_functions_that_would_drop_the_index_are_refused_with_a_remedy(
+    name: str, kind: str
+) -> None:
     with pytest.raises(UnsupportedError, match=r"tensor\.data"):
         DROPPED[name](TENSORS[kind])
 

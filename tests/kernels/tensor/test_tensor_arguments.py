@@ -85,7 +85,9 @@ def other_array(make: str) -> Any:
         (lambda: WORDS, r"take tensor\.data"),
     ],
 )
-def test_what_is_no_data_is_refused_with_what_to_give(make: Callable[[], Any], said: str) -> None:
+def test_an_argument_that_is_no_data_is_refused_with_a_remedy(
+    make: Callable[[], Any], said: str
+) -> None:
     with pytest.raises(LodError, match=said) as caught:
         LoDTensor(make())
     assert "\n" not in str(caught.value)
@@ -115,13 +117,13 @@ def test_what_is_no_data_is_refused_with_what_to_give(make: Callable[[], Any], s
         (object(), "found object"),
     ],
 )
-def test_what_is_no_index_is_refused_in_our_words(lod: Any, said: str) -> None:
+def test_an_argument_that_is_no_index_is_an_error_of_lod(lod: Any, said: str) -> None:
     with pytest.raises(InvalidLoDError, match=said):
         LoDTensor(np.zeros(3), lod)
 
 
 @pytest.mark.parametrize("names", ["ab", 3, ["a", "b"], [3], [b"a"], ["1"], [""], {"a": 1}])
-def test_what_is_no_list_of_level_names_is_refused_in_our_words(names: Any) -> None:
+def test_invalid_names_of_levels_are_an_error_of_lod(names: Any) -> None:
     with pytest.raises(InvalidLoDError, match="name"):
         LoD([[0, 3]], names)
 

@@ -158,7 +158,7 @@ def test_a_tensor_array_is_made_by_unstacking_a_tensor() -> None:
             TensorArray(**arguments)
 
 
-def test_what_has_levels_or_single_numbers_is_not_unstacked() -> None:
+def test_tensors_with_levels_and_single_numbers_are_not_unstacked() -> None:
     with pytest.raises(InvalidDataError, match="this one has 2 levels; use unpack"):
         TensorArray.unstack(ARTICLES)
     with pytest.raises(InvalidDataError, match=r"reshape to \(N, 1\)"):

@@ -159,7 +159,7 @@ def test_a_wrong_result_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         run_task(kernel_task("reverse", small_case(2, rows=200), alone), QUICK, threads=1)
 
 
-def test_what_does_not_fit_the_device_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cases_that_do_not_fit_the_device_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cupy.cuda.runtime, "memGetInfo", lambda: (1000, 10**9))
     alone = PeerSet("kernels", [], 1, {}, "cuda")
     with pytest.raises(NotEnoughMemoryError, match=r"kernels sum custom needs about .* on the GPU"):
@@ -193,7 +193,7 @@ def test_the_script_keeps_a_report_of_each_part_and_names_those_that_fail(
     assert all(np.isfinite(row["ratio_to_best_peer"]) for row in best)
 
 
-def test_what_no_gpu_takes_part_in_is_refused(lod: Lod) -> None:
+def test_suites_and_peers_without_a_gpu_are_refused(lod: Lod) -> None:
     done = lod("bench", "io", "--device", "cuda")
     assert (done.code, done.stdout) == (4, "")
     assert "only kernels and rnn are measured on a GPU; use --device cpu" in done.stderr

@@ -68,7 +68,7 @@ def odd_task(op: str, **more: Any) -> Task:
 
 
 @pytest.mark.slow
-def test_what_fails_leaves_the_others() -> None:
+def test_a_failing_candidate_leaves_the_others() -> None:
     ops = ["fine", "dies", "differs", "also fine"]
     plan = OddPlan(ops, [KERNEL_CASES["B1"]])
     told: list[str] = []

@@ -275,7 +275,7 @@ IDS = ("ctc_align", "enumerate", "erase", "histogram", "unique")
 
 
 @pytest.mark.parametrize("name", [name for name in OPS if OPS[name].itemwise])
-def test_what_is_said_to_work_in_parts_does(name: str) -> None:
+def test_ops_declared_to_work_in_parts_do(name: str) -> None:
     """The parts are joined by hand: rows and lengths, one after another."""
     own = described(OPS[name])
     needed = {one.name for one in own.options if one.required}

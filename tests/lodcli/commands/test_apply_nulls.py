@@ -62,7 +62,7 @@ def flat(folder: Path) -> None:
 
 @pytest.mark.usefixtures("flat")
 @pytest.mark.parametrize("text", FLAT)
-def test_what_is_computed_from_nulls_is_that_of_sql(text: str, lod: Lod) -> None:
+def test_expressions_of_nulls_have_the_values_of_sql(text: str, lod: Lod) -> None:
     duckdb = pytest.importorskip("duckdb")
     wanted = duckdb.sql(f"select {FLAT[text]} from 't.parquet'").fetchall()
     done = lod("apply", text, "t.parquet", "-q", "--into", "r", "-o", "out.lod.h5")

@@ -206,7 +206,9 @@ def test_times_are_those_that_arrow_casts(
         ("category", 2, "category: names no tensor; write for example TENSOR=category"),
     ],
 )
-def test_what_a_tensor_cannot_be_is_an_error(lod: Lod, cast: str, code: int, error: str) -> None:
+def test_a_cast_to_an_impossible_kind_is_an_error(
+    lod: Lod, cast: str, code: int, error: str
+) -> None:
     done = lod("cast", "t.lod.h5", cast, "-o", "out.lod.h5")
     assert done.code == code
     assert error in done.stderr

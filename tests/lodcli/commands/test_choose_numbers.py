@@ -137,7 +137,7 @@ def test_whole_numbers_of_64_bits_are_sorted_exactly(
         ("any(maximum(data, 1) == 1)", "column 5: complex numbers have no order"),
     ],
 )
-def test_what_complex_numbers_do_not_have_is_an_error(
+def test_functions_undefined_for_complex_numbers_are_an_error(
     lod: Lod, tmp_path: Path, text: str, said: str
 ) -> None:
     path = tmp_path / "complex.lod.h5"

@@ -105,7 +105,7 @@ def test_tensors_that_share_levels_still_do(lod: Lod, folder: Path) -> None:
         ([1], [[1], [1]], {"names": ["day", "minute"]}, "level 1 called minute, not hour"),
     ],
 )
-def test_what_does_not_fit_is_refused_before_anything_is_written(
+def test_files_that_do_not_fit_are_refused_before_anything_is_written(
     lod: Lod,
     folder: Path,
     values: list[float],

@@ -103,7 +103,7 @@ def test_a_new_name_needs_a_single_tensor(lod: Lod, folder: Path) -> None:
     assert "found 3" in done.stderr
 
 
-def test_what_the_format_cannot_hold_is_refused(lod: Lod, folder: Path) -> None:
+def test_tensors_that_the_format_cannot_hold_are_refused(lod: Lod, folder: Path) -> None:
     done = lod("convert", "many.lod.h5", "out.ts")
     assert done.code == 4
     assert "out.ts: ts holds 1 level, vectors has 2" in done.stderr

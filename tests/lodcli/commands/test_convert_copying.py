@@ -109,7 +109,7 @@ def _categories() -> LoDTensor:
 
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("make", [_words, _steps, _nulls, _categories])
-def test_what_is_checked_by_its_values_is_written_in_batches(
+def test_tensors_whose_values_are_checked_are_written_in_batches(
     lod: Lod, make: Callable[[], Any]
 ) -> None:
     path = _container(Path("in.lod.h5"), {"some": make()})

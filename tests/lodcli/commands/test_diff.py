@@ -62,7 +62,7 @@ def test_times_decimals_and_words_are_shown_as_text(lod: Lod, folder: Path) -> N
     assert [one["differences"][0]["right"] for one in found] == [60, 185, 1]
 
 
-def test_what_only_one_file_has_is_nothing_in_the_other(lod: Lod, folder: Path) -> None:
+def test_attributes_of_only_one_file_are_nothing_in_the_other(lod: Lod, folder: Path) -> None:
     save("a.lod.h5", np.arange(3), [[1, 2]], ["clip"])
     plain = LoDTensor(np.arange(3), LoD.from_lengths([[1, 2]]))
     io.write("b.lod.h5", plain.with_attributes({"unit": "m"}))

@@ -118,7 +118,7 @@ def test_counts_wider_than_their_rows_keep_apart() -> None:
     """)
 
 
-def test_what_does_not_fit_is_cut_and_marked() -> None:
+def test_items_that_do_not_fit_are_cut_and_marked() -> None:
     assert drawn([[1] * 100], width=20) == by_hand("""
         1 1 1 1 1 1 1 1 1 ..
         | | | | | | | | |

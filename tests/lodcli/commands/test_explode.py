@@ -201,7 +201,7 @@ def test_inner_lists_and_rows_of_columns(lod: Lod, folder: Path) -> None:
         (["pages"], "no tensor named 'pages'"),
     ],
 )
-def test_what_has_no_equal_lists_is_an_error(lod: Lod, line: list[str], said: str) -> None:
+def test_tensors_without_equal_lists_are_an_error(lod: Lod, line: list[str], said: str) -> None:
     done = lod("explode", "t.jsonl", *line, "-o", "out.lod.h5")
     assert done.code in (1, 2)
     assert said in done.stderr

@@ -71,7 +71,7 @@ def rows_of(path: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("suffix", ["arrow", "parquet", "lod.h5"])
 @pytest.mark.parametrize("seed", [0, 1, 2, *map(slow, range(3, 40))])
-def test_what_one_command_does_another_undoes(
+def test_inverse_commands_restore_the_file(
     lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch, seed: int, suffix: str
 ) -> None:
     rng = random.Random(seed)

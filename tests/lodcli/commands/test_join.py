@@ -234,7 +234,7 @@ def test_keys_of_decimals_of_another_scale_are_an_error_with_a_remedy(
     assert found == ([{"k": Decimal("1.50"), "x": 1, "y": 2}] if 1 not in keys else [])
 
 
-def test_what_does_not_fit_is_an_error_with_a_remedy(lod: Lod, folder: Path) -> None:
+def test_files_that_do_not_fit_are_an_error_with_a_remedy(lod: Lod, folder: Path) -> None:
     write_jsonl("a.jsonl", [{"k": 1, "x": 2}])
     write_jsonl("b.jsonl", [{"k": "one", "y": 2}])
     write_jsonl("c.jsonl", [{"k": 1, "x": 3}])

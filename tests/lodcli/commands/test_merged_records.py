@@ -116,7 +116,7 @@ def test_records_that_each_file_may_lack_stay_optional(lod: Lod, folder: object)
 
 
 @pytest.mark.parametrize("sources", [*permutations(["required.lod.h5", "told.lod.h5::a.p"])])
-def test_what_tells_null_records_alone_is_a_column(
+def test_the_presence_of_records_alone_is_a_column(
     lod: Lod, folder: object, sources: tuple[str, ...]
 ) -> None:
     for name in ("required", "told"):

@@ -131,7 +131,7 @@ def test_an_error_that_counts_items_names_the_part_that_it_counts_in(lod: Lod) -
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_cannot_be_divided_or_written_is_refused_before_any_work(
+def test_files_that_cannot_be_divided_or_written_are_refused_before_any_work(
     lod: Lod, args: list[str], said: str
 ) -> None:
     io.write("t.npz", LoDTensor(np.arange(3)))

@@ -189,7 +189,7 @@ def test_equal_data_gives_equal_pictures(lod: Lod, folder: Path) -> None:
         ("many.lod.h5 -o x.svg", 2, "choose one: many.lod.h5::vectors"),
     ],
 )
-def test_what_cannot_be_drawn_is_an_error_of_one_line(
+def test_tensors_that_cannot_be_drawn_are_an_error_of_one_line(
     lod: Lod, folder: Path, line: str, code: int, said: str
 ) -> None:
     pytest.importorskip("matplotlib")

@@ -310,7 +310,7 @@ def test_a_folder_that_holds_something_else_is_left_alone(lod: Lod) -> None:
         ([*RUN[:1], "ds::no", *RUN[2:]], "ds: no tensor named 'no'"),
     ],
 )
-def test_what_no_shard_has_alone_is_refused(lod: Lod, args: list[str], said: str) -> None:
+def test_content_that_no_shard_has_alone_is_refused(lod: Lod, args: list[str], said: str) -> None:
     done = lod(*args, "--jobs", "1")
     assert done.code
     assert said in done.stderr

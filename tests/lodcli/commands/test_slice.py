@@ -342,7 +342,7 @@ def test_a_branch_is_the_same_in_every_format(
 
 
 @pytest.mark.parametrize("args", [["slice", "2:5"], ["slice", "4"], ["head", "-n", "3"]])
-def test_what_is_read_in_order_is_read_only_as_far_as_needed(
+def test_files_read_in_order_are_read_only_as_far_as_needed(
     args: list[str], lod: Lod, tmp_path: Path
 ) -> None:
     path, out = tmp_path / "t.jsonl", tmp_path / "out.jsonl"

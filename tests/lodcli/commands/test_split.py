@@ -161,9 +161,7 @@ def test_names_are_numbers_of_equal_width_or_those_given(lod: Lod, folder: Path)
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_makes_no_sense_writes_nothing(
-    lod: Lod, folder: Path, args: list[str], said: str
-) -> None:
+def test_invalid_options_write_nothing(lod: Lod, folder: Path, args: list[str], said: str) -> None:
     before = sorted(folder.iterdir())
     done = lod("split", "words.lod.h5", *args)
     assert done.code in (2, 4)
@@ -182,7 +180,7 @@ def test_one_file_that_exists_keeps_all_from_being_written(lod: Lod, folder: Pat
     assert len(tensor("p-2.npz")) == 1
 
 
-def test_what_the_format_cannot_hold_leaves_nothing(lod: Lod, folder: Path) -> None:
+def test_tensors_that_the_format_cannot_hold_leave_no_files(lod: Lod, folder: Path) -> None:
     before = sorted(folder.iterdir())
     done = lod("split", "words.lod.h5", "--by", "count", "1", "-o", "p-{}.ts")
     assert done.code == 4

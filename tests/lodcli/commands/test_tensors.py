@@ -245,7 +245,7 @@ def test_cast_makes_floats_of_decimals(lod: Lod, folder: Path) -> None:
         (["data=int8", "data=int16"], 2, "several dtypes for data"),
     ],
 )
-def test_what_does_not_fit_is_named_by_its_place(
+def test_errors_of_casts_name_the_place_of_the_value(
     lod: Lod, folder: Path, args: list[str], code: int, said: str
 ) -> None:
     lod_ = LoD.from_lengths([[1, 1, 2], [1, 1, 1, 3]])

@@ -60,7 +60,7 @@ NUMBERS = ["slice IN::t 0,0", "slice IN::t 0,0,0:2", "apply reverse IN::t", "unp
 
 @pytest.mark.usefixtures("file")
 @pytest.mark.parametrize("line", NUMBERS)
-def test_what_picks_bytes_or_computes_gives_numbers(line: str, lod: Lod) -> None:
+def test_commands_that_choose_bytes_or_compute_write_numbers(line: str, lod: Lod) -> None:
     done = lod(*line.replace("IN", "in.lod.h5").split(), "-o", "out.lod.h5")
     assert done.code == 0, done.stderr
     with lodcli.open("out.lod.h5") as source:

@@ -108,7 +108,7 @@ def test_nulls_and_lists_of_texts(expression: str, kept: str, lod: Lod, folder: 
         ("a * b == a", "one for each byte or text"),
     ],
 )
-def test_what_is_no_comparison_of_texts(
+def test_invalid_comparisons_of_texts_are_an_error(
     expression: str, said: str, lod: Lod, table: dict[str, list[str]]
 ) -> None:
     done = lod("filter", "t.lod.h5", expression, "-o", "o.lod.h5")

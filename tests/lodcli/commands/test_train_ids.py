@@ -308,7 +308,7 @@ def test_an_id_that_the_embedding_lacks_is_named(
         ([*ARGS, "--weights", "m"], 2, "m: has no embedding.weight; leave --embedding out"),
     ],
 )
-def test_what_does_not_fit_is_refused(
+def test_options_that_do_not_fit_the_tokens_are_refused(
     lod: Lod, tokens: Path, args: list[str], code: int, said: str
 ) -> None:
     assert lod("train", tokens, "-o", "m", "--epochs", "1", "--hidden", "2").code == 0

@@ -92,7 +92,7 @@ def test_numbers_of_times_and_codes_are_not_computed_with(text: str, lod: Lod) -
         "t >= 1714564800000000",
     ],
 )
-def test_what_is_defined_for_them_is_computed(text: str, lod: Lod) -> None:
+def test_functions_defined_for_times_and_categories_are_computed(text: str, lod: Lod) -> None:
     done = lod("apply", text, "e.lod.h5", "-o", "out.lod.h5")
     assert (done.code, done.stderr) == (0, "")
 

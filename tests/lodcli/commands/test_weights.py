@@ -31,7 +31,7 @@ def gru() -> RNNWeights:
     return seeded_weights("gru", 2, 3, rng=np.random.default_rng(4))
 
 
-def test_what_a_file_holds_is_shown(lod: Lod, folder: Path) -> None:
+def test_the_content_of_a_file_is_shown(lod: Lod, folder: Path) -> None:
     write_weights("w.safetensors", lstm())
     done = lod("weights", "w.safetensors")
     assert (done.code, done.complaints) == (0, "")
@@ -194,7 +194,7 @@ def test_options_that_a_file_does_not_store_can_be_set(lod: Lod, folder: Path) -
         (["w.safetensors", "-o", "no/w.keras"], 3, "no/w.keras: cannot be written"),
     ],
 )
-def test_what_goes_wrong_is_reported(
+def test_errors_are_reported_with_their_exit_codes(
     lod: Lod, folder: Path, args: list[str], code: int, said: str
 ) -> None:
     write_weights("w.safetensors", lstm())

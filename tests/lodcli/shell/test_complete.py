@@ -179,7 +179,7 @@ def test_only_the_header_of_a_container_is_read(folder: Path, offered: Offered, 
 @pytest.mark.parametrize(
     "line", ["lod slice nowhere::", "lod slice broken::", "lod inspect / --level "]
 )
-def test_what_cannot_be_read_offers_nothing(folder: Path, offered: Offered, line: str) -> None:
+def test_unreadable_files_offer_no_completions(folder: Path, offered: Offered, line: str) -> None:
     Path("broken").write_bytes(b"\x89HDF\r\n\x1a\n and no more")
     assert offered(line) == []
 

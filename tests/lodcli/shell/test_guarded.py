@@ -108,7 +108,7 @@ def test_csv_of_another_dialect_is_read(name: str, isolate: str, lod: Lod, folde
         ("--separator", "xyz", "expected one ASCII character", 2),
     ],
 )
-def test_what_a_file_is_not_read_by_is_refused(
+def test_options_of_text_are_refused_for_other_files(
     option: str, value: str, said: str, code: int, lod: Lod, folder: Path
 ) -> None:
     done = lod("inspect", "words.lod.h5", option, value)

@@ -81,7 +81,7 @@ def test_a_device_needs_no_extension(lod: Lod, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", TABLE)
-def test_what_a_format_cannot_hold_or_do_names_the_target(
+def test_errors_about_content_that_a_format_cannot_hold_name_the_target(
     lod: Lod, folder: Path, kind: str
 ) -> None:
     """One of three tensors of two names of levels fits nearly nowhere; the source is fine."""

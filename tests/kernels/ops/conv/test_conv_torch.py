@@ -97,7 +97,7 @@ def test_row_conv_and_its_gradients_are_torchs(width: int, length: int) -> None:
 @pytest.mark.filterwarnings("ignore:invalid value")
 @on_every_backend
 @pytest.mark.parametrize("columns", [1, 3])
-def test_what_is_infinite_reaches_as_far_as_in_numpy(backend: Backend, columns: int) -> None:
+def test_infinity_and_nan_spread_as_far_as_in_numpy(backend: Backend, columns: int) -> None:
     lod = LoD.from_lengths([[3, 0, 1, 12]])
     generator = np.random.default_rng(2)
     data = generator.normal(size=(16, columns))

@@ -123,7 +123,7 @@ def test_gradient_is_that_of_finite_differences() -> None:
 @pytest.mark.parametrize("twin", BACKENDS)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32"])
 @pytest.mark.parametrize("shape", [(2, 2, 5, 6), (1, 3, 1, 9), (0, 2, 4, 4), (2, 0, 4, 4)])
-def test_what_windows_share_is_added_in_the_order_of_the_places_in_them(
+def test_gradients_of_overlapping_windows_are_added_in_the_order_of_their_places(
     twin: Any, dtype: str, shape: tuple[int, int, int, int]
 ) -> None:
     options: dict[str, Any] = {"kernels": (3, 4), "strides": (1, 2), "paddings": (2, 0, 1, 3)}

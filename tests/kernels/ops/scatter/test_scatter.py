@@ -89,7 +89,7 @@ def test_scatter_is_that_of_the_loops(
 
 
 @pytest.mark.parametrize("identity", ["reject056", "reject057", "reject058", "reject059"])
-def test_what_paddle_writes_out_of_bounds_is_refused(identity: str) -> None:
+def test_cases_that_paddle_writes_out_of_bounds_are_refused(identity: str) -> None:
     case = rejected_cases("sequence_scatter")[identity]
     assert case.note == "reject"
     with pytest.raises(LodError):

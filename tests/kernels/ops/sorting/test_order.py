@@ -301,7 +301,7 @@ def test_a_histogram_is_that_of_plain_loops(
     assert found.tolist() == wanted
 
 
-def test_what_has_no_order_or_does_not_fit_is_refused() -> None:
+def test_values_without_an_order_and_tensors_that_do_not_fit_are_refused() -> None:
     numbers = LoDTensor(np.array([1, 2, 5, 4]), [[2, 2]])
     wide = LoDTensor(np.zeros((2, 3)), [[2]])
     for op in (sequence_sort, sequence_argsort, sequence_unique):

@@ -143,7 +143,7 @@ def test_gates_far_from_zero_stay_finite(dtype: str, backend: Any) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_what_is_not_a_number_stays_so(backend: Any) -> None:
+def test_nan_propagates_to_all_later_steps(backend: Any) -> None:
     data = np.ones((4, 5))
     data[1, 2] = np.nan
     run = rnn_forward(data, np.array([0, 4]), weights_of(5, 6, 1), backend=backend)

@@ -48,7 +48,7 @@ def test_options_are_those_of_the_other_weights() -> None:
     assert vars(found)["nonlinearity"] == "relu"
 
 
-def test_what_is_no_array_or_does_not_fit_is_refused() -> None:
+def test_weights_that_are_no_arrays_or_do_not_fit_are_refused() -> None:
     one = drawn("gru")
     sizes(one)
     with pytest.raises(InvalidDataError, match="GRUWeights: bias_ih: expected an array, found li"):

@@ -79,7 +79,7 @@ def test_every_row_of_a_tile_has_a_place_in_the_sums(
 
 
 @pytest.mark.parametrize("deleted", [0, 1, 2])
-def test_what_was_made_of_immutable_arrays_is_kept_until_one_is_deleted(deleted: int) -> None:
+def test_objects_made_of_immutable_arrays_are_kept_until_one_is_deleted(deleted: int) -> None:
     class Made:
         pass
 
