@@ -308,13 +308,9 @@ def _spec(
     """Return the spec of a column; without a dtype it is text."""
     if dtype is None:
         below = LevelSpec(f"text of {column}")
-        spec = TensorSpec(
-            name, np.dtype(np.uint8), (), (*levels, below), marks=TEXT, nullable=nullable
-        )
-    else:
-        spec = TensorSpec(name, dtype, (), levels, nullable=nullable)
-    spec.empty()  # refuses a bad level name
-    return spec
+        levels = *levels, below
+        return TensorSpec(name, np.dtype(np.uint8), (), levels, marks=TEXT, nullable=nullable)
+    return TensorSpec(name, dtype, (), levels, nullable=nullable)
 
 
 class _CsvSource(SelectiveSource):

@@ -315,7 +315,6 @@ def _column(leaf: Leaf, field: str | None, options: ReadOptions) -> Column:
         ),
         nullable=nullable,
     )
-    spec.empty()  # refuses a bad level name
     chosen = options.dtype is not None
     rounded = bool(options.dtype_unsafe)
     text = str in seen.leaves

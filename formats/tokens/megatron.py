@@ -118,7 +118,6 @@ class _MegatronSource(Source):
             for level, (name, items) in enumerate(zip(self._names, counts, strict=True))
         )
         specs = [TensorSpec(DEFAULT_NAME, self._index.dtype, (), levels, self._index.tokens)]
-        specs[0].empty()  # refuses a bad level name
         if self._index.has_modes:
             specs.append(
                 TensorSpec(MODE, np.dtype(np.int8), (), levels[:-1], self._index.sequences)

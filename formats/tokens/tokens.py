@@ -202,7 +202,6 @@ class _TokensSource(Source):
             self._count = self._checked_count(size)
         specs = tuple(LevelSpec(str(number), name) for number, name in enumerate(levels))
         self.schema = (TensorSpec(DEFAULT_NAME, dtype, (), specs, self._count),)
-        self.schema[0].empty()  # refuses a bad level name
 
     def _checked_count(self, size: int) -> int:
         """Return the number of tokens in `size` bytes.

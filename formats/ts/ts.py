@@ -119,7 +119,6 @@ class _TsSource(Source):
             specs.append(TensorSpec(LABEL_NAMES, letters.dtype, levels=(level,), rows=letters.size))
         self._dtype = dtype
         self._level = names[0]
-        data.empty()  # refuses a bad level name
         self._places = {name: place for place, name in enumerate(header.classes or ())}
         self.schema = tuple(specs)
 
