@@ -33,6 +33,8 @@ from lodcli.kernels.order.texts import Texts
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import NO_NULLS, Mask, Nulls
 
+# Fields that Python reads one by one sooner than NumPy together.
+_FEW = 128
 # Integers with more digits exceed every dtype, and take long to parse.
 MOST_DIGITS = 1000
 # Those of fewer characters fit int64.
@@ -89,9 +91,13 @@ class NumberReader:
             lines: (K,), of the records.
             lod: their levels.
         """
-        self._seen += fields.lengths.size
-        fast = is_repaid(self._seen) and parsing_native.is_available()
-        rows, known = _read(specs[0].dtype, fields, parsing_native if fast else digits)
+        dtype, count = specs[0].dtype, fields.lengths.size
+        self._seen += count
+        if count <= _FEW:
+            rows, known = np.zeros(count, dtype), np.zeros(count, np.bool_)
+        else:
+            fast = is_repaid(self._seen) and parsing_native.is_available()
+            rows, known = _read(dtype, fields, parsing_native if fast else digits)
         nullable = np.array([spec.nullable for spec in specs]).repeat(lines.size)
         missing = (fields.lengths == 0) & nullable
         others = np.flatnonzero(~(known | missing))

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lodcli.formats.core import io
+from lodcli.formats.csv import number_columns
 from lodcli.formats.text import digits, parsing_native, records_native
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.order.texts import Texts
@@ -59,7 +60,7 @@ def test_known_texts_are_those_of_python(words: list[str]) -> None:
         assert (known >= getattr(digits, name)(texts)[1]).all()
 
 
-def test_csv_is_read_alike_with_and_without_compiled_code(
+def test_csv_is_read_alike_by_compiled_code_numpy_and_python(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = [word for word in [*OTHERS, *NUMBERS] if word and not set(word) - set("0123456789.-")]
@@ -70,13 +71,14 @@ def test_csv_is_read_alike_with_and_without_compiled_code(
     found = []
     for text in ("x,n,y\n" + "\n".join(lines[:-1]) + "\n,,2\n", "x,n,y\n" + "\n".join(lines)):
         path.write_text(text)
-        for least in (0, 1 << 60):
+        for least, few in ((0, 0), (1 << 60, 0), (0, 1 << 60)):
             monkeypatch.setattr(records_native, "REPAID_VALUES", least)
+            monkeypatch.setattr(number_columns, "_FEW", few)
             try:
                 read = io.read_all(path)
                 found.append(str({name: tensor.to_list() for name, tensor in read.items()}))
             except LodError as error:
                 found.append(str(error))
-    assert found[0] == found[1]
-    assert found[2] == found[3]
-    assert f"line {len(lines) + 1}" in found[2]
+    assert found[0] == found[1] == found[2]
+    assert found[3] == found[4] == found[5]
+    assert f"line {len(lines) + 1}" in found[3]
