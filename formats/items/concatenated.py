@@ -44,9 +44,12 @@ def joined_schema(schemas: Sequence[Schema], labels: Sequence[str]) -> Schema:
         ShapeMismatchError: they do not fit; names the first that does not.
     """
     first = schemas[0]
+    fitting = set[int]()
     for schema, label in zip(schemas, labels, strict=True):
-        with naming_file(label):  # and no other file that is open
-            _require_fitting(first, schema, labels[0])
+        if id(schema) not in fitting:  # many files may share one
+            with naming_file(label):  # and no other file that is open
+                _require_fitting(first, schema, labels[0])
+            fitting.add(id(schema))
     joined, keys = [], LevelKeys()
     for specs in zip(*schemas, strict=True):
         parts = list(zip(*(spec.levels for spec in specs), strict=True))
