@@ -131,9 +131,10 @@ class Csv(Format):
     def refuse_unheld(self, schema: Schema) -> None:
         wide = next((spec for spec in schema if len(spec.row_shape) == 1), None)
         if wide is not None:
+            remedy = by_reader(shell="`lod convert --wide`", python=option("wide", True))
             raise UnsupportedError(
                 f"{self.name} holds single numbers, rows of {wide.name} have shape "
-                f"{wide.row_shape}; `lod convert --wide` writes their columns"
+                f"{wide.row_shape}; {remedy} writes their columns"
             )
         super().refuse_unheld(schema)
         header = _header(schema)
