@@ -20,13 +20,19 @@ _SYNTAX: tuple[tuple[str, str], ...] = (
     (r"\bis\s+(not\s+)?null\b", "write x is None, x is not None"),
     (r"\bbetween\b", "write 20 <= x <= 30"),
     (r"\bi?like\b|=~|~\s*['\"]", "write contains(x, 'ab') or matches(x, '^a.*b$')"),
+    (r"(?<![\w)\]'.])\.[a-z_]", "write a name without a point before it"),
+    (r"\w\s+contains\b", "write 'a' in x of a list, and contains(x, 'ab') of a text"),
+    (r"\bas\s+\w+$", "lod apply --into NAME names the result"),
     (r"[`$@]", "write a name that is not an identifier as tensor('NAME')"),
     (r"[\u2018-\u201e\u00ab\u00bb]", "write \" or ' around a text"),
     (r"≥|≤|≠|=>|=<|<>", "write >=, <= and !="),
     (r"&&|\|\||!(?!=)|\b(AND|OR|NOT)\b", "write and, or, not"),
     (r"\?|\bcase\b|\bthen\b|(^|[-+*/(,=<>])\s*if\s*\(", CHOICE),
     (r"[0-9]{4}-[0-9]{2}-[0-9]{2}", "write a date in quotes"),
-    (r"\w\s+(desc|asc)(ending)?\b", "lod sort --by x puts the least first, --by -x the greatest"),
+    (
+        r"[\w)]\s+(desc|asc)(ending)?\b",
+        "lod sort --by x puts the least first, --by -x the greatest",
+    ),
     (r"(?<![=<>!])=(?!=)|===", "equality is =="),
 )
 _NAMES = {

@@ -39,7 +39,7 @@ from lodcli.shell.remedies import (
     remedy,
     shortage,
 )
-from lodcli.shell.standard_streams import CLOSED_PIPE, asks_for_help, before_dashes
+from lodcli.shell.standard_streams import CLOSED_PIPE, asks_for_help, before_dashes, is_piped
 from lodcli.shell.targets import STREAM_TO_COME
 
 INVALID, USAGE, IO, UNSUPPORTED = 1, 2, 3, 4
@@ -68,6 +68,7 @@ _NONE_SUCH = "^No such (option|command)"
 _SUGGESTION = r"\.? \(?Did you mean '?(.+?)'?\?\)?$"
 _NOT_A_CHOICE = r"'([^']*)' is not one of (.*)$"
 _NOT_WHOLE = r"is not a valid integer( range)?$"
+_NO_NUMBER = r"is not a valid float( range)?$"
 
 
 @for_shell()
@@ -230,6 +231,7 @@ def explained(error: BaseException) -> tuple[str, int]:
         message = re.sub(_NONE_SUCH, r"no \1", message)
         message = re.sub(_SUGGESTION, r"; did you mean \1?", message)
         message = re.sub(_NOT_WHOLE, "is not a whole number", message)
+        message = re.sub(_NO_NUMBER, "is not a number", message)
         message += _near_choice(message) + _use_of_missing(error)
         return message[:1].lower() + message[1:], USAGE
     if isinstance(error, LodError):
@@ -271,12 +273,13 @@ def _no_option(error: click.NoSuchOption) -> str:
 
 
 def _use_of_missing(error: click.ClickException) -> str:
-    """Return an example with a missing option, of the help of its command; "" without one."""
+    """Return a hint on a missing argument, or an example with a missing option of its command."""
     if not isinstance(error, click.MissingParameter) or error.ctx is None:
         return ""
     param = error.param
     if not isinstance(param, click.Option):
-        return ""
+        of_files = param is not None and param.name in ("source", "sources")
+        return "; - reads standard input" if of_files and is_piped() else ""
     lines = map(str.strip, (error.ctx.command.help or "").splitlines())
     uses = (one for one in lines if one.startswith("lod ") and {*param.opts} & {*one.split()})
     example = next(uses, "")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -90,6 +92,8 @@ def _hint_on(name: str) -> str:
 
     if name in OPS:
         return f"did you mean lod apply {name}?"
+    if os.path.isfile(name):
+        return f"a command goes before the file, as in lod inspect {quote(name)}"
     return "did you mean --version?" if name == "version" else ELSEWHERE.get(name, "")
 
 
@@ -132,9 +136,10 @@ def group() -> None:
       lod inspect articles.lod.h5
       lod slice articles.lod.h5 2,0 | lod inspect -
 
-    FILE::NAME selects one tensor of a file; a file to read may be a URL; - is standard input
-    or output. Data goes to standard output, everything else to standard error.
-    lod help COMMAND shows the options of a command, as lod COMMAND --help does.
+    FILE::NAME selects one tensor of a file; without it, commands on one tensor take the only one,
+    or the one called data. A file to read may be a URL; - is standard input or output. Data goes
+    to standard output, everything else to standard error. lod help COMMAND shows the options of a
+    command, as lod COMMAND --help does.
 
     \b
     Completion: eval "$(lod completion bash)"

@@ -25,9 +25,10 @@ _COMMAND = r"\blod ([a-z][a-z-]*)"
 ELSEWHERE = {
     "cat": "lod convert FILE --to jsonl prints items, lod concat joins files",
     **dict.fromkeys(
-        ("count", "wc", "ls", "info", "show", "describe", "summary", "stats"),
+        ("count", "wc", "ls", "list", "info", "show", "describe", "summary", "stats", "columns"),
         "lod inspect FILE counts items and rows, --stats summarizes values",
     ),
+    **dict.fromkeys(("check", "validate", "fsck", "test"), "lod verify FILE checks every byte"),
     **dict.fromkeys(
         ("uniq", "dedup", "distinct", "drop-duplicates"),
         "lod group FILE --by KEY --keep first keeps one item of each key",
@@ -65,8 +66,17 @@ OPTIONS_ELSEWHERE = {
     **dict.fromkeys(("--learning-rate", "--rate"), ("--lr",)),
     **dict.fromkeys(("--threads", "--workers", "--num-workers"), ("--jobs",)),
     "--random-state": ("--seed",),
+    "--batch-size": ("--tokens",),
+    **dict.fromkeys(("--as", "--alias", "--name"), ("--into",)),
+    "-k": ("--by",),
     **dict.fromkeys(("--label", "--target", "--targets"), ("--labels",)),
     "--model": ("--weights", "--output"),
+}
+# Options of other programs in place of an argument of lod, by the name of the argument.
+_ARGUMENTS = {
+    "expression": (("--where", "--expr", "--query"), "the expression goes after the file"),
+    "amount": (("-n", "--n", "--frac", "--fraction"), "write a number, or a share such as 10%"),
+    "tensors": (("--by", "--column", "--columns"), "the names go after the file"),
 }
 # Options of `lod convert` and of other programs that choose tensors.
 _CHOOSING = ("--columns", "--field", "--fields", "--tensors", "--usecols")
@@ -105,6 +115,9 @@ def remedy(code: int | None, name: str) -> str:
     missing = _missing_folder(name)
     if missing:
         return f": there is no folder {missing}"
+    file, colon, tensor = name.rpartition(":")
+    if colon and os.path.exists(file):
+        return f"; a tensor is {file}::{tensor}"
     near = _near(name)
     if near:
         return f"; did you mean {near}?"
@@ -123,6 +136,9 @@ def option_hint(name: str, params: Sequence[click.Parameter]) -> str:
     meant = [one for one in meant if one != "--output" or flags[one].metavar == _OUTPUTS.get(name)]
     if meant:
         return f"did you mean {' or '.join(meant)}?"
+    arguments = (_ARGUMENTS.get(str(one.name), ((), "")) for one in params)
+    if instead := next((hint for names, hint in arguments if name in names), ""):
+        return instead
     if name in _CHOOSING and "--from" in flags:
         return "FILE::NAME chooses one tensor, lod convert --columns several"
     near = did_you_mean(name, [flag for flag in flags if flag.startswith("--")])

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import os
 import signal
+import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
@@ -23,6 +24,21 @@ def asks_for_help(args: Sequence[str]) -> bool:
 def before_dashes(args: Sequence[str]) -> Iterator[str]:
     """Return the arguments of a command line that may be options: those before `--`."""
     return itertools.takewhile(lambda arg: arg != "--", args)
+
+
+def is_piped() -> bool:
+    """Return whether standard input is a pipe."""
+    with contextlib.suppress(OSError, ValueError):  # a test has no real standard input
+        return stat.S_ISFIFO(os.fstat(sys.stdin.fileno()).st_mode)
+    return False
+
+
+def redirected_here() -> str:
+    """Return the name of the file in this folder that standard output is; "" if it is none."""
+    with contextlib.suppress(OSError, ValueError):
+        folder, name = os.path.split(os.readlink(f"/proc/self/fd/{sys.stdout.fileno()}"))
+        return name if folder == os.getcwd() else ""
+    return ""
 
 
 def prepare_streams() -> None:

@@ -291,7 +291,7 @@ HINTS = [
     ("train one.jsonl x.safetensors", 2, "; the file to write goes after -o: -o x.safetensors;"),
     ("plan one.jsonl x.npz --tokens 9", 2, "; the file to write goes after -o: -o x.npz; see lod"),
     ("plan one.jsonl x.svg --tokens 9", 2, "extra argument (x.svg); see lod plan --help"),
-    ("apply softmax one.jsonl y", 2, "softmax takes 1 (TENSOR); found 2; see lod apply softmax"),
+    ("apply softmax one.jsonl y", 2, "found 2; a tensor of a file is one.jsonl::y; see lod"),
     ("convert one.jsonl x.npz y.npz", 2, "got unexpected extra argument (y.npz); see lod convert"),
     ("convert one.jsonl x.npz y", 2, "got unexpected extra argument (y); see"),
     ("slice 0 one.jsonl", 2, "the file goes first: lod slice one.jsonl 0; see lod slice --help"),
@@ -301,7 +301,7 @@ HINTS = [
     ("inspect one.jsonl" + " x" * 99, 2, ", x, x and 79 more); see lod inspect --help"),
     ("inspect -5", 3, "lod inspect: -5: no such file"),
     ("diff one.jsonl paper.pdf", 1, "lod diff: paper.pdf: format not recognised"),
-    ("select words.jsonl ids,tags -o x.npz", 2, "no tensor named 'ids,tags'; give each name sepa"),
+    ("select words.jsonl ids,tags -o x.npz", 2, "no tensor named 'ids,tags'; write the names apa"),
     ("select words.jsonl words.jsonl::tags", 2, "'words.jsonl::tags'; give its name alone: tags"),
     ("merge one.jsonl two.lod.h5::d -o x.npz", 2, "lod merge: two.lod.h5: no tensor named 'd'"),
     ("sort two.lod.h5::c --level 1 -o x.npz", 2, "c: no level 1: there is 1 level"),
@@ -385,6 +385,23 @@ HINTS = [
         2,
         "no option '-x'; if this is the negative of a tensor, write '-(N",
     ),
+    ("sort one.jsonl -k data", 2, "no option '-k'; did you mean --by?; see"),
+    ("sample one.jsonl -n 5", 2, "no option '-n'; write a number, or a share such as 10%; see"),
+    ("sample one.jsonl --frac .5", 2, "no option '--frac'; write a number, or a share such as"),
+    ("filter one.jsonl --where data>1", 2, "'--where'; the expression goes after the file; see"),
+    ("select one.jsonl --columns data", 2, "'--columns'; the names go after the file; see"),
+    ("plan one.jsonl --batch-size 8", 2, "'--batch-size'; did you mean --tokens?; see"),
+    ("apply data+1 one.jsonl --as x", 2, "no option '--as'; did you mean --into?; see"),
+    ("apply data one.jsonl", 2, "no op 'data'; lod apply --list shows all; lod select FILE NAME w"),
+    ("inspect one.jsonl:data", 3, "one.jsonl:data: no such file; a tensor is one.jsonl::data"),
+    (
+        "one.jsonl",
+        2,
+        "no command 'one.jsonl'; a command goes before the file, as in lod inspect one",
+    ),
+    ("train one.jsonl -o m.safetensors --lr a", 2, "'--lr': 'a' is not a number; see lod train"),
+    ("validate one.jsonl", 2, "no command 'validate'; lod verify FILE checks every byte"),
+    ("list one.jsonl", 2, "no command 'list'; lod inspect FILE counts items and rows"),
     ("sort one.jsonl -x", 2, "no option '-x'; see lod sort --help"),
     ("bench x.json", 2, "no command 'x.json'; there are: convert, io, kernels, levels, linear,"),
     ("bench kernels x.json", 2, "; the file to write goes after -o: -o x.json; see lod bench kern"),
@@ -410,6 +427,22 @@ HINTS = [
     ("schema inspct", 2, "no command 'inspct'; did you mean inspect?"),
     ("completion bsh", 2, "'SHELL': 'bsh' is not one of 'bash', 'zsh', 'fish'; did you mean"),
 ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", ["one.jsonl n > 3", "one.jsonl n >=3", "n>3 one.jsonl"])
+def test_a_comparison_without_quotes_is_no_redirection(shell: Lod, files: Path, line: str) -> None:
+    done = shell(f"lod filter {line}")
+    assert (done.code, done.stdout) == (2, "")
+    assert "put an expression with > in quotes, as in 'x > 3'" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_piped_command_names_standard_input(shell: Lod, files: Path) -> None:
+    done = shell("lod head one.jsonl | lod inspect")
+    assert done.code == 2
+    assert "missing argument 'SOURCE'; - reads standard input; see" in done.stderr
+    assert "- reads" not in shell("lod inspect").stderr
 
 
 @pytest.mark.parametrize(("line", "code", "said"), HINTS, ids=[line for line, _, _ in HINTS])
@@ -556,6 +589,11 @@ REMEDIES = [
     ("apply 'x if r is None else 0' n.jsonl", "it has fields: r.a, r.b; a record is null where"),
     ("sort n.jsonl --by 'x desc'", "lod sort --by x puts the least first, --by -x the greatest"),
     ("sort n.jsonl --by 'x, id ASC'", "lod sort --by x puts the least first"),
+    ("filter n.jsonl '.x > 1'", "; write a name without a point before it"),
+    ("filter n.jsonl 'select(.x > 1)'", "; write a name without a point before it"),
+    ("filter n.jsonl 'x contains 2'", "; write 'a' in x of a list, and contains(x, 'ab') of a te"),
+    ("apply 'x + 1 as total' n.jsonl", "; lod apply --into NAME names the result"),
+    ("sort n.jsonl --by 'abs(x) desc'", "lod sort --by x puts the least first"),
     (
         "apply histogram n.jsonl::x",
         "as in lod apply histogram tensor.lod.h5 --edges 0,1,2 -o out.lod.h5; see lod apply",

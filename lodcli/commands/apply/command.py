@@ -127,7 +127,7 @@ def known(name: str, ctx: click.Context, *, chained: bool = False) -> click.Comm
         if key in (*OWN, *FUNCTIONS):
             ctx.fail(f"no op {name!r}; in an expression it is a function, as in '{call_of(key)}'")
         near = did_you_mean(key, op_names())
-        hint = near or "lod apply --list shows all"
+        hint = near or "lod apply --list shows all; lod select FILE NAME writes a tensor as it is"
         if not near and "-" in name:
             hint += f"; if this is an expression, write {name.replace('-', ' - ')!r}"
         ctx.fail(f"no op {name!r}; {hint}")

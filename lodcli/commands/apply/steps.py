@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import Any
 
 import click
@@ -131,4 +132,7 @@ def _check_count(
         before = ", the first of them the result before it" if chained else ""
         assert isinstance(ctx.command, Command)
         hint = ctx.command.meant_as_output(ctx, texts[-1])
+        # A name with a point is rather that of a file.
+        if not hint and found == 2 and os.path.isfile(texts[0]) and texts[1].isidentifier():
+            hint = f"; a tensor of a file is {quote(f'{texts[0]}::{texts[1]}')}"
         ctx.fail(f"{ctx.info_name} takes {len(wanted)} ({names}){before}; found {found}{hint}")

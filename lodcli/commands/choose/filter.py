@@ -8,6 +8,7 @@ import click
 
 from lodcli.shell import options
 from lodcli.shell.references import Reference
+from lodcli.shell.standard_streams import redirected_here
 from lodcli.shell.targets import Target
 
 
@@ -75,6 +76,7 @@ def command(
     if expression is None and indices is None:
         raise click.UsageError("give an expression, such as 'length() > 5', or --indices FILE")
     if expression is not None:
+        _refuse_comparison_of_shell(expression)
         options.file_first(source, expression)
     from lodcli.commands.choose.choosing import items_or_batches, named
     from lodcli.commands.choose.expression import Expression
@@ -103,3 +105,13 @@ def command(
                     else numbered(batches)
                 )
                 target.write(shared.schema, named(source, chosen.of(found)))
+
+
+def _refuse_comparison_of_shell(expression: str) -> None:
+    """Raise click.UsageError if the shell took > 3 of an expression without quotes for a file."""
+    name = redirected_here()
+    if re.fullmatch(r"=?-?[0-9]+(\.[0-9]+)?", name) and not re.search("[<>=]", expression):
+        raise click.UsageError(
+            f"standard output is the file {name}: put an expression with > in quotes, as in "
+            f"'x > {name.removeprefix('=')}'"
+        )

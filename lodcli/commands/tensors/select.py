@@ -38,6 +38,7 @@ def command(source: Reference, tensors: tuple[str, ...], target: Target) -> None
             if not any("," in name for name in tensors):
                 raise
             apart = " ".join(tensors).replace(",", " ")
-            raise SelectionError(f"{error}; write the names apart: {apart}") from None
+            what = str(error).removesuffix("; give each name separately")
+            raise SelectionError(f"{what}; write the names apart: {apart}") from None
 
     write_tensors(source, target, choose)
