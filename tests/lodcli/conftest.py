@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
@@ -34,17 +35,12 @@ class Done:
 
     @property
     def complaints(self) -> str:
-        """What was said on standard error but for notes on what OUT does not keep."""
-        return without_notes(self.stderr)
+        """Standard error without the notes on content that OUT does not keep."""
+        lines = self.stderr.splitlines(keepends=True)
+        return "".join(line for line in lines if ": note: " not in line and '"note": ' not in line)
 
 
 Lod = Callable[..., Done]
-
-
-def without_notes(stderr: str) -> str:
-    """Return standard error without the notes on content that OUT does not keep."""
-    lines = stderr.splitlines(keepends=True)
-    return "".join(line for line in lines if ": note: " not in line and '"note": ' not in line)
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -65,24 +61,25 @@ def lod() -> Lod:
     return run
 
 
+def in_bash(folder: Path, line: str, **more: str) -> Done:
+    """Run a command line in a folder; `lod` is the installed one, `more` of the environment."""
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line],
+        cwd=folder,
+        env=environment(**more),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=HANG_SECONDS,
+        check=False,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
 @pytest.fixture
 def shell(folder: Path) -> Lod:
-    """A command line in bash, in the folder; `lod` is the installed one."""
-
-    def run(line: str, **more: str) -> Done:
-        done = subprocess.run(
-            ["bash", "-o", "pipefail", "-c", line],
-            cwd=folder,
-            env=environment(**more),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=HANG_SECONDS,
-            check=False,
-        )
-        return Done(done.returncode, done.stdout, done.stderr)
-
-    return run
+    """A command line in bash, in the folder; see `in_bash`."""
+    return functools.partial(in_bash, folder)
 
 
 def articles() -> LoDTensor:
@@ -91,14 +88,23 @@ def articles() -> LoDTensor:
     return LoDTensor(np.arange(30, dtype=np.float32).reshape(15, 2), lod)
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder, made current, with words.lod.h5 (one tensor) and many.lod.h5 (three)."""
+@pytest.fixture(scope="session")
+def contents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The files of `folder`: writing their bytes is faster than writing their tensors."""
     words = articles()
     tags = LoDTensor(np.arange(15, dtype=np.int16), words.lod)
     other = LoDTensor(np.arange(4, dtype=np.int64), LoD.from_lengths([[1, 0, 3]]))
-    io.write(tmp_path / "words.lod.h5", words)
-    io.write(tmp_path / "many.lod.h5", {"vectors": words, "tags": tags, "other": other})
+    path = tmp_path_factory.mktemp("contents")
+    io.write(path / "words.lod.h5", words)
+    io.write(path / "many.lod.h5", {"vectors": words, "tags": tags, "other": other})
+    return {one.name: one.read_bytes() for one in path.iterdir()}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, contents: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder, made current, with words.lod.h5 (one tensor) and many.lod.h5 (three)."""
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,7 @@ import pytest
 
 import lodcli
 from tests.formats.cases.range_server import serving
-from tests.hanging import HANG_SECONDS
-from tests.lodcli.conftest import Done, environment
+from tests.lodcli.conftest import Done, in_bash
 
 RNG = np.random.default_rng(20)
 LENGTHS = RNG.integers(1, 130, 60).tolist()
@@ -36,18 +34,10 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def typed(line: str, code: int = 0) -> Done:
     """Run a line of bash, with at most three calls of lod."""
     assert line.count("lod ") <= 3
-    done = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", line],
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=HANG_SECONDS,
-        check=False,
-    )
-    assert done.returncode == code, done.stderr
+    done = in_bash(Path(), line)
+    assert done.code == code, done.stderr
     assert "Traceback" not in done.stderr
-    return Done(done.returncode, done.stdout, done.stderr)
+    return done
 
 
 def lines_of(text: str) -> list[Any]:

@@ -42,8 +42,7 @@ from lodcli.main import main
 from lodcli.shell import command, failures, options
 from lodcli.shell.group import group
 from tests.console import plain_words
-from tests.hanging import HANG_SECONDS
-from tests.lodcli.conftest import Lod, environment, tensor, without_notes
+from tests.lodcli.conftest import Lod, environment, in_bash, tensor
 from tests.slow import slow
 
 ROOT = Path(__file__).parent.parent.parent
@@ -207,17 +206,8 @@ def test_the_examples_of_the_help_run(
         assert here.complaints == ""
         assert here.code == code_of(line, here.stdout)
         return
-    done = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", line],
-        cwd=tmp_path,
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=HANG_SECONDS,
-        check=False,
-    )
-    code = code_of(line, done.stdout.decode())
-    assert (done.returncode, without_notes(done.stderr.decode())) == (code, "")
+    done = in_bash(tmp_path, line)
+    assert (done.code, done.complaints) == (code_of(line, done.stdout), "")
 
 
 def test_versions_are_reported(lod: Lod) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -605,17 +606,20 @@ def test_choices_travel_through_pipes(shell: Lod, labelled: list[list[int]]) -> 
 
 
 def test_labels_of_a_file_that_is_read_in_order_stay_beside_their_items(
-    shell: Lod, folder: Path
+    lod: Lod, shell: Lod, folder: Path
 ) -> None:
     sample = Path(__file__).parents[3] / "samples" / "japanese_vowels.ts"
-    for line in (f"lod head {sample} -n 40", f"lod convert {sample} - | lod head - -n 40"):
-        done = shell(
-            f"{line} -qfo head.lod.h5 && lod filter -q {sample} 'label == \"2\"' -fo one.npz"
-        )
+    for done in (
+        lod("head", sample, "-n", "40", "-qo", "head.lod.h5"),
+        shell(f"lod convert {sample} - | lod head - -n 40 -qo piped.lod.h5"),
+        lod("filter", "-q", sample, 'label == "2"', "-o", "one.npz"),
+    ):
         assert (done.code, done.stderr) == (0, "")
-        assert tensor("head.lod.h5", "label").data.tolist() == [0] * 30 + [1] * 10
-        assert len(tensor("one.npz", "data")) == 30
-    assert shell(f"lod convert {sample} v.lod.h5 && lod diff {sample} v.lod.h5").code == 0
+    for path in ("head.lod.h5", "piped.lod.h5"):
+        assert tensor(path, "label").data.tolist() == [0] * 30 + [1] * 10
+    assert len(tensor("one.npz", "data")) == 30
+    assert lod("convert", sample, "v.lod.h5").code == 0
+    assert lod("diff", sample, "v.lod.h5").code == 0
 
 
 @pytest.mark.parametrize("source", ["table.csv", "table.lod.h5", "table.parquet", "empty.lod.h5"])
@@ -665,15 +669,12 @@ def test_text_is_read_no_further_than_the_head(shell: Lod) -> None:
     assert (done.code, done.stdout, done.stderr) == (0, "[1,2]\n[3]\n", "")
 
 
-def test_a_damaged_file_leaves_nothing(shell: Lod, labelled: list[list[int]]) -> None:
-    for name in ("head -n 30", "shuffle", "sort", "filter 'sum(ids) > 0'"):
-        command, *rest = name.split(" ", 1)
-        line = (
-            "lod convert -f labelled.lod.h5 all.lods && truncate -s -40 all.lods && "
-            f"lod {command} all.lods {''.join(rest)} -qo new.lod.h5"
-        )
-        done = shell(line)
-        assert (done.code, done.stdout) == (1, ""), name
+def test_a_damaged_file_leaves_nothing(lod: Lod, labelled: list[list[int]]) -> None:
+    assert lod("convert", "labelled.lod.h5", "all.lods").code == 0
+    os.truncate("all.lods", os.path.getsize("all.lods") - 40)
+    for command, *rest in (["head", "-n", "30"], ["shuffle"], ["sort"], ["filter", "sum(ids) > 0"]):
+        done = lod(command, "all.lods", *rest, "-qo", "new.lod.h5")
+        assert (done.code, done.stdout) == (1, ""), command
         assert "all.lods" in done.stderr
         assert len(done.stderr.splitlines()) == 1
         assert not Path("new.lod.h5").exists()
