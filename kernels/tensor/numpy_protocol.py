@@ -95,6 +95,13 @@ _OPS = {
     "sort": "sort",
     "unique": "unique",
 }
+# What keeps the levels, by the functions of NumPy that would drop them:
+_KEEPING = {
+    **dict.fromkeys(("append", "hstack", "vstack"), "np.concatenate"),
+    **dict.fromkeys(("piecewise", "select"), "np.where"),
+    **dict.fromkeys(("save", "savetxt", "savez"), "lodcli.write(path, tensor)"),
+    "take": "tensor[numbers]",
+}
 
 
 # Methods of arrays or data frames, and the op that does the same.
@@ -523,6 +530,8 @@ def _refusal(name: str) -> UnsupportedError:
     remedy = "use an op for sequences"
     if name in _OPS:
         remedy = f"use lodcli.ops.{_OPS[name]}(tensor), which computes in each sequence"
+    elif name in _KEEPING:
+        remedy = f"use {_KEEPING[name]}, which keeps them"
     if name == "roll":
         remedy += " and fills rows instead of wrapping around"
     return UnsupportedError(

@@ -1,4 +1,4 @@
-"""Lists and arrays beside a tensor in operators and functions of NumPy."""
+"""Remedies for operands and functions of NumPy that do not fit the rows or levels of a tensor."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lodcli import InvalidDataError, LoDTensor, ShapeMismatchError
+from lodcli import InvalidDataError, LoDTensor, ShapeMismatchError, UnsupportedError
 
 RAGGED = [[1, 2], [3]]
 X: Any = LoDTensor([1.0, 4.0, 9.0, 5.0, 7.0], [[3, 2]])
@@ -114,3 +114,22 @@ def test_lists_that_fit_give_what_a_loop_gives() -> None:
     joined: Any = np.concatenate([XY, [[one] for one in wanted]], axis=1)
     assert joined.data.tolist() == [[*row, one] for row, one in zip(XY.data, wanted, strict=True)]
     assert joined.lod is XY.lod
+
+
+@pytest.mark.parametrize(
+    ("call", "remedy", "kept"),
+    [
+        (lambda: np.append(X, X), "np.concatenate", lambda: np.concatenate([X, X])),
+        (lambda: np.select([X > 4], [X]), "np.where", lambda: np.where(X > 4, X, 0)),
+        (lambda: np.take(X, [1, 0]), "tensor[numbers]", lambda: X[[1, 0]]),
+        (lambda: np.savez("x.npz", X), "lodcli.write(path, tensor)", None),
+    ],
+)
+def test_functions_that_would_drop_levels_name_what_keeps_them(
+    call: Callable[[], Any], remedy: str, kept: Callable[[], Any] | None
+) -> None:
+    with pytest.raises(UnsupportedError) as found:
+        call()
+    assert str(found.value).endswith(f"tensor.data, or use {remedy}, which keeps them")
+    if kept is not None:
+        assert kept().lod.n_levels == 1
