@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 
 from lodcli.formats.storage import interrupts
+from lodcli.kernels.platform.files import descriptor_path
 
 CLOSED_PIPE = 141  # exit code that a shell reports for a process ended by SIGPIPE
 
@@ -36,7 +37,7 @@ def is_piped() -> bool:
 def redirected_here() -> str:
     """Return the name of the file in this folder that standard output is; "" if it is none."""
     with contextlib.suppress(OSError, ValueError):
-        folder, name = os.path.split(os.readlink(f"/proc/self/fd/{sys.stdout.fileno()}"))
+        folder, name = os.path.split(os.readlink(descriptor_path(sys.stdout.fileno())))
         return name if folder == os.getcwd() else ""
     return ""
 
