@@ -20,6 +20,7 @@ from lodcli.kernels.tensor.exchange.rows import rows_of
 from lodcli.kernels.tensor.exchange.units import integers, objects, of_numpy
 from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Marks, check_text
 from lodcli.kernels.tensor.nulls import Mask, Nulls
+from lodcli.kernels.tensor.numpy_protocol import NumpyProtocol
 
 Names = Sequence[str | None] | None
 # Only deeper lists are searched for one that contains itself: this takes time and memory.
@@ -81,7 +82,7 @@ def rows_of_lists(
 
 
 def _refuse_lists_and_texts(items: list[Any], depth: int) -> None:
-    """Raise InvalidDataError for lists, texts and other sequences among the innermost items."""
+    """Raise InvalidDataError for lists, texts, tensors and other sequences among items."""
     kinds = set(map(type, items))
     if any(issubclass(kind, list | tuple) for kind in kinds):
         raise InvalidDataError(
@@ -91,6 +92,11 @@ def _refuse_lists_and_texts(items: list[Any], depth: int) -> None:
     for kind in kinds:  # NumPy would take them as rows
         if issubclass(kind, str | bytes):
             raise _another(type(items[0]), kind, _first(items, kind), depth)
+        if issubclass(kind, NumpyProtocol):  # as rows if all have one length
+            raise InvalidDataError(
+                f"values: expected arrays or lists at depth {depth}, found {kind.__name__}; give "
+                "the data or to_list() of each, or LoDTensor.concatenate those with levels"
+            )
         if issubclass(kind, Sequence):
             raise InvalidDataError(
                 f"values: expected lists at depth {depth}, found {kind.__name__}; list() makes "

@@ -293,3 +293,17 @@ def test_lists_of_other_lengths_beside_a_tensor_are_refused_with_what_makes_a_te
         compute(tensor, RAGGED)
     same = compute(LoDTensor([1, 2, 3], [[2, 1]]), LoDTensor.from_lists(RAGGED))
     assert same.data.tolist() == compute(np.array([1, 2, 3]), np.array([1, 2, 3])).tolist()
+
+
+@pytest.mark.parametrize("lengths", [[2, 2], [3, 1]])
+@pytest.mark.parametrize("make", [LoDTensor.from_lists, LoDTensor.from_arrays])
+def test_a_list_of_tensors_is_refused_whatever_their_lengths(
+    make: Callable[[Any], LoDTensor], lengths: list[int]
+) -> None:
+    tensor = LoDTensor([1, 2, 3, 4], [lengths])
+    said = r"expected arrays or lists at depth 0, found LoDTensor; give the data or to_list\(\)"
+    for items in (list(tensor), [tensor, tensor], [tensor.data, tensor[0]]):
+        with pytest.raises(InvalidDataError, match=said):
+            make(items)
+    for given in ([item.data for item in tensor], [item.to_list() for item in tensor]):
+        assert make(given).identical(tensor)
