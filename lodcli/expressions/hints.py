@@ -21,7 +21,7 @@ _SYNTAX: tuple[tuple[str, str], ...] = (
     (r"\bbetween\b", "write 20 <= x <= 30"),
     (r"\bi?like\b|=~|~\s*['\"]", "write contains(x, 'ab') or matches(x, '^a.*b$')"),
     (r"(?<![\w)\]'.])\.[a-z_]", "write a name without a point before it"),
-    (r"\w\s+contains\b", "write 'a' in x of a list, and contains(x, 'ab') of a text"),
+    (r"\w\s+contains\b(?!\s*\()", "write 'a' in x of a list, and contains(x, 'ab') of a text"),
     (r"\bas\s+\w+$", "lod apply --into NAME names the result"),
     (r"[`$@]", "write a name that is not an identifier as tensor('NAME')"),
     (r"[\u2018-\u201e\u00ab\u00bb]", "write \" or ' around a text"),

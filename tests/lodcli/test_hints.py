@@ -430,11 +430,36 @@ HINTS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("line", ["one.jsonl n > 3", "one.jsonl n >=3", "n>3 one.jsonl"])
-def test_a_comparison_without_quotes_is_no_redirection(shell: Lod, files: Path, line: str) -> None:
-    done = shell(f"lod filter {line}")
+@pytest.mark.parametrize(
+    ("line", "meant", "file"),
+    [
+        ("n > 3", "n > 3", "3"),
+        ("n >=3", "n >=3", "=3"),
+        ("r.n>-2.5", "r.n > -2.5", "-2.5"),
+        ("-1 > 3", "-1 > 3", "3"),
+    ],
+)
+def test_a_comparison_without_quotes_is_no_redirection(
+    shell: Lod, files: Path, line: str, meant: str, file: str
+) -> None:
+    done = shell(f"lod filter one.jsonl {line}")
     assert (done.code, done.stdout) == (2, "")
-    assert "put an expression with > in quotes, as in 'x > 3'" in done.stderr
+    assert f"standard output is the file {file}: put an expression with > in" in done.stderr
+    assert f"as in '{meant}', or name the file with -o {file}; the file {file} can" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "line",
+    ["'length() > 0'", "'any(data)'", "'any( data )' --to jsonl", "n --to jsonl", "n -qo 7.jsonl"],
+)
+def test_standard_output_may_be_a_file_named_like_a_number(
+    shell: Lod, files: Path, line: str
+) -> None:
+    Path("n.jsonl").write_text('{"n":1,"data":[1]}\n')
+    done = shell(f"lod filter n.jsonl {line} > 7")
+    assert (done.code, done.stderr) == (0, "")
+    assert Path("7.jsonl" if "-qo" in line else "7").stat().st_size > 0
 
 
 @pytest.mark.slow
@@ -592,6 +617,9 @@ REMEDIES = [
     ("filter n.jsonl '.x > 1'", "; write a name without a point before it"),
     ("filter n.jsonl 'select(.x > 1)'", "; write a name without a point before it"),
     ("filter n.jsonl 'x contains 2'", "; write 'a' in x of a list, and contains(x, 'ab') of a te"),
+    ("filter n.jsonl 'x > 1 AND contains(t, \"a\")'", "; write and, or, not"),
+    ("filter n.jsonl 'x > 1 && not contains(t, \"a\")'", "; write and, or, not"),
+    ("filter n.jsonl 'x = 1 and contains (t, \"a\")'", "; equality is =="),
     ("apply 'x + 1 as total' n.jsonl", "; lod apply --into NAME names the result"),
     ("sort n.jsonl --by 'abs(x) desc'", "lod sort --by x puts the least first"),
     (

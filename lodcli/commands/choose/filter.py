@@ -76,8 +76,10 @@ def command(
     if expression is None and indices is None:
         raise click.UsageError("give an expression, such as 'length() > 5', or --indices FILE")
     if expression is not None:
-        _refuse_comparison_of_shell(expression)
         options.file_first(source, expression)
+        given = click.get_current_context().params
+        if given["out"] is None and given["to_format"] is None:
+            _refuse_comparison_of_shell(expression)
     from lodcli.commands.choose.choosing import items_or_batches, named
     from lodcli.commands.choose.expression import Expression
     from lodcli.commands.choose.filtering import Filter, read_numbers
@@ -110,8 +112,10 @@ def command(
 def _refuse_comparison_of_shell(expression: str) -> None:
     """Raise click.UsageError if the shell took > 3 of an expression without quotes for a file."""
     name = redirected_here()
-    if re.fullmatch(r"=?-?[0-9]+(\.[0-9]+)?", name) and not re.search("[<>=]", expression):
+    # `n >=3` is a redirection to the file =3. With parentheses or blanks, there were quotes.
+    if re.fullmatch(r"=?-?[0-9]+(\.[0-9]+)?", name) and re.fullmatch(r"-?[\w.]+", expression):
+        meant = f"{expression} >{'' if name.startswith('=') else ' '}{name}"
         raise click.UsageError(
             f"standard output is the file {name}: put an expression with > in quotes, as in "
-            f"'x > {name.removeprefix('=')}'"
+            f"'{meant}', or name the file with -o {name}; the file {name} can be deleted"
         )
