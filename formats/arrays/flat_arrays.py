@@ -307,9 +307,7 @@ def described(
             for level, array in enumerate(parts.levels):
                 if array not in known:
                     below = arrays[[*parts.levels, parts.data][level + 1]].shape
-                    known[array] = _offsets(
-                        arrays[array], array, level, read, options, below[0] if below else None
-                    )
+                    known[array] = _offsets(arrays[array], array, level, read, options, below)
             lod = LoD([known[array] for array in parts.levels])
             if isinstance(info, JoinedArrays):
                 lod = LoD([info.offsets])
@@ -399,7 +397,7 @@ def _offsets(
     level: int,
     read: Callable[[str], Array],
     options: ReadOptions,
-    items: int | None,
+    below: tuple[int, ...],
 ) -> Offsets:
     what = "lengths" if options.lengths else "offsets"
     with naming(info.label):
@@ -411,27 +409,31 @@ def _offsets(
             )
     values = read(name)
     with naming(info.label):
-        return given_level(values, options, level=level, items=items)
+        return given_level(values, options, level=level, below=below)
 
 
-def given_level(values: Array, options: ReadOptions, *, level: int, items: int | None) -> Offsets:
+def given_level(
+    values: Array, options: ReadOptions, *, level: int, below: tuple[int, ...]
+) -> Offsets:
     """Return the offsets of a level that the user named, or that has the name of a tensor.
 
     Args:
         values: its offsets, or its lengths.
         options: whether they are lengths.
         level: the number of the level.
-        items: what the sum of the lengths would be, if these are lengths; None if unknown.
+        below: shape of the array that the level divides, () if unknown.
 
     Raises:
         InvalidLoDError: no valid offsets, or lengths.
     """
+    items = below[0] if below else None
     if options.lengths:
         lengths = as_int64(values, level=level, what="lengths")
         offsets = lengths_to_offsets(lengths, level=level)
         rising = lengths.size > 1 and lengths[0] == 0 and (lengths[1:] >= lengths[:-1]).all()
-        # One for each item is what padded sequences have: their error names other arrays.
-        if rising and lengths[-1] == items != offsets[-1] and lengths.size != items:
+        # Padded sequences have one length for each item: their error names other arrays.
+        padded = lengths.size == items and len(below) > 1
+        if rising and lengths[-1] == items != offsets[-1] and not padded:
             raise InvalidLoDError(
                 f"the sum of the lengths: expected {items}, found {offsets[-1]}; these seem to be "
                 f"offsets: use {option_name('offsets')}",

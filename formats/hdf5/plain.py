@@ -77,7 +77,7 @@ class PlainHdf5(Format):
                 f"{option('data', options.data)}: names several datasets; {one_by_one}"
             )
         column = datasets.open(options.data, text=True)
-        levels = _levels(datasets, index, options, column.shape[0] if column.shape else None)
+        levels = _levels(datasets, index, options, column.shape)
         if levels:
             with naming(index[-1]):
                 _check_rows(levels, column, lengths=bool(options.lengths))
@@ -131,14 +131,14 @@ def _told(source: Source, datasets: Datasets) -> Source:
 
 
 def _levels(
-    datasets: Datasets, paths: tuple[str, ...], options: ReadOptions, rows: int | None
+    datasets: Datasets, paths: tuple[str, ...], options: ReadOptions, rows: tuple[int, ...]
 ) -> list[Offsets]:
     levels: list[Offsets] = []
     stored = [_integers(datasets.numbers(path, matrix=True)) for path in paths]
     for level, (path, values) in enumerate(zip(paths, stored, strict=True)):
-        items = stored[level + 1].size if stored[level + 1 :] else rows
+        below = stored[level + 1].shape if stored[level + 1 :] else rows
         with naming(path):
-            levels.append(given_level(values, options, level=level, items=items))
+            levels.append(given_level(values, options, level=level, below=below))
     try:
         check_chain(levels)
     except InvalidLoDError as error:

@@ -128,6 +128,11 @@ def test_arrays_of_others_are_chosen_by_name(tmp_path: Path, suffix: str) -> Non
             InvalidLoDError,
             "rises.*: level 0: .*: expected 3, found 5; these seem to be offsets: use offsets$",
         ),
+        (
+            {"data": "ids", "lengths": ("cu",)},
+            InvalidLoDError,
+            "cu.*: level 0: .*: expected 3, found 4; these seem to be offsets: use offsets$",
+        ),
     ],
 )
 def test_wrong_choices_are_named(
