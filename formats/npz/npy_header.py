@@ -24,6 +24,8 @@ from lodcli.kernels.options import option
 from lodcli.kernels.runtime.arrays import in_native_order
 
 MAGIC = b"\x93NUMPY"
+_BEGINNINGS = tuple(MAGIC + version for version in (b"\1\0", b"\2\0", b"\3\0"))
+_TRUNCATED = f"ends within its header; it is truncated{FETCH_AGAIN}"
 # NumPy has no name for bfloat16: saved by it, the rows are raw bytes ("V2").
 NPY_DTYPES = ALL_DTYPES - {"bfloat16"}
 MOST_HEADER_BYTES = 10_000
@@ -207,7 +209,9 @@ def _raw_header(stream: IO[bytes]) -> tuple[int, tuple[object, tuple[int, ...], 
 def _fields(stream: IO[bytes]) -> tuple[int, str]:
     """Return the number of bytes before the array, and the text of the header."""
     magic = stream.read(8)
-    if magic[:6] != MAGIC or magic[6:] not in (b"\1\0", b"\2\0", b"\3\0"):
+    if len(magic) < 8 and any(one.startswith(magic) for one in _BEGINNINGS):
+        raise DamagedFileError(_TRUNCATED)
+    if magic not in _BEGINNINGS:
         raise DamagedFileError("is not a .npy file")
     width = 2 if magic[6] == 1 else 4
     stored = stream.read(width)
@@ -216,7 +220,7 @@ def _fields(stream: IO[bytes]) -> tuple[int, str]:
         raise DamagedFileError(f"has a header of {length} bytes; at most {MOST_HEADER_BYTES}")
     fields = stream.read(length)
     if len(stored) < width or len(fields) < length:
-        raise DamagedFileError(f"ends within its header; it is truncated{FETCH_AGAIN}")
+        raise DamagedFileError(_TRUNCATED)
     try:  # before version 3, names of fields have one byte for each letter
         return 8 + width + length, fields.decode("utf-8" if magic[6] == 3 else "latin1")
     except UnicodeDecodeError as error:

@@ -38,7 +38,7 @@ def archive(folder: Path, *members: tuple[str, bytes], method: int = STORED) -> 
 
 # A member x.npy, what reading it raises, and part of the message.
 BROKEN_MEMBERS: list[tuple[bytes, type[LodError], str]] = [
-    (b"", DamagedFileError, "x.npy: is not a .npy file"),
+    (b"", DamagedFileError, "x.npy: ends within its header"),
     (npy()[:9], DamagedFileError, "x.npy: "),
     (npy(version=b"\4\0"), DamagedFileError, "is not a .npy file"),
     (npy(b""), DamagedFileError, r"shape \(1,\) of float64 needs 8 bytes, found 0"),

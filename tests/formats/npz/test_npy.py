@@ -130,7 +130,7 @@ def test_a_file_truncated_at_any_length_is_an_error(tmp_path: Path) -> None:
     assert not accepted(cut(whole, start=6), tmp_path / "x.npy", content)
 
 
-@pytest.mark.parametrize("size", [8, 9, 60, 170])
+@pytest.mark.parametrize("size", [6, 7, 8, 9, 60, 170])
 def test_a_truncated_file_has_a_remedy(size: int, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.arange(6).reshape(3, 2))
     os.truncate(tmp_path / "x.npy", size)
