@@ -7,4 +7,4 @@ from importlib.util import find_spec
 from lodcli.kernels.errors import UnsupportedError
 
 if find_spec("torch") is None:
-    raise UnsupportedError("this needs the package torch; pip install 'lodcli[torch]'")
+    raise UnsupportedError("lodcli.torch needs the package torch; pip install 'lodcli[torch]'")

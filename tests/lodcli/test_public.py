@@ -186,8 +186,8 @@ def test_ops_load_numpy_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("torch.LSTM", "this needs the package torch; pip install 'lodcli[torch]'"),
-        ("torch.Dataset", "this needs the package torch; pip install 'lodcli[torch]'"),
+        ("torch.LSTM", "lodcli.torch needs the package torch; pip install 'lodcli[torch]'"),
+        ("torch.Dataset", "lodcli.torch needs the package torch; pip install 'lodcli[torch]'"),
         ("dask.from_dataset", "lodcli.dask needs the package dask; pip install 'lodcli[dask]'"),
     ],
 )
@@ -211,7 +211,7 @@ def test_a_conversion_of_torch_says_what_to_install(call: str) -> None:
         "except lodcli.UnsupportedError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "this needs the package torch; pip install 'lodcli[torch]'\n"
+    assert done.stdout == "lodcli.torch needs the package torch; pip install 'lodcli[torch]'\n"
 
 
 # What a user's project may look like: it passes the strict checks, and what is wrong is found.

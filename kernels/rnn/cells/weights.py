@@ -263,7 +263,8 @@ class LayerWeights(CheckedFields, Summarized, ABC):
 
         Raises:
             ShapeMismatchError: a shape does not match the others.
-            InvalidDataError: a dtype or an activation is unsupported.
+            NotDefinedError: a dtype is unsupported.
+            InvalidDataError: an activation is unsupported.
         """
         if "_expected" not in vars(self):  # else the sizes have been read before
             self.check_ranks(suffix)
