@@ -246,8 +246,13 @@ def refuse_pipe(path: PathLike, kind: Format) -> None:
         raise UnsupportedError(f"{kind.name} is {what}, not one stream of bytes; name a path")
 
 
-def output_format(path: PathLike, format_name: str | None) -> str:
+def output_format(path: PathLike, format_name: str | None, *, by_name: bool = False) -> str:
     """Return the output format: given, by the extension, or the lod stream for "-".
+
+    Args:
+        path: the file, or "-".
+        format_name: as given; None if it is not.
+        by_name: whether only the extension can choose it, for the message of an error.
 
     Raises:
         SelectionError: a path with an unknown extension.
@@ -269,10 +274,11 @@ def output_format(path: PathLike, format_name: str | None) -> str:
             raise SelectionError(
                 f"{os.fspath(path)}: a file to write takes no ::NAME: write {file}"
             )
+        how = "name the format by the extension, such as .lod.h5"
+        if not by_name:
+            how = f"choose a format with {option('to')} (lod convert --formats lists all)"
         raise SelectionError(
-            f"{os.fspath(path)}: unknown file extension{_near(path)}; choose a format with "
-            f"{option('to')} "
-            f"(lod convert --formats lists all){plugins.advice()}"
+            f"{os.fspath(path)}: unknown file extension{_near(path)}; {how}{plugins.advice()}"
         )
     return "lod.h5" if found == "hdf5" else found
 

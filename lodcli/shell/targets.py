@@ -47,6 +47,7 @@ class Target:
     Attributes:
         jobs: the number of processes that write it shard by shard; None: this process writes it.
         scheduler: address of a Dask scheduler whose workers write it shard by shard, or "local".
+        by_name: whether the command has no --to, so that only the extension chooses the format.
     """
 
     path: str = "-"
@@ -56,6 +57,7 @@ class Target:
     options: WriteOptions = field(default_factory=WriteOptions)
     jobs: int | None = None
     scheduler: str | None = None
+    by_name: bool = False
 
     @property
     def label(self) -> str:
@@ -78,7 +80,7 @@ class Target:
         found = self.format_name
         if found is None and self.shard_option and self.path != "-":
             found = registry.of_name(self.path) or "lod.dataset"
-        return registry.get(output_format(self.path, found))
+        return registry.get(output_format(self.path, found, by_name=self.by_name))
 
     def with_options(self, **chosen: Any) -> Target:
         """Return the target with other values for fields of WriteOptions."""

@@ -412,7 +412,7 @@ HINTS = [
     ("head one.jsonl --to xls", 2, "no format 'xls'; lod convert --formats lists all; see"),
     ("head one.jsonl --to lods", 2, "no format 'lods'; did you mean lod.stream?; see"),
     ("head one.jsonl -o x.xyz", 2, "x.xyz: unknown file extension; choose a format with --to"),
-    ("plan one.jsonl --tokens 9 -o x.xyz", 2, "unknown file extension; end the name with that of"),
+    ("plan one.jsonl --tokens 9 -o x.xyz", 2, "unknown file extension; name the format by the exte"),
     ("plan one.jsonl --tokens 9 -o x.npz::a", 2, "takes no ::NAME: write x.npz"),
     ("head one.jsonl -o x.npz::a", 2, "x.npz::a: a file to write takes no ::NAME: write x.npz"),
     ("head one.jsonl -o x.xyz::a", 2, "x.xyz::a: unknown file extension; choose a format"),

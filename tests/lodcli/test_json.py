@@ -235,6 +235,11 @@ def test_the_written_files_are_described(folder: Path, lod: Lod) -> None:
         ("apply nonsense words.lod.h5", 2, {"command": "lod apply"}),
         ("select verbs.jsonl nope -o z.jsonl", 2, {"remedy": None}),
         ("nonsense", 2, {"remedy": "see lod --help"}),
+        (
+            "plan words.lod.h5 --tokens 9 -o x.xyz",
+            2,
+            {"remedy": "name the format by the extension, such as .lod.h5"},
+        ),
     ],
 )
 def test_errors_are_json_too(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from lodcli.kernels.errors import SelectionError
 from lodcli.shell import options, output
 from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
@@ -79,7 +78,7 @@ def command(
     the sequences get a level called batch, and the file also has cu_seqlens, positions, documents,
     items and max_seqlen.
     """
-    target = None if out is None else Target(out, None, force)
+    target = None if out is None else Target(out, None, force, by_name=True)
     if target is not None:
         if strategies and "pack" not in strategies:
             raise click.UsageError(
@@ -88,12 +87,7 @@ def command(
             )
         if out == "-":
             raise click.UsageError("the table goes to standard output; name a file for --write")
-        try:
-            target.check()
-        except SelectionError as error:  # this command has no --to
-            what, chooses, _ = str(error).partition("; choose a format with")
-            remedy = "; end the name with that of a format, such as .lod.h5" if chooses else ""
-            raise SelectionError(f"{what}{remedy}") from None
+        target.check()
     from lodcli.commands.choose.choosing import items_of
     from lodcli.commands.plan.planning import Plan
     from lodcli.commands.plan.showing import as_object, as_text
