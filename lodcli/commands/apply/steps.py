@@ -133,6 +133,6 @@ def _check_count(
         assert isinstance(ctx.command, Command)
         hint = ctx.command.meant_as_output(ctx, texts[-1])
         # A name with a point is rather that of a file.
-        if not hint and found == 2 and os.path.isfile(texts[0]) and texts[1].isidentifier():
+        if not hint and len(texts) == 2 and os.path.isfile(texts[0]) and texts[1].isidentifier():
             hint = f"; a tensor of a file is {quote(f'{texts[0]}::{texts[1]}')}"
         ctx.fail(f"{ctx.info_name} takes {len(wanted)} ({names}){before}; found {found}{hint}")
