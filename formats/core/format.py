@@ -328,6 +328,8 @@ class Format(ABC):
         dtypes: names of the dtypes it holds.
         row_ranks: maximum number of dimensions of a row; None for any.
         many: whether it holds several named tensors.
+        table: whether it is one table with a value in each cell; then all tensors need the same
+            levels and lengths.
         arrays: whether it holds TensorArrays.
         level_names: whether the file holds the names of levels.
         kept_dtypes: those of `dtypes` that reading restores; None for all.
@@ -377,6 +379,7 @@ class Format(ABC):
     dtypes: ClassVar[frozenset[str]] = ALL_DTYPES
     row_ranks: ClassVar[int | None] = None
     many: ClassVar[bool] = False
+    table: ClassVar[bool] = False
     arrays: ClassVar[bool] = False
     level_names: ClassVar[bool] = False
     kept_dtypes: ClassVar[frozenset[str] | None] = None

@@ -61,6 +61,12 @@ def of_name(path: str | os.PathLike[str]) -> str | None:
     return plugins.of_ending(lower)
 
 
+def of_target(path: str | os.PathLike[str]) -> str | None:
+    """Return the format to write for the extension of a file name, or None."""
+    found = of_name(path)
+    return "lod.h5" if found == "hdf5" else found
+
+
 def of_input(source: Input, options: ReadOptions) -> str:
     """Return the format of an input, detected from its content, then its extension.
 

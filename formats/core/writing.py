@@ -263,7 +263,7 @@ def output_format(path: PathLike, format_name: str | None, *, by_name: bool = Fa
         return registry.get(format_name).name
     if os.fspath(path) == "-":
         return "lod.stream"
-    found = registry.of_name(path)
+    found = registry.of_target(path)
     if found is None:
         if os.path.exists(path) and not os.path.isdir(path):
             refuse_existing(path, overwrite=True)  # a device, which no format makes a file
@@ -280,7 +280,7 @@ def output_format(path: PathLike, format_name: str | None, *, by_name: bool = Fa
         raise SelectionError(
             f"{os.fspath(path)}: unknown file extension{_near(path)}; {how}{plugins.advice()}"
         )
-    return "lod.h5" if found == "hdf5" else found
+    return found
 
 
 def _near(path: PathLike) -> str:

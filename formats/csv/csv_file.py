@@ -85,7 +85,7 @@ class Csv(Format):
     separator = ","
     dtypes = ALL_DTYPES - {"complex64", "complex128", "bfloat16"}
     row_ranks = 0
-    many = True
+    many = table = True
     level_names = True  # as columns
     kept_dtypes = frozenset({"int64", "float64", "bool"})
     zero_rows = False

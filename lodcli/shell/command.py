@@ -90,9 +90,9 @@ class Command(click.Command):
         out = options.get("-o")
         if out is None or "out_argument" in options or ctx.params.get(out.name):
             return ""
-        from lodcli.formats.core.registry import get, of_name
+        from lodcli.formats.core.registry import get, of_target
 
-        found = of_name(arg)
+        found = of_target(arg)
         if found is None or not self.writes(found) or get(found).read_only:
             return ""
         if os.path.exists(arg) or re.search(r"[*?[]|::|://", arg):

@@ -79,7 +79,7 @@ class Target:
 
         found = self.format_name
         if found is None and self.shard_option and self.path != "-":
-            found = registry.of_name(self.path) or "lod.dataset"
+            found = registry.of_target(self.path) or "lod.dataset"
         return registry.get(output_format(self.path, found, by_name=self.by_name))
 
     def with_options(self, **chosen: Any) -> Target:

@@ -16,8 +16,8 @@ class _Plan(options.Command):
         from lodcli.formats.core.registry import get
 
         kind = get(name)
-        # Several tensors with any number of levels, which differ: columns of tables do not.
-        return kind.many and kind.max_levels is None and kind.row_ranks != 0
+        # The tensors of packed batches differ in levels and lengths.
+        return kind.many and kind.max_levels is None and not kind.table
 
 
 @click.command(cls=_Plan)

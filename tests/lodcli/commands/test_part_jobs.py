@@ -65,6 +65,8 @@ def test_the_result_may_be_of_any_format_or_a_dataset(lod: Lod) -> None:
     done = lod("convert", "ds::data", "of_shards.npz", "--jobs", "2")
     assert (done.code, done.stderr) == (0, "")
     assert Path("of_shards.npz").read_bytes() == Path("out.npz").read_bytes()
+    assert lod("convert", "one.lod.h5", "out.h5", "--jobs", "2").code == 0
+    assert lod("diff", "-q", "one.lod.h5", "out.h5").code == 0
     assert lod("convert", "one.lod.h5", "out", "--jobs", "2").code == 0
     assert len(list(Path("out").glob("data-*.lod.h5"))) > 3
     assert lod("diff", "-q", "one.lod.h5", "out").code == 0
