@@ -65,17 +65,14 @@ def working(data: npt.ArrayLike, op: str) -> Array:
     """Return floating-point data in the dtype of its sums: float16 and bfloat16 become float32.
 
     Raises:
-        InvalidDataError: no floating-point numbers.
+        NotFloatingError, NotDefinedError: no floating-point numbers: see `require_float`.
     """
     array = as_array(data)
     if is_working_dtype(array.dtype):
         return array
     if is_half(array.dtype):
         return as_dtype(array, np.dtype(np.float32))
-    if array.dtype.kind != "f":
-        raise InvalidDataError(
-            f"{op} needs floating-point numbers, found {array.dtype}{by_cast('float32')}"
-        )
+    require_float(array, op)
     return in_native_order(array)
 
 

@@ -23,6 +23,7 @@ from lodcli.expressions.parsing import OF_TIMES, ExpressionError
 from lodcli.expressions.units import undefined
 from lodcli.formats.core.errors import name_file
 from lodcli.formats.core.schema import schema_of
+from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import (
     InvalidDataError,
     LodError,
@@ -81,6 +82,8 @@ def call(step: Step, tensors: Sequence[LoDTensor], device: str, name: str, padde
         return step.described.function(**keywords)
     except NotFloatingError as error:
         how = "--dtype float32 converts them first"
+        if all(is_float(one.dtype) for one in tensors):  # it is an array of an option
+            how = "lod cast converts them"
         if tensors[0].marks.values is not None:
             how = f"lod convert --text-levels numbers makes numbers of {tensors[0].marks.values}"
         raise OptionError(f"{error}; {how}") from None

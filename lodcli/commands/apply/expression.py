@@ -494,7 +494,8 @@ class _Tensors(Evaluation[Values]):
                 self.refuse(node, decimals)
             self.fail(node, str(error))
         except NotFloatingError as error:
-            self.fail(node, f"{error}; --dtype float32 converts them first")
+            remedy = "" if is_float(tensor.dtype) else "; --dtype float32 converts them first"
+            self.fail(node, f"{error}{remedy}")
         except NullError:
             given = self.expression.source_of(node.args[0])
             value = "'..'" if isinstance(unit, Times | Categories) else "0"

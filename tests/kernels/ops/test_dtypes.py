@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
 from lodcli import LoDTensor, ops
+from lodcli.kernels.errors import NotDefinedError, NotFloatingError
 from lodcli.kernels.ops.dtypes import common_dtype
 from tests.strategies import BFLOAT16
 
@@ -45,3 +47,26 @@ def test_bfloat16_goes_beside_float16_and_whole_numbers(backend: ops.Backend) ->
     assert scanned.data.tolist() == [0, 1, 2]
     rows = LoDTensor(words.data[:, None], words.lod)
     assert ops.row_conv(rows, np.ones((1, 1), np.float16), backend=backend).dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: ops.attention(x, x, x),
+        lambda x: ops.conv(x, np.ones((1, 1)), context_length=1, context_start=0),
+        lambda x: ops.conv(
+            LoDTensor(np.ones((3, 1)), x.lod), x.data[:1], context_length=1, context_start=0
+        ),
+        lambda x: ops.row_conv(x, np.ones((1, 1))),
+        lambda x: ops.topk_avg_pooling(x, x.lod, x.lod, topks=[1], channel_num=1),
+    ],
+)
+def test_ops_of_floating_numbers_name_a_dtype_only_where_no_part_is_lost(
+    call: Callable[[LoDTensor], Any],
+) -> None:
+    whole = LoDTensor(np.arange(3)[:, None], [[2, 1]])
+    remedy = r"expected floating numbers, found int64; convert them with astype\('float32'\)"
+    with pytest.raises(NotFloatingError, match=remedy):
+        call(whole)
+    with pytest.raises(NotDefinedError, match=r"found complex128$"):
+        call(whole.astype("c16"))

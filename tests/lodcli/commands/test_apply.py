@@ -45,6 +45,8 @@ INPUTS = {
     "padded": LoDTensor([[1, 2], [3, 0]]),
 }
 
+NOT_FLOATING = "expected floating numbers, found int64"
+
 # The command line, and the lengths and rows of its result, computed by hand.
 CASES: list[tuple[str, list[list[int]], Any]] = [
     ("sum x", [], [[4, 6], [5, 6]]),
@@ -164,8 +166,18 @@ def test_numbers_of_64_bits_keep_their_digits(lod: Lod, folder: Path) -> None:
 
 def test_complex_numbers_get_no_advice_that_does_not_help(lod: Lod, folder: Path) -> None:
     io.write("complex.lod.h5", LoDTensor(np.array([1j, 2]), [[2]]))
-    for op in ("softmax", "softmax(data)"):
-        done = lod("apply", op, "complex.lod.h5", "-o", "out.lod.h5")
+    io.write("table.lod.h5", LoDTensor(np.array([[1j], [2]]), [[2]]))
+    io.write("weight.lod.h5", LoDTensor([[1.0]]))
+    for line in (
+        "softmax complex",
+        "softmax(data) complex",
+        "row_conv table --weight weight.lod.h5",
+        "conv table --weight weight.lod.h5 --context-length 1 --context-start 0",
+        "attention table table table",
+        "topk_avg_pooling complex complex complex --topks 1 --channel-num 1",
+    ):
+        words = line.replace("complex", "complex.lod.h5").replace("table", "table.lod.h5")
+        done = lod("apply", *words.split(), "-o", "out.lod.h5")
         assert done.code == 2
         assert done.stderr.endswith(": expected floating numbers, found complex128\n")
 
@@ -358,7 +370,19 @@ def test_quiet_anywhere_is_quiet_everywhere(lod: Lod, inputs: Path) -> None:
         ),
         ("mul x values", 1, "sequence_mul"),
         ("softmax ids", 2, "sequence_softmax: expected floating numbers, found int64"),
-        ("row_conv x --weight ids", 1, "the weight of row_conv needs floating-point numbers"),
+        ("row_conv ranks --weight double", 2, f"row_conv: {NOT_FLOATING}; --dtype float32"),
+        ("row_conv x --weight ids", 2, f"the weight of row_conv: {NOT_FLOATING}; lod cast"),
+        (
+            "conv ids --weight column --context-length 1 --context-start 0",
+            2,
+            f"sequence_conv: {NOT_FLOATING}; --dtype float32",
+        ),
+        ("attention ids ids ids", 2, f"sequence_attention: {NOT_FLOATING}; --dtype float32"),
+        (
+            "topk_avg_pooling ids ids ids --topks 1 --channel-num 1",
+            2,
+            f"topk_avg_pooling: {NOT_FLOATING}; --dtype float32",
+        ),
         ("slice ids --offset 1 --length 1", 1, "one number for each of 3 sequences"),
         ("sum ids --pad-value 0.5", 1, "int64 cannot hold the pad_value 0.5"),
         ("unpad padded --lengths 9,9", 1, "the length of sequence 0 must be 0 to 2, found 9"),

@@ -256,6 +256,14 @@ def test_an_error_shows_the_place(
     assert not Path("out.lod.h5").exists()
 
 
+def test_dtype_is_no_remedy_for_the_array_of_an_option(
+    lod: Lod, values: dict[str, LoDTensor]
+) -> None:
+    done = lod("apply", "row_conv(x, weight=1)", "values.lod.h5", "-o", "out.lod.h5")
+    assert done.code == 2
+    assert done.stderr.endswith(": expected floating numbers, found int64\n")
+
+
 def test_a_number_of_too_many_digits_is_no_matter_of_python(lod: Lod, folder: Path) -> None:
     done = lod("apply", f"x > {'9' * 4400}", "values.lod.h5", "-o", "out.lod.h5")
     assert (done.code, done.stdout) == (2, "")

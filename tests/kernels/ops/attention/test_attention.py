@@ -287,6 +287,6 @@ def test_invalid_arguments_are_errors() -> None:
         sequence_attention(heads[1], heads[1], heads[0])
     with pytest.raises(ShapeMismatchError, match=r"\(N, D\) or \(N, heads, D\) alike"):
         sequence_attention(rows, rows, rows.with_data(np.zeros((3, 1, 2))))
-    with pytest.raises(InvalidDataError, match="floating-point numbers, found int64"):
+    with pytest.raises(InvalidDataError, match="expected floating numbers, found int64"):
         sequence_attention(rows, rows, rows.with_data(np.zeros((3, 2), int)))
     assert default_scale(16) == 0.25

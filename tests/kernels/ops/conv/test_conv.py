@@ -346,7 +346,7 @@ def test_invalid_arguments_are_errors() -> None:
         sequence_conv(WORDS, np.eye(3), context_length=3, context_start=-1, padding=[[1.0]])
     with pytest.raises(InvalidDataError, match="stride must be at least 1, found 0"):
         sequence_conv(WORDS, np.eye(1), context_length=1, context_start=0, stride=0)
-    with pytest.raises(InvalidDataError, match="floating-point numbers, found int64"):
+    with pytest.raises(InvalidDataError, match="expected floating numbers, found int64"):
         sequence_row_conv(LoDTensor(np.zeros((3, 1), int), [[3]]), [[1.0]])
     with pytest.raises(ShapeMismatchError, match=r"weight \(K, D\)"):
         sequence_row_conv(WORDS, np.zeros((0, 1)))
