@@ -97,12 +97,17 @@ _OPS = {
 }
 # What keeps the levels, by the functions of NumPy that would drop them:
 _KEEPING = {
-    **dict.fromkeys(("append", "hstack", "vstack"), "np.concatenate"),
     **dict.fromkeys(("piecewise", "select"), "np.where"),
-    **dict.fromkeys(("save", "savetxt", "savez"), "lodcli.write(path, tensor)"),
+    **dict.fromkeys(("save", "savetxt", "savez", "savez_compressed"), "lodcli.write(path, tensor)"),
     "take": "tensor[numbers]",
 }
-
+# Where what is advised differs from the function of NumPy:
+_BUT = {
+    "roll": " and fills rows instead of wrapping around",
+    "take": " and takes whole items",
+}
+# The axis by which np.concatenate joins as other functions do, by whether rows have one axis only:
+_JOINED = {("append", True): 0, ("hstack", True): 0, ("hstack", False): 1, ("vstack", False): 0}
 
 # Methods of arrays or data frames, and the op that does the same.
 _AS_METHODS = {
@@ -248,13 +253,16 @@ class NumpyProtocol(NDArrayOperatorsMixin):
                 if type(self._data) is np.ndarray and self._nulls is NO_NULLS:
                     return self._of_rows(ufunc(self._data))
             elif len(inputs) == 2 and (rows := _alike(*inputs)) is not None:
-                return self._of_rows(ufunc(*rows))
+                try:
+                    return self._of_rows(ufunc(*rows))
+                except ValueError as error:
+                    raise misfit(error, ufunc.__name__, self, rows) from error
             owner = self if len(inputs) == 1 else _common_index(inputs, ufunc.__name__)
             plain = [data_of(value) for value in inputs]
             try:
                 result = ufunc(*plain)
             except ValueError as error:
-                raise misfit(error, ufunc.__name__, owner, plain, first=inputs[0]) from error
+                raise misfit(error, ufunc.__name__, owner, plain, given=inputs) from error
             return _rewrapped(result, owner, ufunc.__name__)
         plain = [data_of(value) for value in inputs]
         out = kwargs.get("out")
@@ -269,14 +277,16 @@ class NumpyProtocol(NDArrayOperatorsMixin):
             except np.exceptions.AxisError as error:
                 raise _axis_of_rows(f"np.{ufunc.__name__}", error) from None
             except ValueError as error:
-                raise misfit(error, ufunc.__name__, self, plain, broadcasts=False) from error
+                raise misfit(
+                    error, ufunc.__name__, self, plain, broadcasts=False, given=inputs
+                ) from error
             return _after_mixing(ufunc, method, inputs, kwargs.get("axis", 0), result)
         owner = _common_index([*inputs, *(out or ()), where], ufunc.__name__)
         try:
             result = ufunc(*plain, **kwargs)
         except ValueError as error:
             values = [*plain, kwargs.get("where")]
-            raise misfit(error, ufunc.__name__, owner, values, first=inputs[0]) from error
+            raise misfit(error, ufunc.__name__, owner, values, given=inputs) from error
         if out is not None:
             return out if len(out) > 1 else out[0]
         if isinstance(result, tuple):
@@ -317,9 +327,11 @@ class NumpyProtocol(NDArrayOperatorsMixin):
             raise _axis_of_rows(f"np.{name}", error) from None
         except ValueError as error:
             given = [*args, *kwargs.values()]
-            plain = _plain(list(given[0]) + given[1:] if function in _JOINING else given)
+            plain = () if function in _JOINING else _plain(given)  # those joined are arrays
             broadcasts = function in _ELEMENTWISE | _EQUAL
-            raise misfit(error, name, tensors[0], plain, broadcasts=broadcasts) from error
+            raise misfit(
+                error, name, tensors[0], plain, broadcasts=broadcasts, given=given
+            ) from error
         if not keeps:
             return result
         if function in _ELEMENTWISE:
@@ -393,10 +405,13 @@ def _binary(name: str) -> Callable[[Any, Any], Any]:
     def method(self: NumpyProtocol, other: Any) -> Any:
         rows, kind = self._data, type(other)
         if type(rows) is np.ndarray and self._nulls is NO_NULLS:
-            if kind in _SCALARS:
-                return self._of_rows(function(rows, other))
-            if kind is type(self) and (both := _alike(self, other)) is not None:
-                return self._of_rows(function(*both))
+            try:
+                if kind in _SCALARS:
+                    return self._of_rows(function(rows, other))
+                if kind is type(self) and (both := _alike(self, other)) is not None:
+                    return self._of_rows(function(*both))
+            except ValueError:
+                return other_way(self, other)  # whose error names the function
         return other_way(self, other)
 
     return method
@@ -408,6 +423,7 @@ def _with_words(name: str, compare: Callable[[Any, Any], Any]) -> Callable[[Any,
     So it is for arrays of NumPy, but not for its ufuncs.
     """
     function = getattr(operator, name)
+    ufunc = {"__eq__": "equal", "__ne__": "not_equal"}[name]
 
     def method(self: NumpyProtocol, other: Any) -> Any:
         try:
@@ -420,7 +436,12 @@ def _with_words(name: str, compare: Callable[[Any, Any], Any]) -> Callable[[Any,
                 raise UnsupportedError(
                     f"cannot compare {kind} with {type(other).__name__}: {remedy}"
                 ) from None
-            return _rewrapped(function(self._data, data_of(other)), self, function.__name__)
+            other = data_of(other)
+            try:
+                result = function(self._data, other)
+            except ValueError as error:
+                raise misfit(error, ufunc, self, (), broadcasts=False) from error
+            return _rewrapped(result, self, function.__name__)
 
     return method
 
@@ -432,7 +453,10 @@ def _reflected(name: str) -> Callable[[Any, Any], Any]:
     def method(self: NumpyProtocol, other: Any) -> Any:
         rows = self._data
         if type(other) in _SCALARS and type(rows) is np.ndarray and self._nulls is NO_NULLS:
-            return self._of_rows(function(other, rows))
+            try:
+                return self._of_rows(function(other, rows))
+            except ValueError:
+                return other_way(self, other)  # whose error names the function
         return other_way(self, other)
 
     return method
@@ -455,9 +479,10 @@ def _keeps_index(
         return True
     if function in _EQUAL | _FACTS:
         return False
-    refusal = _refusal(function.__name__)
-    given = dict(zip(_names_of(function), args, strict=False)) | kwargs
-    first: Any = next(iter(given.values()), None)
+    names = _names_of(function)
+    given = dict(zip(names, args, strict=False)) | kwargs
+    first: Any = given.get(next(iter(names), ""))
+    refusal = _refusal(function.__name__, _as_concatenate(function.__name__, given))
     if function in _LOOKED_UP or function is np.dot:
         # np.dot keeps the rows if they are the left factor of a matrix product.
         if not _is_tensor(first) or (function is np.dot and first.data.ndim != 2):
@@ -465,7 +490,7 @@ def _keeps_index(
         return True
     if function not in _REDUCTIONS | _ALONG | _JOINING:
         raise refusal
-    axis: Any = given.get("axis", _names_of(function).get("axis"))
+    axis: Any = given.get("axis", names.get("axis"))
     parts = list(first) if function in _JOINING else [first]
     if not all(map(_is_tensor, parts)) and function not in _JOINING:
         raise refusal
@@ -489,8 +514,8 @@ def _names_of(function: Callable[..., Any]) -> dict[str, Any]:
 
 def _along_rows(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Return whether these are arguments of np.concatenate that join tensors by their rows."""
-    parts, *axis = args
-    return axis in ([], [0]) and kwargs in ({}, {"axis": 0}) and all(map(_is_tensor, list(parts)))
+    by_rows = args[1:] in ((), (0,)) and kwargs in ({}, {"axis": 0})
+    return bool(args) and by_rows and all(map(_is_tensor, list(args[0])))
 
 
 def _after_mixing(
@@ -525,15 +550,30 @@ def _keeps_rows(axis: Any, ndim: int) -> bool:
     return all(number % ndim for number in axes)
 
 
-def _refusal(name: str) -> UnsupportedError:
-    """Return the error for a function of NumPy, by its name in NumPy."""
+def _as_concatenate(name: str, given: dict[str, Any]) -> str:
+    """Return the call of np.concatenate that does what a function does; "" if there is none."""
+    if name not in ("append", "hstack", "vstack"):
+        return ""
+    parts = [given["arr"], given["values"]] if name == "append" else list(given["tup"])
+    ndim = max((part.data.ndim for part in parts if _is_tensor(part)), default=0)
+    axis = given.get("axis")
+    if axis is None:
+        axis = _JOINED.get((name, ndim == 1))
+    if axis is None or not ndim:
+        return ""
+    if axis % ndim:
+        return f"np.concatenate with axis={axis}"
+    return "np.concatenate" if all(map(_is_tensor, parts)) else ""
+
+
+def _refusal(name: str, keeping: str = "") -> UnsupportedError:
+    """Return the error for a function of NumPy, by its name in NumPy, and what keeps the levels."""
     remedy = "use an op for sequences"
     if name in _OPS:
         remedy = f"use lodcli.ops.{_OPS[name]}(tensor), which computes in each sequence"
-    elif name in _KEEPING:
-        remedy = f"use {_KEEPING[name]}, which keeps them"
-    if name == "roll":
-        remedy += " and fills rows instead of wrapping around"
+    elif keeping := _KEEPING.get(name, keeping):
+        remedy = f"use {keeping}, which keeps them"
+    remedy += _BUT.get(name, "")
     return UnsupportedError(
         f"np.{name} does not know the levels of a LoDTensor and would drop them; call it on "
         f"tensor.data, or {remedy}"

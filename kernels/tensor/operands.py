@@ -22,7 +22,7 @@ def misfit(
     values: Iterable[Any],
     *,
     broadcasts: bool = True,
-    first: Any = None,
+    given: Sequence[Any] = (),
 ) -> InvalidDataError:
     """Return the error for values that NumPy cannot combine with the rows of a tensor.
 
@@ -32,7 +32,7 @@ def misfit(
         owner: the tensor.
         values: the arguments; of tensors, their rows.
         broadcasts: whether the function broadcasts its arguments against each other.
-        first: the first argument of an operator.
+        given: the arguments, tensors as they are.
     """
     lists = (list, tuple, range)
     try:
@@ -44,7 +44,8 @@ def misfit(
         left, right = shapes
         count = right[-2:][0]
         if count != left[-1]:
-            hint = "; its transpose fits" if right[1:] == left[-1:] else ""
+            turned = right[1:] == left[-1:] and not isinstance(given[1], type(owner))
+            hint = "; its transpose fits" if turned else ""
             return ShapeMismatchError(
                 f"{name}: expected a second factor of {left[-1]} rows, the length of the last "
                 f"axis of the first, found {count}: their shapes are {left} and {right}{hint}",
@@ -53,8 +54,11 @@ def misfit(
             )
     for shape in shapes if broadcasts else ():
         if not _broadcasts(shape, owner.data.shape):
-            return _unlike(shape, name, owner, leads=first is owner)
-    return InvalidDataError(f"{name}: {error}")
+            return _unlike(shape, name, owner, leads=bool(given) and given[0] is owner)
+    said = str(error).removeprefix(f"{name}: ")
+    if "negative integer powers" in said:
+        said = "whole numbers have no negative powers; convert them with astype('float64')"
+    return InvalidDataError(f"{name}: {said}")
 
 
 def hint_on_pooled(left: Any, right: Any, name: str) -> str:
@@ -88,9 +92,14 @@ def _unlike(shape: tuple[int, ...], name: str, owner: Any, *, leads: bool) -> Sh
             f"{rows[0]} rows against an array of {shape[0]}; lodcli.ops.{call} {does} each sequence"
         )
     else:
-        row = f", one row of shape {rows[1:]}" if rows[1:] else ""
+        column = (rows[0], *(1 for _ in rows[1:]))
+        remedy = f"give a number, or one for each of the {rows[0]} rows"
+        if rows[1:]:
+            remedy = f"give a number, or an array of shape {rows[1:]}, {column} or {rows}"
+            if shape == rows[:1]:
+                remedy = f"reshape it to {column}"
         said = (
             f"expected an array that broadcasts to the rows, of shape {rows}, found shape {shape}; "
-            f"give a number{row}, or one for each of the {rows[0]} rows"
+            f"{remedy}"
         )
     return ShapeMismatchError(f"{name}: {said}", expected=rows, found=shape)

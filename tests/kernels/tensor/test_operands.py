@@ -11,6 +11,7 @@ import pytest
 from lodcli import InvalidDataError, LoDTensor, ShapeMismatchError, UnsupportedError
 
 RAGGED = [[1, 2], [3]]
+NUMBERS: Any = LoDTensor([1, 4, 9, 5, 7], [[3, 2]])
 X: Any = LoDTensor([1.0, 4.0, 9.0, 5.0, 7.0], [[3, 2]])
 XY: Any = LoDTensor(np.arange(10.0).reshape(5, 2), [[3, 2]])
 
@@ -60,13 +61,16 @@ def test_lists_of_different_lengths_are_refused_where_arrays_are_joined() -> Non
         ),
         (
             lambda: np.maximum(XY, np.ones((5, 3))),
-            "maximum: {}(5, 2), found shape (5, 3); give a number, one row of shape (2,), or one "
-            "for {}",
+            "maximum: {}(5, 2), found shape (5, 3); give a number, or an array of shape (2,), "
+            "(5, 1) or (5, 2)",
         ),
         (
             lambda: np.add(XY, 1, out=XY.copy(), where=[True, False, True]),
-            "add: {}(5, 2), found shape (3,); give a number, one row of shape (2,), or one for {}",
+            "add: {}(5, 2), found shape (3,); give a number, or an array of shape (2,), (5, 1) or "
+            "(5, 2)",
         ),
+        (lambda: XY + np.arange(5.0), "add: {}(5, 2), found shape (5,); reshape it to (5, 1)"),
+        (lambda: range(5) + XY, "add: {}(5, 2), found shape (5,); reshape it to (5, 1)"),
     ],
 )
 def test_an_array_that_does_not_broadcast_is_refused_with_the_shapes_that_do(
@@ -92,7 +96,50 @@ def test_a_product_names_the_lengths_that_differ(product: Callable[[Any, Any], A
         with pytest.raises(ShapeMismatchError) as found:
             product(XY, second)
         assert str(found.value) == f"{begin}, {end}"
+    with pytest.raises(ShapeMismatchError, match=r"their shapes are \(5, 2\) and \(5, 2\)$"):
+        product(XY, XY)  # a tensor has no .T
     assert product(XY, np.ones((4, 2)).T).data.tolist() == [[one] * 4 for one in (1, 5, 9, 13, 17)]
+
+
+def test_the_transpose_of_a_tensor_is_no_remedy() -> None:
+    with pytest.raises(ShapeMismatchError, match=r"their shapes are \(3, 2\) and \(5, 2\)$"):
+        np.ones((3, 2)) @ XY
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: NUMBERS**-1,
+        lambda: 2 ** (-NUMBERS),
+        lambda: NUMBERS ** (-NUMBERS),
+        lambda: np.power(NUMBERS, -NUMBERS),
+    ],
+)
+def test_a_negative_power_of_whole_numbers_names_a_dtype(call: Callable[[], Any]) -> None:
+    with pytest.raises(
+        InvalidDataError, match=r"^power: .*; convert them with astype\('float64'\)"
+    ):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: X == ["a", "b"], "equal: operands could not be broadcast"),
+        (lambda: X != ["a", "b"], "not_equal: operands could not be broadcast"),
+        (lambda: np.matmul(XY, 3), "matmul: Input operand 1"),
+        (lambda: np.stack(axis=1, arrays=[X, [1, 2]]), "stack: all input arrays must have the"),
+    ],
+)
+def test_errors_of_numpy_name_the_function_once(call: Callable[[], Any], said: str) -> None:
+    with pytest.raises(InvalidDataError) as found:
+        call()
+    assert str(found.value).startswith(said)
+
+
+def test_arrays_may_come_after_the_axis() -> None:
+    stack: Any = np.stack
+    assert stack(axis=1, arrays=[X, X]).data.tolist() == [[one, one] for one in X.data]
 
 
 def test_other_errors_of_values_name_the_function() -> None:
@@ -116,13 +163,24 @@ def test_lists_that_fit_give_what_a_loop_gives() -> None:
     assert joined.lod is XY.lod
 
 
+JOINED: Any = ("np.concatenate", lambda: np.concatenate([X, X]))
+
+
 @pytest.mark.parametrize(
     ("call", "remedy", "kept"),
     [
-        (lambda: np.append(X, X), "np.concatenate", lambda: np.concatenate([X, X])),
+        (lambda: np.append(X, X), *JOINED),
+        (lambda: np.append(X, X, axis=-1), *JOINED),
+        (lambda: np.hstack([X, X]), *JOINED),
+        (
+            lambda: np.hstack([XY, XY]),
+            "np.concatenate with axis=1",
+            lambda: np.concatenate([XY, XY], axis=1),
+        ),
+        (lambda: np.vstack([XY, XY]), "np.concatenate", lambda: np.concatenate([XY, XY])),
         (lambda: np.select([X > 4], [X]), "np.where", lambda: np.where(X > 4, X, 0)),
-        (lambda: np.take(X, [1, 0]), "tensor[numbers]", lambda: X[[1, 0]]),
         (lambda: np.savez("x.npz", X), "lodcli.write(path, tensor)", None),
+        (lambda: np.savez_compressed("x.npz", X), "lodcli.write(path, tensor)", None),
     ],
 )
 def test_functions_that_would_drop_levels_name_what_keeps_them(
@@ -133,3 +191,25 @@ def test_functions_that_would_drop_levels_name_what_keeps_them(
     assert str(found.value).endswith(f"tensor.data, or use {remedy}, which keeps them")
     if kept is not None:
         assert kept().lod.n_levels == 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: np.append(X, [1, 2]),
+        lambda: np.append(XY, XY),
+        lambda: np.hstack([X, [1, 2]]),
+        lambda: np.vstack([X, X]),
+        lambda: np.vstack([XY, [[1, 2]]]),
+    ],
+)
+def test_np_concatenate_is_no_remedy_where_it_differs(call: Callable[[], Any]) -> None:
+    with pytest.raises(UnsupportedError) as found:
+        call()
+    assert "np.concatenate" not in str(found.value)
+
+
+def test_the_remedy_of_np_take_says_what_differs() -> None:
+    with pytest.raises(UnsupportedError, match=r"tensor\[numbers\], .* takes whole items$"):
+        np.take(X, [1])
+    assert X[[1]].data.tolist() == [5, 7]
