@@ -250,8 +250,8 @@ def find(schema: Schema, name: str | None) -> TensorSpec:
     inner = str(name).rpartition("::")[2]
     if inner in names:
         remedy = f"give its name alone: {inner}"
-    elif set(inner.split(",")) <= set(names):
-        remedy = "give each name separately"
+    elif not set(inner.split(",")).isdisjoint(names):
+        remedy = f"give each name separately; there are: {known}"
     else:
         remedy = there_are(names, inner)
     raise SelectionError(f"no tensor named {name!r}; {remedy}")

@@ -278,8 +278,9 @@ def _use_of_missing(error: click.ClickException) -> str:
         return ""
     param = error.param
     if not isinstance(param, click.Option):
-        of_files = param is not None and param.name in ("source", "sources")
-        return "; - reads standard input" if of_files and is_piped() else ""
+        reads = param is not None and param.name in ("source", "sources")
+        piped = reads and error.ctx.info_name != "view" and is_piped()
+        return "; - reads standard input" if piped else ""
     lines = map(str.strip, (error.ctx.command.help or "").splitlines())
     uses = (one for one in lines if one.startswith("lod ") and {*param.opts} & {*one.split()})
     example = next(uses, "")

@@ -92,9 +92,10 @@ def _hint_on(name: str) -> str:
 
     if name in OPS:
         return f"did you mean lod apply {name}?"
-    if os.path.isfile(name):
+    hint = "did you mean --version?" if name == "version" else ELSEWHERE.get(name, "")
+    if not hint and os.path.isfile(name):
         return f"a command goes before the file, as in lod inspect {quote(name)}"
-    return "did you mean --version?" if name == "version" else ELSEWHERE.get(name, "")
+    return hint
 
 
 def _restore_help(command: click.Command) -> None:

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Sequence
 from itertools import islice
+from shlex import quote
 
 import click
 
@@ -115,9 +116,9 @@ def remedy(code: int | None, name: str) -> str:
     missing = _missing_folder(name)
     if missing:
         return f": there is no folder {missing}"
-    file, colon, tensor = name.rpartition(":")
-    if colon and os.path.exists(file):
-        return f"; a tensor is {file}::{tensor}"
+    file, _, tensor = name.rpartition(":")
+    if tensor and os.path.isfile(file):
+        return f"; a tensor is {quote(f'{file}::{tensor}')}"
     near = _near(name)
     if near:
         return f"; did you mean {near}?"
@@ -141,7 +142,9 @@ def option_hint(name: str, params: Sequence[click.Parameter]) -> str:
         return instead
     if name in _CHOOSING and "--from" in flags:
         return "FILE::NAME chooses one tensor, lod convert --columns several"
-    near = did_you_mean(name, [flag for flag in flags if flag.startswith("--")])
+    # --force overwrites files: --frac means something else.
+    long = (flag for flag in flags if flag != "--force" or name.startswith("--fo"))
+    near = did_you_mean(name, [flag for flag in long if flag.startswith("--")])
     if name in CONVERTING and "--from" in flags:
         return f"{near} {CONVERTING[name]} {name}".lstrip()
     return near

@@ -34,11 +34,12 @@ def is_piped() -> bool:
     return False
 
 
-def redirected_here() -> str:
-    """Return the name of the file in this folder that standard output is; "" if it is none."""
+def new_file_redirected_to() -> str:
+    """Return the name of the file in this folder that standard output is; "" if not empty."""
     with contextlib.suppress(OSError, ValueError):
-        folder, name = os.path.split(os.readlink(descriptor_path(sys.stdout.fileno())))
-        return name if folder == os.getcwd() else ""
+        output = sys.stdout.fileno()
+        folder, name = os.path.split(os.readlink(descriptor_path(output)))
+        return name if folder == os.getcwd() and os.fstat(output).st_size == 0 else ""
     return ""
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import click
 
 from lodcli.shell import options
 from lodcli.shell.references import Reference
-from lodcli.shell.standard_streams import redirected_here
+from lodcli.shell.standard_streams import new_file_redirected_to
 from lodcli.shell.targets import Target
+
+if TYPE_CHECKING:
+    from lodcli.formats.core.schema import Schema
 
 
 class _Filter(options.Command):
@@ -77,9 +81,6 @@ def command(
         raise click.UsageError("give an expression, such as 'length() > 5', or --indices FILE")
     if expression is not None:
         options.file_first(source, expression)
-        given = click.get_current_context().params
-        if given["out"] is None and given["to_format"] is None:
-            _refuse_comparison_of_shell(expression)
     from lodcli.commands.choose.choosing import items_or_batches, named
     from lodcli.commands.choose.expression import Expression
     from lodcli.commands.choose.filtering import Filter, read_numbers
@@ -95,6 +96,8 @@ def command(
             opened(source) as file,
             items_or_batches(file, level, used) as (shared, items, batches),
         ):
+            if expression in used:
+                _refuse_comparison_of_shell(expression, shared.schema, target)
             chosen = Filter(shared, parsed, numbers, invert=invert, lead=source.name)
             if items is not None and not used:
                 # The index decides, and only the kept items are read.
@@ -109,13 +112,21 @@ def command(
                 target.write(shared.schema, named(source, chosen.of(found)))
 
 
-def _refuse_comparison_of_shell(expression: str) -> None:
-    """Raise click.UsageError if the shell took > 3 of an expression without quotes for a file."""
-    name = redirected_here()
-    # `n >=3` is a redirection to the file =3. With parentheses or blanks, there were quotes.
-    if re.fullmatch(r"=?-?[0-9]+(\.[0-9]+)?", name) and re.fullmatch(r"-?[\w.]+", expression):
-        meant = f"{expression} >{'' if name.startswith('=') else ' '}{name}"
+def _refuse_comparison_of_shell(name: str, schema: Schema, target: Target) -> None:
+    """Raise click.UsageError if the shell took > 3 of an expression without quotes for a file.
+
+    Args:
+        name: the expression, of one tensor.
+        schema: with this tensor.
+        target: of the command.
+    """
+    from lodcli.formats.core.schema import find
+
+    file = new_file_redirected_to() if target.path == "-" and target.format_name is None else ""
+    number = re.fullmatch(r"=?-?[0-9]*\.?[0-9]+(e[0-9]+)?", file)
+    if find(schema, name).dtype != bool and (number or file in {spec.name for spec in schema}):
+        blank = "" if file.startswith("=") else " "  # `n >=3` is a redirection to the file =3
         raise click.UsageError(
-            f"standard output is the file {name}: put an expression with > in quotes, as in "
-            f"'{meant}', or name the file with -o {name}; the file {name} can be deleted"
+            f"standard output is the file {file}: put an expression with > in quotes, as in "
+            f"'{name} >{blank}{file}'; '{name} != 0' keeps the items where {name} is not 0"
         )

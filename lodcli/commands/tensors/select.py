@@ -29,16 +29,8 @@ def command(source: Reference, tensors: tuple[str, ...], target: Target) -> None
     """
     from lodcli.commands.tensors.writing import write_tensors
     from lodcli.formats.values.relabelled import chosen_by_name
-    from lodcli.kernels.errors import SelectionError
 
     def choose(schema: Schema) -> Chosen:
-        try:
-            return chosen_by_name(schema, tensors, {})
-        except SelectionError as error:
-            if not any("," in name for name in tensors):
-                raise
-            apart = " ".join(tensors).replace(",", " ")
-            what = str(error).removesuffix("; give each name separately")
-            raise SelectionError(f"{what}; write the names apart: {apart}") from None
+        return chosen_by_name(schema, tensors, {})
 
     write_tensors(source, target, choose)
