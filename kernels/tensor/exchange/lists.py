@@ -71,8 +71,15 @@ def rows_of_lists(
             f"values: expected {levels} levels of lists, found {len(lengths)}, then "
             f"{type(items[0]).__name__}"
         )
+    kinds = set(map(type, items))
+    for kind in kinds:  # NumPy would take them as rows, without units
+        if issubclass(kind, NumpyProtocol):
+            raise InvalidDataError(
+                f"values: expected arrays or lists at depth {len(lengths)}, found "
+                f"{kind.__name__}; give to_list() of each"
+            )
     if levels is None:
-        _refuse_lists_and_texts(items, len(lengths))
+        _refuse_lists_and_texts(items, kinds, len(lengths))
     if dtype is None:
         rows, marks = _values(items, len(lengths))
     else:
@@ -81,9 +88,8 @@ def rows_of_lists(
     return rows, index, marks, Nulls.of([*masks, *[None] * missing, mask])
 
 
-def _refuse_lists_and_texts(items: list[Any], depth: int) -> None:
-    """Raise InvalidDataError for lists, texts, tensors and other sequences among items."""
-    kinds = set(map(type, items))
+def _refuse_lists_and_texts(items: list[Any], kinds: set[type], depth: int) -> None:
+    """Raise InvalidDataError for lists, texts and other sequences among items of these types."""
     if any(issubclass(kind, list | tuple) for kind in kinds):
         raise InvalidDataError(
             f"values: a list at position {_first(items, list | tuple)} of depth {depth}, beside "
@@ -92,11 +98,6 @@ def _refuse_lists_and_texts(items: list[Any], depth: int) -> None:
     for kind in kinds:  # NumPy would take them as rows
         if issubclass(kind, str | bytes):
             raise _another(type(items[0]), kind, _first(items, kind), depth)
-        if issubclass(kind, NumpyProtocol):  # as rows if all have one length
-            raise InvalidDataError(
-                f"values: expected arrays or lists at depth {depth}, found {kind.__name__}; give "
-                "the data or to_list() of each, or LoDTensor.concatenate those with levels"
-            )
         if issubclass(kind, Sequence):
             raise InvalidDataError(
                 f"values: expected lists at depth {depth}, found {kind.__name__}; list() makes "

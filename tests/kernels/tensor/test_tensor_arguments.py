@@ -6,6 +6,7 @@ import inspect
 import operator
 import re
 from collections.abc import Callable
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -301,9 +302,19 @@ def test_a_list_of_tensors_is_refused_whatever_their_lengths(
     make: Callable[[Any], LoDTensor], lengths: list[int]
 ) -> None:
     tensor = LoDTensor([1, 2, 3, 4], [lengths])
-    said = r"expected arrays or lists at depth 0, found LoDTensor; give the data or to_list\(\)"
+    said = r"expected arrays or lists at depth 0, found LoDTensor; give to_list\(\) of each$"
     for items in (list(tensor), [tensor, tensor], [tensor.data, tensor[0]]):
         with pytest.raises(InvalidDataError, match=said):
             make(items)
     for given in ([item.data for item in tensor], [item.to_list() for item in tensor]):
         assert make(given).identical(tensor)
+
+
+@pytest.mark.parametrize(("levels", "depth"), [(0, 0), (1, 1)])
+def test_tensors_among_lists_of_given_levels_are_refused(levels: int, depth: int) -> None:
+    days = LoDTensor.from_lists([[date(2024, 1, 1)], [date(2024, 1, 2)]])
+    items = [days[0], days[1]] if levels == 0 else [[days[0]], [days[1]]]
+    with pytest.raises(InvalidDataError, match=f"at depth {depth}, found LoDTensor; give to_list"):
+        LoDTensor.from_lists(items, levels=levels)
+    again = LoDTensor.from_lists([item.to_list() for item in days])
+    assert again.identical(days)
