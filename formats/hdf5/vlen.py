@@ -96,7 +96,6 @@ class _VlenSource(Source):
         marks = TEXT if self._text or self._points else BYTES if is_bytes else NO_MARKS
         native = dtype.newbyteorder("=")
         spec = TensorSpec(DEFAULT_NAME, native, row_shape, (level,), marks=marks)
-        spec.empty()  # raises for an invalid level name
         self.schema = (spec,)
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:

@@ -46,7 +46,7 @@ def joined_schema(schemas: Sequence[Schema], labels: Sequence[str]) -> Schema:
     first = schemas[0]
     fitting = set[int]()
     for schema, label in zip(schemas, labels, strict=True):
-        if id(schema) not in fitting:  # many files may share one
+        if id(schema) not in fitting:  # many files may share one object
             with naming_file(label):  # and no other file that is open
                 _require_fitting(first, schema, labels[0])
             fitting.add(id(schema))
