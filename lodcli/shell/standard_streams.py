@@ -35,7 +35,7 @@ def is_piped() -> bool:
 
 
 def new_file_redirected_to() -> str:
-    """Return the name of the file in this folder that standard output is; "" if not empty."""
+    """Return the name of the empty file in this folder that standard output is, or ""."""
     with contextlib.suppress(OSError, ValueError):
         output = sys.stdout.fileno()
         folder, name = os.path.split(os.readlink(descriptor_path(output)))
