@@ -96,9 +96,9 @@ def command(
             opened(source) as file,
             items_or_batches(file, level, used) as (shared, items, batches),
         ):
+            chosen = Filter(shared, parsed, numbers, invert=invert, lead=source.name)
             if expression in used:
                 _refuse_comparison_of_shell(expression, shared.schema, target)
-            chosen = Filter(shared, parsed, numbers, invert=invert, lead=source.name)
             if items is not None and not used:
                 # The index decides, and only the kept items are read.
                 kept = chosen.of_index(items)

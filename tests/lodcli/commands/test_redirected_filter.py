@@ -49,3 +49,13 @@ def test_output_may_be_appended_to_a_file_named_like_a_number(shell: Lod) -> Non
     Path("3").write_text("kept")
     assert shell("lod filter n.jsonl n >> 3").code == 0
     assert Path("3").read_bytes().startswith(b"kept")
+
+
+@pytest.mark.parametrize("end", [" --to jsonl", " > 3"])
+def test_a_name_that_is_no_tensor_is_shown_in_the_expression(shell: Lod, end: str) -> None:
+    Path("n.jsonl").write_text(ITEMS)
+    done = shell(f"lod filter n.jsonl r{end}")
+    assert (done.code, done.stdout) == (2, "")
+    assert done.stderr.startswith(
+        "  r\n  ^\nlod filter: n.jsonl: expression, column 1: no tensor 'r'"
+    )
