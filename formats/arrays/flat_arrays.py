@@ -52,6 +52,7 @@ from lodcli.kernels.index.checks import (
     check_offsets,
     check_rows,
     lengths_to_offsets,
+    seem_offsets,
 )
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.options import option, option_name
@@ -430,10 +431,9 @@ def given_level(
     if options.lengths:
         lengths = as_int64(values, level=level, what="lengths")
         offsets = lengths_to_offsets(lengths, level=level)
-        rising = lengths.size > 1 and lengths[0] == 0 and (lengths[1:] >= lengths[:-1]).all()
         # Padded sequences have one length for each item: their error names other arrays.
         padded = lengths.size == items and len(below) > 1
-        if rising and lengths[-1] == items != offsets[-1] and not padded:
+        if offsets[-1] != items and not padded and seem_offsets(lengths, items):
             raise InvalidLoDError(
                 f"the sum of the lengths: expected {items}, found {offsets[-1]}; these seem to be "
                 f"offsets: use {option_name('offsets')}",

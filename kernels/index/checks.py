@@ -192,8 +192,7 @@ def _miscounted(
         last: the last length if offsets were given as lengths.
     """
     found, lengths = int(offsets[-1]), offsets_to_lengths(offsets)
-    rising = lengths.size > 1 and lengths[0] == 0 and (lengths[1:] >= lengths[:-1]).all()
-    remedy = "; the lengths seem to be offsets" if rising and lengths[-1] == last else ""
+    remedy = "; the lengths seem to be offsets" if seem_offsets(lengths, last) else ""
     return InvalidLoDError(
         f"the last offset, the sum of the lengths, must be the number of {items} "
         f"(expected {expected}, found {found}){remedy}",
@@ -202,6 +201,12 @@ def _miscounted(
         expected=expected,
         found=found,
     )
+
+
+def seem_offsets(lengths: Offsets, last: int | None) -> bool:
+    """Return whether lengths rise from 0 to the last one of offsets, which someone gave instead."""
+    rising = lengths.size > 1 and lengths[0] == 0 and (lengths[1:] >= lengths[:-1]).all()
+    return bool(rising and lengths[-1] == last)
 
 
 def lengths_to_offsets(lengths: Offsets, *, level: int) -> Offsets:
