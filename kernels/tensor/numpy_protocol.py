@@ -411,7 +411,7 @@ def _binary(name: str) -> Callable[[Any, Any], Any]:
                 if kind is type(self) and (both := _alike(self, other)) is not None:
                     return self._of_rows(function(*both))
             except ValueError:
-                return other_way(self, other)  # whose error names the function
+                pass  # the error of other_way names the function
         return other_way(self, other)
 
     return method
@@ -456,7 +456,7 @@ def _reflected(name: str) -> Callable[[Any, Any], Any]:
             try:
                 return self._of_rows(function(other, rows))
             except ValueError:
-                return other_way(self, other)  # whose error names the function
+                pass  # the error of other_way names the function
         return other_way(self, other)
 
     return method
