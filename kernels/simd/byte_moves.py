@@ -115,7 +115,7 @@ def _fetched(locality: int) -> Any:
     return fetched
 
 
-_nearest, _second = _fetched(3), _fetched(2)
+nearest, _second = _fetched(3), _fetched(2)
 _move, _move_four = _mover(1, 8, "move"), _mover(4, 8, "move")
 _one_end, _two_ends = _ends(1), _ends(2)
 _turn_1, _turn_2, _turn_4, _turn_8 = (_mover(1, n, "turn") for n in (1, 2, 4, 8))
@@ -127,16 +127,22 @@ _word_16, _word_32 = (_mover(1, n, "word") for n in (16, 32))
 
 
 @numba.njit(nogil=True, error_model="numpy")
+def fetch_near(at: int, count: int) -> None:
+    """Prefetch bytes into the L1 cache."""
+    stop = at + min(count, FAR_BYTES)
+    # The same number of iterations for all rows of one width: no branch is mispredicted.
+    for line in range(at, stop, VECTOR_BYTES):
+        nearest(line)
+    nearest(stop - 1)
+
+
+@numba.njit(nogil=True, error_model="numpy")
 def fetch(at: int, count: int) -> None:
     """Prefetch the first of `count` bytes at an address, which may be invalid.
 
     For scattered rows, which the hardware prefetcher cannot predict.
     """
-    stop = at + min(count, FETCHED_BYTES)
-    # The same number of iterations for all rows of one width: no branch is mispredicted.
-    for line in range(at, stop, VECTOR_BYTES):
-        _nearest(line)
-    _nearest(stop - 1)
+    fetch_near(at, min(count, FETCHED_BYTES))
 
 
 @numba.njit(nogil=True, error_model="numpy")

@@ -22,8 +22,8 @@ BLOCK_BYTES, RUN = 256, 256
 CLOSE_BYTES = 256  # number of strided rows up to which the hardware prefetches
 PIECE_SEGMENTS = 1 << 10
 PIECE_BYTES = 1 << 18
-# Prefetch distance in rows, and on processors of one vendor: docs/decisions/0022-thresholds.md.
-_AHEAD, _AHEAD_ON = 16, {"GenuineIntel": 64}
+# Prefetch distance in rows, and on Intel processors: docs/decisions/0022-thresholds.md.
+_AHEAD, _NEAR_AHEAD, _NARROW_AHEAD = 16, 8, 32
 _LINE = 64
 
 _MODULE = "kernels.ops.pooling.reduce_numba"
@@ -134,12 +134,13 @@ def pick_rows(
         # Whole cache lines are read, even for a few bytes.
         read_bytes = min(max(result.nbytes, _LINE * segments), source.nbytes)
         piece_segments = min(PIECE_SEGMENTS, max(1, PIECE_BYTES // max(1, width)))
-        ahead = _AHEAD_ON.get(cpu_vendor(), _AHEAD)
+        near = cpu_vendor() == "GenuineIntel"
+        ahead = (_NEAR_AHEAD if width >= _LINE else _NARROW_AHEAD) if near else _AHEAD
         run(
             _pick[""], -(-segments // piece_segments),
             result.nbytes + read_bytes + offsets.nbytes,
             source, source.nbytes, np.ascontiguousarray(offsets),
             fill, only == "last", result, width, segments,
-            piece_segments, ahead if source.nbytes > CLOSE_BYTES * segments else 0,
+            piece_segments, ahead if source.nbytes > CLOSE_BYTES * segments else 0, near,
         )  # fmt: skip
     return result

@@ -28,7 +28,8 @@ from lodcli.kernels.simd.vectors import FIRST, MORE, NEXT, divide
 PLAIN, MEAN, ROOT = 0, 1, 2
 RUN = 256  # rows or vectors per partial sum: rounding errors grow with this
 _put, _value_at, _divide_row = scalars.put, scalars.value_at, divide
-_copy_row, _fetch, _word, _require = moves.copy_row, moves.fetch_far, moves._word_4, moves.require
+_fetch_line, _fetch_near, _fetch_far = moves.nearest, moves.fetch_near, moves.fetch_far
+_copy_row, _word, _require = moves.copy_row, moves._word_4, moves.require
 
 # Compiled dtypes; others: see reduce_native.py.
 _SUMS = (
@@ -337,13 +338,14 @@ def _pick_words(
 @kernel()
 def pick(
     at: int, size: int, offsets: Pointer[np.int64], fill: int, last_of: bool, to: int, width: int,
-    segments: int, piece_segments: int, ahead: int, first: int, last: int,
+    segments: int, piece_segments: int, ahead: int, near: bool, first: int, last: int,
 ) -> int:  # fmt: skip
     """Copy the first or last row, of `width` bytes, of every segment; `fill` for an empty one.
 
     Args:
         size: number of bytes at `at`.
         ahead: prefetch distance in segments; 0 for none.
+        near: prefetch into the L1 cache instead of L2, and rows of the result as well.
     """
     end, back = at + size, 1 if last_of else 0
     if width == 4 and not ahead:
@@ -354,7 +356,15 @@ def pick(
     for s in range(first * piece_segments, min(last * piece_segments, segments)):
         if ahead:
             later = min(s + ahead, segments - 1)
-            _fetch(at + (offsets[later + back] - back) * width, width)
+            following = at + (offsets[later + back] - back) * width
+            if near and width >= VECTOR_BYTES:
+                _fetch_near(following, width)
+                _fetch_near(to + (s + ahead) * width, width)
+            elif near:
+                _fetch_line(following)
+                _fetch_line(following + width - 1)
+            else:
+                _fetch_far(following, width)
         empty = offsets[s] == offsets[s + 1]
         source = fill if empty else at + (offsets[s + back] - back) * width
         here = to + s * width
