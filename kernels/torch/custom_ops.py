@@ -100,12 +100,9 @@ class _Maker:
     def forward(self, *flat: Any) -> Found:
         """Compute the op with lod's kernels."""
         given = self._arguments(flat)
-        found = self._call(self.entry.load(), given)
+        results = self._call(self.entry.load(), given)
         shared = [each for each in _tensors(flat) if each.device.type == "cpu"]
-        results = list(found) if isinstance(found, list | tuple) else [found]
-        rows = [
-            _own(each.data if isinstance(each, LoDTensor) else each, shared) for each in results
-        ]
+        rows = [_own(_rows(each), shared) for each in results]
         if kept := self.entry.kept(given):
             assert results[0].lod == given[kept].lod, f"{self.entry.name} keeps no index"
             return rows, []
@@ -133,16 +130,15 @@ class _Maker:
         if "result" in taken and result is not None:
             given["result"] = _array(result)
         first = flow if _is_sequence(taken["upstream"]) else flow[0]
-        found = self._call(self._gradient(), given, first)
+        parts = self._call(self._gradient(), given, first)
         shared = [each for each in _tensors((*upstream, *flat)) if each.device.type == "cpu"]
-        parts = list(found) if isinstance(found, list | tuple) else [found]
         if len(parts) == len(self.entry.tracked):
             # The gradient function also returns gradients of weights that are None: drop them.
             named = self._given(flat)
             pairs = zip(parts, self.entry.tracked, strict=True)
             parts = [part for part, name in pairs if named[name] is not None]
         return [
-            _own(each.data if isinstance(each, LoDTensor) else each, shared).to(one.dtype)
+            _own(_rows(each), shared).to(one.dtype)
             for each, one in zip(parts, self._tracked(flat), strict=True)
         ]
 
@@ -150,12 +146,10 @@ class _Maker:
         """Return fake results of `forward`; their shapes come from running the op without rows."""
         given = self._given(flat)
         counts = self._counts(given)
-        found = self._call(self.entry.load(), self._of_no_rows(flat))
-        results = list(found) if isinstance(found, list | tuple) else [found]
         first = next(_tensors(flat))
         rows, levels = [], []
-        for each in results:
-            data = each.data if isinstance(each, LoDTensor) else each
+        for each in self._call(self.entry.load(), self._of_no_rows(flat)):
+            data = _rows(each)
             shape = [_size(counts), *data.shape[1:]]
             if self.entry.name == "pad" and len(shape) > 1:
                 shape[1] = _size(None)  # the longest sequence
@@ -277,9 +271,11 @@ class _Maker:
                 found += list(value) if _is_list(value) else [value] if value is not None else []
         return found
 
-    def _call(self, function: Callable[..., Any], given: dict[str, Any], *first: Any) -> Any:
+    def _call(self, function: Callable[..., Any], given: dict[str, Any], *first: Any) -> list[Any]:
+        """Return the results of a function of lod, also of a single one as a list."""
         with limited_threads(torch.get_num_threads()):
-            return function(*first, **given)
+            found = function(*first, **given)
+        return list(found) if isinstance(found, list | tuple) else [found]
 
 
 @dataclass(frozen=True)
@@ -338,6 +334,10 @@ def _tensors(flat: Iterable[Any]) -> Iterator[Any]:
             yield each
         elif _is_list(each):
             yield from each
+
+
+def _rows(result: LoDTensor | Array) -> Array:
+    return result.data if isinstance(result, LoDTensor) else result
 
 
 def _array(values: torch.Tensor) -> Array:
