@@ -345,7 +345,6 @@ class Format(ABC):
         empty_file: whether a file of no bytes is valid, as a tensor without items.
         any_bytes: whether a file may begin with any bytes; then only a name says that it is
             compressed, also of a pipe.
-        zero_rows: whether a tensor without rows can be written and read again.
         record: the unit made of one outermost item of every tensor, such as a line; all tensors
             then need the same number of items. "" if not required.
         options: names of the ReadOptions fields it understands.
@@ -393,7 +392,6 @@ class Format(ABC):
     keeps_null_texts: ClassVar[bool] = True
     empty_file: ClassVar[bool] = False
     any_bytes: ClassVar[bool] = False
-    zero_rows: ClassVar[bool] = True
     record: ClassVar[str] = ""
     options: ClassVar[frozenset[str]] = frozenset()
     write_options: ClassVar[frozenset[str]] = frozenset()

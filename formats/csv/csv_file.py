@@ -88,7 +88,6 @@ class Csv(Format):
     many = table = True
     level_names = True  # as columns
     kept_dtypes = frozenset({"int64", "float64", "bool"})
-    zero_rows = False
     kept_marks = frozenset({"text"})
     nulls = True
     null_lists = False
@@ -217,9 +216,7 @@ class Tsv(Csv):
 
 def _index(lod: LoD, spec: TensorSpec) -> LoD:
     """Return the levels that are columns: all but that of the bytes of text."""
-    if not spec.marks.is_text:
-        return lod
-    return lod.above(-1) if lod.n_levels > 1 else LoD()
+    return lod.without_finest() if spec.marks.is_text else lod
 
 
 def _groups(spec: TensorSpec) -> tuple[LevelSpec, ...]:

@@ -65,7 +65,6 @@ class JsonLines(Format):
     name = "jsonl"
     dtypes = ALL_DTYPES - {"complex64", "complex128"}
     many = True
-    zero_rows = False
     record = "line"
     kept_dtypes = frozenset({"bool", "int64", "float64"})
     empty_file = True

@@ -50,7 +50,6 @@ class Mds(Format):
     dtypes = DTYPES
     many = True
     kept_marks = frozenset({"text"})
-    zero_rows = False
     record = "sample"
     options = frozenset({"field"})
     modules = ("lodcli.formats.arrow.zstd",)

@@ -61,7 +61,6 @@ class WebDataset(Format):
     dtypes = NPY_DTYPES
     many = True
     kept_marks = frozenset({"text"})
-    zero_rows = False
     record = "sample"
     options = frozenset({"field"})
 

@@ -66,7 +66,6 @@ class Text(Format):
     dtypes = frozenset(["uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"])
     row_ranks = 0
     empty_file = True
-    zero_rows = False
     options = frozenset({"levels", "vocabulary", "encoding"})
     write_options = frozenset({"vocabulary"})
     binary = False

@@ -36,7 +36,6 @@ class TfRecord(Columns):
     name = "tfrecord"
     dtypes = DTYPES
     max_levels = MOST_LISTS + 1
-    zero_rows = False
     packed = True
     structs = attributes = file_attributes = False
     kept_marks = ALL_MARKS - {"category"}

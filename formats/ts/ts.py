@@ -50,7 +50,6 @@ class SktimeTs(Format):
     dtypes = ALL_DTYPES - {"bool", "complex64", "complex128"}
     row_ranks = 1
     many = True
-    zero_rows = False
     kept_marks = frozenset({"category"})
     options = frozenset({"dtype", "levels", "encoding"})
     binary = False

@@ -143,7 +143,7 @@ def check_converted(one: str, other: str, content: Content) -> None:
                 check_reason(other, error)
                 assert not os.listdir(inside)
                 return
-        if table.get(other).zero_rows or any(map(items, there.values())):
+        if KINDS[other].zero_rows or any(map(items, there.values())):
             check_same(other, there, read_back(target, other, there))
 
 

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lodcli.formats.core import io
-from lodcli.formats.core import registry as table
 from lodcli.formats.core.table import TABLE
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
@@ -45,7 +44,7 @@ def _tried(name: str, content: Content) -> LodError | None:
             refused = error
         else:
             # What has no items has no lines, and no samples.
-            if table.get(name).zero_rows or any(map(items, content.values())):
+            if KINDS[name].zero_rows or any(map(items, content.values())):
                 check_same(name, content, read_back(path, name, content))
             return None
         assert not os.listdir(folder)

@@ -103,7 +103,7 @@ def check_into(other: str, found: Read, folder: Path) -> bool:
         return False
     assert not plan.refused
     there = in_words(other, there)
-    if table.get(other).zero_rows or any(map(items, there.values())):
+    if KINDS[other].zero_rows or any(map(items, there.values())):
         check_same(other, there, read_back(target, other, there))
     return True
 
