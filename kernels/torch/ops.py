@@ -80,7 +80,7 @@ def _applied(op: CustomOp, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
             many = [ragged(one, f"{each.name}[{place}]") for place, one in enumerate(value)]
             flat += [
                 [one.rows for one in many],
-                [o for one in many if (o := one.offsets) is not None],
+                [one.offsets for one in many if one.offsets is not None],
             ]
             if not many:
                 raise InvalidDataError(f"{op.entry.name}: {each.name}: expected at least one")
