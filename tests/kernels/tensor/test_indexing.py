@@ -172,6 +172,14 @@ def test_ranges_without_a_step_are_views() -> None:
         assert whole.identical(WORDS)
 
 
+def test_a_range_of_python_is_an_array_of_its_numbers() -> None:
+    assert WORDS[range(2, -1, -2)].identical(WORDS[[2, 0]])
+    assert WORDS["sentence", :, range(1)].identical(WORDS["sentence", :, [0]])
+    assert len(WORDS[range(0)]) == 0
+    with pytest.raises(SelectionError, match="article: no item 3, there are 3 here"):
+        WORDS[range(4)]
+
+
 @pytest.mark.parametrize(
     ("key", "said"),
     [
