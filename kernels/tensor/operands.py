@@ -72,7 +72,10 @@ def hint_on_pooled(left: Any, right: Any, name: str) -> str:
     op = _WITH_POOLED.get(name) if rows is left else None
     if op is not None:
         return f"; lodcli.ops.{op}(x, y) takes one row for each sequence"
-    return "; lodcli.ops.expand_as(y, x, level=-1) repeats the row of each sequence for its rows"
+    order = "y, x" if rows is left else "x, y"
+    return (
+        f"; lodcli.ops.expand_as({order}, level=-1) repeats the row of each sequence for its rows"
+    )
 
 
 def _broadcasts(shape: Sequence[int], rows: Sequence[int]) -> bool:

@@ -322,8 +322,12 @@ def test_one_row_for_each_sequence_is_combined_by_ops() -> None:
     with pytest.raises(ShapeMismatchError, match=r"2 levels against 1; lodcli\.ops\.sub\(x, y\)"):
         tensor - means
     assert lodcli.ops.sub(tensor, means).data.tolist() == [-0.5, 0.5, -1.5, -0.5, 0.5, 1.5]
-    for combine in (lambda: means * tensor, lambda: np.maximum(tensor, means)):
-        with pytest.raises(ShapeMismatchError, match=r"; lodcli\.ops\.expand_as\(y, x, level=-1\)"):
+    for names, combine in (
+        ("x, y", lambda: means * tensor),  # the operands in their order
+        ("y, x", lambda: np.maximum(tensor, means)),
+    ):
+        said = rf"; lodcli\.ops\.expand_as\({names}, level=-1\)"
+        with pytest.raises(ShapeMismatchError, match=said):
             combine()
     rows = lodcli.ops.expand_as(means, tensor, level=-1)
     assert np.maximum(tensor, rows).data.tolist() == [0.5, 1, 3.5, 3.5, 4, 5]
