@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from lodcli.kernels.index.selection import Key, select
 from lodcli.kernels.options import option, together
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import TEXT
+from lodcli.kernels.tensor.nulls import Nulls
 
 
 class H5ad(Format):
@@ -108,8 +109,9 @@ class _H5adSource(Source):
             offsets = as_int64(hdf5.numbers(indptr, 0, rows + 1), level=0, what="offsets")
             check_offsets(offsets, level=0)
         for part in (self._values, self._indices):
-            if part.ndim != 1 or part.dtype.kind not in "biuf":
+            if part.ndim != 1 or part.dtype.kind not in "biufc":
                 raise DamagedFileError(f"{part.name}: expected numbers in one dimension")
+            hdf5.require_numbers(part)
             with naming(str(part.name)):
                 check_rows((offsets,), part.shape[0])
         if self._indices.dtype.kind not in "iu":
@@ -130,6 +132,7 @@ class _H5adSource(Source):
                     (LevelSpec(name, items=tensor.lod.count(0)),),
                     tensor.rows,
                     marks=TEXT,
+                    nullable=bool(tensor.nulls),
                 )
                 for name, tensor in self._names.items()
             ),
@@ -197,13 +200,15 @@ class _H5adSource(Source):
         ):
             texts = self._texts(frame, count)
             if texts is not None:
-                letters = np.frombuffer(b"".join(texts), np.uint8)
-                lod = LoD.from_lengths([[len(text) for text in texts]])
-                found[name] = LoDTensor(letters, lod, TEXT)
+                known = [text or b"" for text in texts]
+                letters = np.frombuffer(b"".join(known), np.uint8)
+                lod = LoD.from_lengths([[len(text) for text in known]])
+                nulls = Nulls.of([[text is not None for text in texts], None])
+                found[name] = LoDTensor(letters, lod, TEXT, nulls)
         return found
 
-    def _texts(self, path: str, count: int) -> list[bytes] | None:
-        """Return the names in a frame; None if there are none, or they are not text."""
+    def _texts(self, path: str, count: int) -> Sequence[bytes | None] | None:
+        """Return the names in a frame, a missing one as None; None if they are not text."""
         hdf5, frame, field = self._hdf5, self._hdf5.node(self._file, path), None
         if frame is None:
             return None
@@ -212,8 +217,11 @@ class _H5adSource(Source):
             if not isinstance(index, str):
                 return None
             path = f"{path}/{index}"
-            if hasattr(hdf5.node(self._file, path), "keys"):  # text that may be missing
-                path = f"{path}/values"
+            parts = hdf5.names_in(hdf5.node(self._file, path))
+            if "codes" in parts:
+                return self._categorical(path, count)
+            if "values" in parts:
+                return self._nullable(path, count)
             stored = hdf5.dataset(self._file, path)
         else:  # before anndata 0.7: records, the name first
             stored = hdf5.dataset(self._file, path)
@@ -221,10 +229,36 @@ class _H5adSource(Source):
             field = next((name for name in ("index", "_index") if name in fields), None)
             if field is None:
                 raise DamagedFileError(f"{path}: expected a group, or records with a field index")
-        if stored.shape != (count,):
-            raise DamagedFileError(f"{path}: expected {count} names, found {stored.shape}")
+        _require_names(stored, count)
         texts: list[bytes] = hdf5.texts(stored, 0, count, field=field)
         return texts
+
+    def _categorical(self, path: str, count: int) -> list[bytes | None]:
+        """Return the texts of a categorical array: each is a category, or missing."""
+        hdf5 = self._hdf5
+        stored = hdf5.dataset(self._file, f"{path}/categories")
+        if stored.ndim != 1:
+            raise DamagedFileError(f"{path}/categories: expected texts in one dimension")
+        words: list[bytes] = hdf5.texts(stored, 0, stored.shape[0])
+        codes = hdf5.dataset(self._file, f"{path}/codes")
+        _require_names(codes, count)
+        found = hdf5.numbers(codes, 0, count).tolist()
+        for place, code in enumerate(found):
+            if code not in range(-1, len(words)):
+                raise DamagedFileError(
+                    f"{path}/codes: position {place}: expected -1 to {len(words) - 1}, found {code}"
+                )
+        return [words[int(code)] if code >= 0 else None for code in found]
+
+    def _nullable(self, path: str, count: int) -> list[bytes | None]:
+        """Return the texts of a nullable array, which are missing where its mask is true."""
+        hdf5 = self._hdf5
+        stored, mask = (hdf5.dataset(self._file, f"{path}/{part}") for part in ("values", "mask"))
+        for part in (stored, mask):
+            _require_names(part, count)
+        missing = hdf5.numbers(mask, 0, count).astype(bool).tolist()
+        texts = hdf5.texts(stored, 0, count)
+        return [None if null else text for text, null in zip(texts, missing, strict=True)]
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         sizes = [spec.row_bytes for spec in self.schema[:2]]
@@ -268,6 +302,12 @@ class _H5adSource(Source):
 
     def close(self) -> None:
         self._file.close()
+
+
+def _require_names(stored: Any, count: int) -> None:
+    """Raise DamagedFileError unless a dataset has one entry for each row or column."""
+    if stored.shape != (count,):
+        raise DamagedFileError(f"{stored.name}: expected {count} names, found {stored.shape}")
 
 
 def _frames(path: str) -> tuple[str, ...]:

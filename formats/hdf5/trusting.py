@@ -20,6 +20,7 @@ from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.hdf5.file_objects import GuardedFile, find_superblock, require_memory
 from lodcli.formats.hdf5.filters import check_filters
 from lodcli.formats.hdf5.strict import RAISED, link_text, unreadable
+from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 
@@ -144,11 +145,19 @@ def attribute(found: Any, name: str) -> str | Array | None:
     return value.decode(errors="replace") if isinstance(value, bytes) else np.asarray(value)
 
 
+def require_numbers(found: h5py.Dataset) -> None:
+    """Raise UnsupportedError unless a dataset holds numbers of a dtype that tensors can have."""
+    with damage(found.name):
+        if found.dtype.name not in ALL_DTYPES:
+            raise UnsupportedError(
+                f"{found.name}: holds {found.dtype}, which tensors cannot hold; store it as float64"
+            )
+
+
 def numbers(found: h5py.Dataset, start: int, stop: int) -> Array:
     """Return rows of a dataset of numbers, in native byte order."""
+    require_numbers(found)
     with damage(found.name):
-        if found.dtype.kind not in "biufc" or found.dtype.itemsize > 16:
-            raise UnsupportedError(f"{found.name}: holds {found.dtype}, which tensors cannot hold")
         rows: Array = found[start:stop]
     return rows.astype(rows.dtype.newbyteorder("="), copy=False)
 

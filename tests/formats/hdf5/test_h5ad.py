@@ -122,6 +122,44 @@ def test_names_are_those_of_the_matrix_that_is_read(tmp_path: Path) -> None:
             assert found[name].identical(one)
 
 
+def test_names_may_be_categories_or_missing(tmp_path: Path) -> None:
+    anndata, pandas = pytest.importorskip("anndata"), pytest.importorskip("pandas")
+    sparse, path = pytest.importorskip("scipy.sparse"), tmp_path / "x.h5ad"
+    frame = pandas.DataFrame(index=pandas.CategoricalIndex(["y", "ä", "x"]))
+    anndata.AnnData(sparse.csr_matrix(np.eye(3)), frame).write_h5ad(path)
+    assert content(path)["obs_names"].to_list() == list(anndata.read_h5ad(path).obs_names)
+    with h5py.File(path, "r+") as file:
+        file["obs/_index/codes"][1] = -1
+    found = content(path)
+    assert found["obs_names"].to_list() == ["y", None, "x"]
+    with pytest.raises(LodError, match=r"obs_names: item .* is null; h5ad has no nulls: nulls="):
+        io.write(tmp_path / "y.h5ad", found)
+    with h5py.File(path, "r+") as file:
+        file["obs/_index/codes"][1] = 3
+    with pytest.raises(
+        DamagedFileError, match=r"/obs/_index/codes: position 1: expected -1 to 2, "
+    ):
+        content(path)
+    with (
+        h5py.File(path, "r+") as file,
+        anndata.settings.override(allow_write_nullable_strings=True),
+    ):
+        del file["obs/_index"]
+        texts = pandas.array(["a", None, ""], dtype="string")
+        anndata.io.write_elem(file["obs"], "_index", texts)
+    assert content(path)["obs_names"].to_list() == ["a", None, ""]
+
+
+def test_complex_values_are_read_and_long_ones_are_refused(tmp_path: Path) -> None:
+    anndata, path = pytest.importorskip("anndata"), tmp_path / "x.h5ad"
+    matrix = pytest.importorskip("scipy.sparse").csr_matrix([[0, 1.5], [2, 0]])
+    anndata.AnnData(matrix * 1j).write_h5ad(path)
+    assert nested(content(path)["data"]) == [[1.5j], [2j]]
+    anndata.AnnData(matrix.astype(np.longdouble)).write_h5ad(path)
+    with pytest.raises(UnsupportedError, match=r"/X/data: holds float128, .*; store it as float64"):
+        content(path)
+
+
 def test_anndata_reads_what_we_write(tmp_path: Path) -> None:
     anndata = pytest.importorskip("anndata")
     found = content(THEIRS)
