@@ -38,6 +38,7 @@ from lodcli.expressions.functions import (
     TEXT_MAKERS,
     TIME_PARTS,
     TWO,
+    overflowed,
     picked,
     rounded_to,
     written,
@@ -161,9 +162,8 @@ class Evaluation(ComparedTexts[V]):
             self._unfit(node, error)
         numbers = [self.data(one) for one in (left, right, found)]
         if function in GROWING and all(not one.ndim and one.dtype.kind in "iu" for one in numbers):
-            # An overflow is off by a multiple of 2**64; rounding by far less.
             first, second, result = map(float, numbers)
-            if abs(function(first, second) - result) >= 2.0**62:
+            if overflowed(result, function(first, second)):
                 self.fail(node, f"the result does not fit {numbers[2].dtype}")
         return found
 
@@ -315,7 +315,7 @@ class Evaluation(ComparedTexts[V]):
                 found = self._compared(other, ast.In(), one) if has_literals(one) else None
                 self.refuse_list(one, other, op, found)
         if isinstance(op, ast.Is | ast.IsNot):
-            if not isinstance(right, ast.Constant) or right.value is not None:
+            if not is_none(right):
                 self.fail(right, "compare with == and !=, and nulls with is None and is not None")
             null = self.null(left)
             return null if isinstance(op, ast.Is) else self.mapped(np.logical_not, null)

@@ -77,6 +77,9 @@ TEXT_MAKERS = {
 # The number of characters of a text.
 CHARS = "chars"
 TEXT_FUNCTIONS = {**TEXT_TESTS, **TEXT_MAKERS, CHARS: 0}
+# Functions that return conditions, and those that return whole numbers of anything.
+CONDITIONS = ("all", "any", "isfinite", "isnan", *TEXT_TESTS)
+COUNTS = ("length", INDEX, CHARS, *TIME_PARTS)
 # Functions and ops that need an order of the values.
 BY_ORDER = ("max", "min", *TWO, "max_index", "min_index", "topk")
 # Functions and ops of any values, also of times and categories, that return numbers.
@@ -117,6 +120,17 @@ def rounded(number: Array, dtype: np.dtype[Any]) -> Array:
         near = np.asarray(np.longdouble(repr(float(number))))  # 0.1 as it was written
     same = np.isfinite(near) == np.isfinite(number) if is_float(number.dtype) else near == number
     return near if same else number
+
+
+def overflowed(found: Any, near: Any) -> bool:
+    """Return whether sums or products of whole numbers do not fit 64 bits.
+
+    Args:
+        found: the results in 64 bits.
+        near: the results of floats.
+    """
+    # An overflow is off by a multiple of 2**64; rounding by far less.
+    return bool(np.any(np.abs(near - found) >= 2.0**62))
 
 
 def written(function: Callable[..., Any]) -> str:

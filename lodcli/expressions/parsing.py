@@ -29,9 +29,10 @@ from lodcli.expressions.digits import (
     joint_decimals,
 )
 from lodcli.expressions.functions import (
-    CHARS,
     CLOCK,
     COALESCE,
+    CONDITIONS,
+    COUNTS,
     DATE,
     FLOOR,
     INDEX,
@@ -39,8 +40,6 @@ from lodcli.expressions.functions import (
     ROUND,
     SPLIT,
     TEXT_MAKERS,
-    TEXT_TESTS,
-    TIME_PARTS,
     TWO,
 )
 from lodcli.expressions.hints import as_written, function_hint, misplaced, name_hint, syntax_hint
@@ -73,10 +72,6 @@ LONGEST = 10_000
 # Functions that return some of their values; others that keep durations.
 _PICKS = ("first", "last", "max", "min", *TWO, COALESCE)
 OF_TIMES = ("mean", *QUANTILES, "sum", "cumsum", "abs", "ceil", FLOOR, "round", "diff")
-# Functions that return conditions.
-_CONDITIONS = ("all", "any", "isfinite", "isnan", *TEXT_TESTS)
-# Functions that return whole numbers of anything.
-_COUNTS = ("length", INDEX, CHARS, *TIME_PARTS)
 LISTS = (ast.Tuple, ast.List, ast.Set)
 # Functions that make rows of several values.
 _WIDENING = ("conv", "reshape", "stack")
@@ -344,9 +339,9 @@ class Parsed:
             parts = [node.value]
         elif isinstance(node, ast.Call):
             function = function_name(node)
-            if function in _COUNTS:
+            if function in COUNTS:
                 return WHOLE
-            if function in _CONDITIONS:
+            if function in CONDITIONS:
                 return CONDITION
             if self.picks(function) or function in EXACT_FUNCTIONS:
                 parts = node.args[:1]
@@ -514,7 +509,7 @@ class Parsed:
 
     def _as_element(self, node: ast.expr) -> ast.expr:
         """Return first(x[2:3]) for x[2] of a list, x[2:3] for a text; another part as it is."""
-        place = place_of(node) if isinstance(node, ast.Subscript) else None
+        place = place_of(node.slice) if isinstance(node, ast.Subscript) else None
         if place is None or not isinstance(node, ast.Subscript) or self._has_columns(node):
             return node
         found = as_slice(node, place)

@@ -200,11 +200,6 @@ def is_slice(node: ast.AST) -> bool:
     return isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice)
 
 
-def place_of(node: ast.Subscript) -> int | None:
-    """Return the number in brackets; None if there is none."""
-    return _place(node.slice)
-
-
 def as_slice(node: ast.Subscript, place: int) -> ast.Subscript:
     """Return x[2:3] for x[2], and x[-1:] for x[-1]."""
     stop = ast.Constant(place + 1) if place != -1 else None
@@ -224,14 +219,14 @@ def bounds_of(node: ast.Subscript) -> tuple[_Place, _Place] | None:
     """
     assert isinstance(node.slice, ast.Slice)
     given = (node.slice.lower, node.slice.upper)
-    found = [None if one is None else _place(one) for one in given]
+    found = [None if one is None else place_of(one) for one in given]
     unknown = any(
         one is not None and number is None for one, number in zip(given, found, strict=True)
     )
     return None if unknown or node.slice.step is not None else (found[0], found[1])
 
 
-def _place(node: ast.expr) -> int | None:
+def place_of(node: ast.expr) -> int | None:
     """Return the whole number that a part is; the nearest that is one of a place in a list."""
     number = _whole_number(node)
     return None if number is None else max(-_MOST, min(_MOST, number))

@@ -44,6 +44,7 @@ from lodcli.expressions.functions import (
     TIME_PARTS,
     TWO,
     clipped,
+    overflowed,
 )
 from lodcli.expressions.hints import cast_hint, hint_of_two
 from lodcli.expressions.operations import OverflowsError
@@ -596,9 +597,8 @@ def _under_null_lists(
 
 
 def _require_near(found: Array, floats: Array) -> None:
-    """Raise OverflowsError if a result is not near the same computed with floats: it overflowed."""
-    # An overflow is off by a multiple of 2**64; rounding by far less.
-    if np.any(np.abs(floats - found) >= 2.0**62):
+    """Raise OverflowsError if a result is not near the same computed with floats."""
+    if overflowed(found, floats):
         raise OverflowsError("a time does not fit 64 bits")
 
 

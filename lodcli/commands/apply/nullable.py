@@ -7,14 +7,12 @@ import ast
 from lodcli.commands.apply.skipping_nulls import UNDEFINED
 from lodcli.commands.choose.item_values import ASKING
 from lodcli.expressions.functions import (
-    CHARS,
     COALESCE,
+    CONDITIONS,
+    COUNTS,
     FUNCTIONS,
-    INDEX,
     QUANTILES,
     SPLIT,
-    TEXT_TESTS,
-    TIME_PARTS,
 )
 from lodcli.expressions.parsing import LISTS, Parsed, choices_of, function_name, is_length
 from lodcli.expressions.syntax import is_slice
@@ -23,10 +21,6 @@ from lodcli.kernels.dtypes import has_nan
 from lodcli.kernels.ops.registry import OPS
 from lodcli.kernels.tensor.marks import Decimals
 
-_NEVER_NAN = (
-    *("all", "any", "isnan", "isfinite", *TEXT_TESTS),
-    *("length", INDEX, CHARS, *TIME_PARTS),
-)
 # Functions of single values; values of fewer levels are broadcast.
 _ELEMENTWISE = (*FUNCTIONS, "stack")
 # The keys of the levels of values, outermost first.
@@ -126,7 +120,7 @@ class Nullable:
         if isinstance(node, ast.UnaryOp) and not isinstance(node.op, ast.Not):
             return self._may_be_nan(node.operand)
         if isinstance(node, ast.Call):
-            return function_name(node) not in _NEVER_NAN
+            return function_name(node) not in (*CONDITIONS, *COUNTS)
         return not isinstance(node, ast.Compare | ast.BoolOp | ast.UnaryOp | ast.Constant)
 
     def _has_null_lists(self, node: ast.AST) -> bool:

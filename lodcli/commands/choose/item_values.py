@@ -16,7 +16,15 @@ from lodcli.expressions.comparisons import (
     is_rounded,
     require_exact,
 )
-from lodcli.expressions.functions import GROWING, MEDIAN, QUANTILE, TWO, rounded, written
+from lodcli.expressions.functions import (
+    GROWING,
+    MEDIAN,
+    QUANTILE,
+    TWO,
+    overflowed,
+    rounded,
+    written,
+)
 from lodcli.kernels.dtypes import has_nan, is_float
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, Offsets
@@ -431,8 +439,7 @@ def _sum(values: Values) -> Array:
         if most > 2**63 - 1:
             wide = _pooled(segment_sum, Values(data.astype(np.longdouble), offsets))
             found = _pooled(segment_sum, values)
-            # An overflow is off by a multiple of 2**64; rounding by far less.
-            return found if np.all(np.abs(wide - found) < 2.0**62) else wide
+            return wide if overflowed(found, wide) else found
     return _pooled(segment_sum, values)
 
 

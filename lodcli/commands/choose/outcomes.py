@@ -15,11 +15,11 @@ from lodcli.commands.choose.item_values import REDUCTIONS
 from lodcli.expressions.functions import (
     CLOCK,
     COALESCE,
+    CONDITIONS,
+    COUNTS,
     DATE,
     FLOOR,
-    INDEX,
-    TEXT_FUNCTIONS,
-    TIME_PARTS,
+    TEXT_MAKERS,
 )
 from lodcli.expressions.parsing import LISTS, function_name
 from lodcli.expressions.syntax import is_slice
@@ -35,10 +35,7 @@ from lodcli.kernels.tensor.nulls import Mask
 # Functions that return one of the values of an item, or null.
 _PICKS = ("max", "min", "first", "last")
 # Functions that are never an error for some values only, also of times and decimals.
-_SURE = (
-    *(*_PICKS, *("all", "any", "isfinite", "isnan", "length", "tensor"), INDEX),
-    *(CLOCK, DATE, *TIME_PARTS, *TEXT_FUNCTIONS),
-)
+_SURE = (*_PICKS, *CONDITIONS, *COUNTS, "tensor", CLOCK, DATE, *TEXT_MAKERS)
 
 
 @dataclass(frozen=True)
