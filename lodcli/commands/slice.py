@@ -34,7 +34,6 @@ def command(source: Reference, branch: str, level: int | str | None, target: Tar
     All tensors that share the items are written; FILE::NAME writes only this tensor,
     or the tensors of these records.
     """
-    options.file_first(source, branch)
     keys = parse_branch(branch)
     from lodcli.commands.choose.branches import write_branch
     from lodcli.shell.opened import opened

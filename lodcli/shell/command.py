@@ -26,6 +26,8 @@ _OPERATORS = frozenset(
         *("==", "!=", "<", "<=", ">", ">=", "in", "is", "and", "or", "not"),
     )
 )
+# The most arguments of which file names with blanks are tried.
+_MOST_WORDS = 12
 _NEGATIVE = re.compile(r"-[0-9][0-9,:+-]*")
 # Titles of the groups of options in help, in man pages and on the site.
 OWN = "Options"
@@ -58,18 +60,40 @@ class Command(click.Command):
 
             # click lists all, and a pattern of the shell may have thousands of files.
             several = "s"[: len(rest) > 1]
-            hint = self.misplaced(args)
-            positional = self._positional(ctx, args)
-            files = [arg for arg in positional if os.path.isfile(arg)]
-            # A pattern is of files of one format.
-            kinds = {os.path.splitext(file)[1] for file in files}
-            if len(files) > 1 == len(kinds) and "--from" in self._options():
-                hint = "; a pattern in quotes, such as '*.csv', reads several files as one"
-            elif not hint and self.takes_expression and not _OPERATORS.isdisjoint(positional[1:]):
-                hint = "; put the expression in quotes"
-            hint = hint or self.meant_as_output(ctx, rest[-1])
+            hint = self._hint_on_extra(ctx, args, rest)
             ctx.fail(f"got unexpected extra argument{several} ({listing(rest)}){hint}")
         return rest
+
+    def _hint_on_extra(self, ctx: click.Context, args: list[str], rest: list[str]) -> str:
+        """Return a hint on extra arguments, as "; .."; "" without one."""
+        positional = self._positional(ctx, args)
+        files = [arg for arg in positional if os.path.isfile(arg)]
+        # A pattern is of files of one format.
+        kinds = {os.path.splitext(file)[1] for file in files}
+        if len(files) > 1 == len(kinds) and "--from" in self._options():
+            return "; a pattern in quotes, such as '*.csv', reads several files as one"
+        if hint := self.misplaced(args):
+            return hint
+        if self.takes_expression and not _OPERATORS.isdisjoint(positional[1:]):
+            return "; put the expression in quotes"
+        hint = self.meant_as_output(ctx, rest[-1]) or _without_quotes(positional)
+        hint = hint or self._without_commas(args, positional)
+        if hint or len(rest) > 1 or files[:1] != positional[:1] or not rest[0].isidentifier():
+            return hint
+        needed = [one.name for one in self.params if one.required]
+        if needed != ["source"] or self.takes_expression or "out_argument" in self._options():
+            return ""
+        return f"; a tensor of a file is {shlex.quote(f'{files[0]}::{rest[0]}')}"
+
+    def _without_commas(self, args: list[str], positional: list[str]) -> str:
+        """Return a hint on a name after the value of an option that takes names; "" for others."""
+        options = self._options()
+        for flag, first, second in zip(args, args[1:], args[2:], strict=False):
+            kind = getattr(options.get(flag), "type", None)
+            is_name = second.isidentifier() and not os.path.exists(second)
+            if getattr(kind, "name", "") == "names" and second in positional and is_name:
+                return f"; several names are joined by commas: {flag} {first},{second}"
+        return ""
 
     def misplaced(self, args: list[str]) -> str:
         """Return a hint on an extra argument: a number, of a command that takes it after -n."""
@@ -186,6 +210,15 @@ def grouped(command: click.Command, context: click.Context) -> dict[str, list[tu
             )
             groups[title if several else OWN].append(record)
     return {title: records for title, records in groups.items() if records}
+
+
+def _without_quotes(args: list[str]) -> str:
+    """Return a hint on arguments that are one file, whose name has blanks; "" for others."""
+    for start, stop in itertools.combinations(range(min(len(args), _MOST_WORDS) + 1), 2):
+        name = " ".join(args[start:stop])
+        if stop - start > 1 and os.path.isfile(name):
+            return f"; a name with blanks goes in quotes: {shlex.quote(name)}"
+    return ""
 
 
 def _unhidden(parsed: Any) -> Any:

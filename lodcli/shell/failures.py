@@ -38,8 +38,9 @@ from lodcli.shell.remedies import (
     owner,
     remedy,
     shortage,
+    standard_input_hint,
 )
-from lodcli.shell.standard_streams import CLOSED_PIPE, asks_for_help, before_dashes, is_piped
+from lodcli.shell.standard_streams import CLOSED_PIPE, asks_for_help, before_dashes
 from lodcli.shell.targets import STREAM_TO_COME
 
 INVALID, USAGE, IO, UNSUPPORTED = 1, 2, 3, 4
@@ -278,9 +279,7 @@ def _use_of_missing(error: click.ClickException) -> str:
         return ""
     param = error.param
     if not isinstance(param, click.Option):
-        reads = param is not None and param.name in ("source", "sources")
-        piped = reads and error.ctx.info_name != "view" and is_piped()
-        return "; - reads standard input" if piped else ""
+        return standard_input_hint(error.ctx)
     lines = map(str.strip, (error.ctx.command.help or "").splitlines())
     uses = (one for one in lines if one.startswith("lod ") and {*param.opts} & {*one.split()})
     example = next(uses, "")

@@ -180,13 +180,27 @@ def level_of(default: str) -> Callable[[F], F]:
 level, finest_level = level_of("the outermost"), level_of("the finest")
 
 
-def file_first(source: Reference, other: str) -> None:
-    """Raise click.UsageError if SOURCE is no file, but the argument after it is."""
-    if os.path.exists(split_reference(other)[0]) and not os.path.exists(source.path):
-        name = click.get_current_context().info_name
-        raise click.UsageError(
-            f"the file goes first: lod {name} {quote(other)} {quote(source.path)}"
-        )
+def _check_file_first(source: str, ctx: click.Context) -> None:
+    """Raise click.UsageError if SOURCE is no file, but an argument after it is.
+
+    A source that looks like a file is one whose name may be misspelled.
+    """
+    others: list[str] = []
+    for one in ctx.command.params:
+        if isinstance(one, click.Argument) and one.name not in ("source", "out_argument"):
+            value = ctx.params.get(one.name)
+            others += [value] if isinstance(value, str) else value or ()
+    file = next((one for one in others if os.path.isfile(split_reference(one)[0])), None)
+    if file is None or _looks_like_file(split_reference(source)[0]):
+        return
+    rest = f" {quote(source)}" if len(others) == 1 else ", then the others"
+    raise click.UsageError(f"the file goes first: lod {ctx.info_name} {quote(file)}{rest}")
+
+
+def _looks_like_file(path: str) -> bool:
+    from lodcli.formats.core.registry import of_name
+
+    return path == "-" or os.path.exists(path) or of_name(path) is not None
 
 
 # How many items, as `count`.
@@ -303,6 +317,7 @@ def source(function: F) -> F:
     @guarded
     @functools.wraps(function)
     def wrapped(*args: Any, source: str, from_format: str | None, **rest: Any) -> Any:
+        _check_file_first(source, click.get_current_context())
         return function(*args, source=parse_reference(source, from_format), **rest)
 
     return wrapped  # type: ignore[return-value]

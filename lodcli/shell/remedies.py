@@ -15,6 +15,7 @@ import click
 from lodcli.formats.remote.urls import is_url
 from lodcli.kernels.platform import processes
 from lodcli.kernels.suggestions import did_you_mean
+from lodcli.shell.standard_streams import has_input
 
 # The most names of a folder that are compared with a missing one.
 MOST_NAMES = 2000
@@ -26,7 +27,10 @@ _COMMAND = r"\blod ([a-z][a-z-]*)"
 ELSEWHERE = {
     "cat": "lod convert FILE --to jsonl prints items, lod concat joins files",
     **dict.fromkeys(
-        ("count", "wc", "ls", "list", "info", "show", "describe", "summary", "stats", "columns"),
+        (
+            *("count", "wc", "ls", "list", "info", "show", "describe", "summary", "stat", "stats"),
+            *("columns", "length", "lengths", "levels"),
+        ),
         "lod inspect FILE counts items and rows, --stats summarizes values",
     ),
     **dict.fromkeys(("check", "validate", "fsck", "test"), "lod verify FILE checks every byte"),
@@ -35,7 +39,29 @@ ELSEWHERE = {
         "lod group FILE --by KEY --keep first keeps one item of each key",
     ),
     **dict.fromkeys(
-        ("where", "query", "grep", "search"), "lod filter FILE EXPRESSION chooses items"
+        ("append", "union", "rbind", "vstack"),
+        "lod concat FILE FILE joins items, lod merge FILE FILE their tensors",
+    ),
+    **dict.fromkeys(("cut", "csvcut", "pluck"), "lod select FILE NAME writes some tensors"),
+    **dict.fromkeys(
+        ("del", "delete", "remove", "rm"),
+        "lod drop FILE NAME leaves out tensors, lod filter FILE EXPRESSION items",
+    ),
+    "mv": "lod rename FILE OLD=NEW renames tensors",
+    **dict.fromkeys(
+        ("dropna", "drop-na", "drop-nulls"),
+        "lod filter FILE 'x is not None' leaves out items where x is null",
+    ),
+    **dict.fromkeys(
+        ("fill", "fillna", "fill-null", "fill-nulls"),
+        "lod apply 'coalesce(x, 0)' FILE --into x replaces nulls by 0",
+    ),
+    **dict.fromkeys(
+        ("print", "read", "open", "load"),
+        "lod inspect FILE describes a file, lod head FILE --to jsonl prints items",
+    ),
+    **dict.fromkeys(
+        ("where", "query", "grep", "search", "sql"), "lod filter FILE EXPRESSION chooses items"
     ),
     **dict.fromkeys(
         ("map", "mutate", "compute", "with-columns"),
@@ -46,7 +72,8 @@ ELSEWHERE = {
         "lod group FILE --by KEY | lod apply 'mean(x)' - computes one value for each key",
     ),
     **dict.fromkeys(
-        ("import", "export", "to", "copy", "cp"), "lod convert FILE OUT writes any format"
+        ("import", "export", "to", "copy", "cp", "save", "write"),
+        "lod convert FILE OUT writes any format",
     ),
     **dict.fromkeys(("flatten", "unnest", "unroll"), "lod explode FILE makes a row of each value"),
     **dict.fromkeys(("predict", "infer"), "lod run-rnn FILE --weights MODEL --emit class predicts"),
@@ -66,7 +93,10 @@ OPTIONS_ELSEWHERE = {
     **dict.fromkeys(("--by", "--on"), ("--by", "--on")),
     **dict.fromkeys(("--learning-rate", "--rate"), ("--lr",)),
     **dict.fromkeys(("--threads", "--workers", "--num-workers"), ("--jobs",)),
-    "--random-state": ("--seed",),
+    **dict.fromkeys(("--random-state", "--random-seed"), ("--seed",)),
+    **dict.fromkeys(("--left", "--right", "--inner", "--outer", "--type"), ("--how",)),
+    **dict.fromkeys(("--fraction", "--fractions", "--test-size", "--train-size"), ("--by",)),
+    "-n": ("--head",),
     "--batch-size": ("--tokens",),
     **dict.fromkeys(("--as", "--alias", "--name"), ("--into",)),
     "-k": ("--by",),
@@ -77,10 +107,15 @@ OPTIONS_ELSEWHERE = {
 _ARGUMENTS = {
     "expression": (("--where", "--expr", "--query"), "the expression goes after the file"),
     "amount": (("-n", "--n", "--frac", "--fraction"), "write a number, or a share such as 10%"),
+    "gap": (
+        ("--agg", "--aggregate", "--count", "--max", "--mean", "--min", "--sum"),
+        "lod group FILE --by KEY | lod apply 'mean(x)' - computes one value for each key",
+    ),
+    "source": (("-i", "--in", "--input", "--file"), "the file to read goes without an option"),
     "tensors": (("--by", "--column", "--columns"), "the names go after the file"),
 }
 # Options of `lod convert` and of other programs that choose tensors.
-_CHOOSING = ("--columns", "--field", "--fields", "--tensors", "--usecols")
+_CHOOSING = ("--column", "--columns", "--field", "--fields", "--tensors", "--usecols")
 # Options that other commands are expected to have, and the commands that have them.
 CONVERTING = {
     **dict.fromkeys(("--attribute", "--cu-seqlens", "--data", "--lengths"), "lod convert has"),
@@ -122,6 +157,8 @@ def remedy(code: int | None, name: str) -> str:
     near = _near(name)
     if near:
         return f"; did you mean {near}?"
+    if has_input() and re.fullmatch(r"\w+", name):
+        return f"; check the path, relative to {os.getcwd()}; - reads standard input"
     return "; check the path" + ("" if os.path.isabs(name) else f", relative to {os.getcwd()}")
 
 
@@ -148,6 +185,24 @@ def option_hint(name: str, params: Sequence[click.Parameter]) -> str:
     if name in CONVERTING and "--from" in flags:
         return f"{near} {CONVERTING[name]} {name}".lstrip()
     return near
+
+
+def standard_input_hint(ctx: click.Context) -> str:
+    """Return a hint on a missing argument of a command whose standard input has data; else "".
+
+    Where a later argument is missing, the first may have been taken for the file.
+    """
+    if ctx.info_name == "view" or not has_input():
+        return ""
+    named = [one.name for one in ctx.command.params if isinstance(one, click.Argument)]
+    if not named or named[0] not in ("source", "sources"):
+        return ""
+    given = ctx.params.get(named[0])
+    if not given:
+        return "; - reads standard input"
+    if not isinstance(given, str) or given == "-" or os.path.exists(given):
+        return ""
+    return f"; - reads standard input: lod {ctx.info_name} - {quote(given)}"
 
 
 def shortage(code: int | None, name: str) -> str:

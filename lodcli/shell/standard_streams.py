@@ -27,10 +27,11 @@ def before_dashes(args: Sequence[str]) -> Iterator[str]:
     return itertools.takewhile(lambda arg: arg != "--", args)
 
 
-def is_piped() -> bool:
-    """Return whether standard input is a pipe."""
+def has_input() -> bool:
+    """Return whether standard input is a pipe or a file."""
     with contextlib.suppress(OSError, ValueError):  # a test has no real standard input
-        return stat.S_ISFIFO(os.fstat(sys.stdin.fileno()).st_mode)
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+        return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
     return False
 
 

@@ -9,6 +9,7 @@ import click
 
 from lodcli.shell import options
 from lodcli.shell.references import Reference
+from lodcli.shell.remedies import standard_input_hint
 from lodcli.shell.standard_streams import new_file_redirected_to
 from lodcli.shell.targets import Target
 
@@ -78,9 +79,10 @@ def command(
     A comparison with a null is null, and does not keep the item.
     """
     if expression is None and indices is None:
-        raise click.UsageError("give an expression, such as 'length() > 5', or --indices FILE")
-    if expression is not None:
-        options.file_first(source, expression)
+        hint = standard_input_hint(click.get_current_context())
+        raise click.UsageError(
+            f"give an expression, such as 'length() > 5', or --indices FILE{hint}"
+        )
     from lodcli.commands.choose.choosing import items_or_batches, named
     from lodcli.commands.choose.expression import Expression
     from lodcli.commands.choose.filtering import Filter, read_numbers

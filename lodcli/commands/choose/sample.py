@@ -44,7 +44,6 @@ def command(
     AMOUNT is a number, or a share such as 10%. No item is drawn twice, and items stay in the order
     of the file; `lod shuffle` changes the order. The same seed draws the same items.
     """
-    options.file_first(source, amount)
     number, share = _share(amount)
     from lodcli.commands.choose.choosing import increasing_items_of, named
     from lodcli.formats.items.random_order import sampled

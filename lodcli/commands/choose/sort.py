@@ -14,6 +14,13 @@ class _Sort(options.Command):
 
     takes_expression = True
 
+    def misplaced(self, args: list[str]) -> str:
+        if not {"asc", "desc"}.isdisjoint(map(str.lower, args)):
+            return "; lod sort --by x puts the least first, --by -x the greatest"
+        if "--by" not in args and args[1:] and args[1].isidentifier():
+            return f"; a key goes after --by: --by {args[1]}"
+        return ""
+
 
 @click.command(cls=_Sort)
 @options.source

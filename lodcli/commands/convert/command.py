@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -33,6 +34,12 @@ class _Convert(options.Command):
                 listing.command.invoke(inner)
             ctx.exit()
         return super().parse_args(ctx, args)
+
+    def misplaced(self, args: list[str]) -> str:
+        files = [quote(arg) for arg in args if Path(arg).is_file()]
+        if len(files) < 2:
+            return ""
+        return f"; convert reads one file: lod concat {' '.join(files)} -o OUT joins several"
 
 
 @click.command(cls=_Convert)

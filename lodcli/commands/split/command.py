@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from functools import partial
+from pathlib import Path
 from shlex import quote
 
 import click
 
 from lodcli.commands.split.cutting import KINDS, parse_how
+from lodcli.formats.core.registry import of_name
 from lodcli.kernels.suggestions import did_you_mean
 from lodcli.shell import options, output
 from lodcli.shell.printable import printable
@@ -29,7 +33,16 @@ class _Split(options.Command):
 
     def misplaced(self, args: list[str]) -> str:
         by = args[args.index("--by") + 1] if "--by" in args else ""
-        if not by or by.partition(":")[0] in KINDS:
+        kind, _, value = by.partition(":")
+        if kind == "fractions":
+            following = args[args.index("--by") + 2 :]
+            shares = [*itertools.takewhile(re.compile(r"[0-9]*\.?[0-9]+").fullmatch, following)]
+            if shares:
+                return f"; shares are joined by commas: --by fractions {','.join([value, *shares])}"
+        out = args[args.index("-o") + 1 :] if "-o" in args else []
+        if len(out) > 1 and not Path(out[1]).exists() and of_name(out[0]) == of_name(out[1]):
+            return "; quote the pattern of -o, as in -o '{train,test}.lod.h5'"
+        if not by or kind in KINDS:
             return ""
         hint = did_you_mean(by, KINDS, 1) or f"a value goes only after {', '.join(KINDS)}"
         return f"; --by {by}: {hint}"
@@ -80,7 +93,10 @@ def command(
     try:
         written = split(source, how, level, seed, pattern, target)
     except SelectionError as error:
-        if isinstance(how.level, str):
+        meant = re.fullmatch(rf"({'|'.join(KINDS)})[= ]+(.*)", str(how.level))
+        if meant:
+            append_text(error, f"write --by {meant[1]} {meant[2]}")
+        elif isinstance(how.level, str):
             key = quote(how.level)
             first = f"lod group {quote(source.path)} --by {key} | lod split - --by {key}"
             append_text(error, f"for one file per value of a tensor: {first} ..")
