@@ -163,7 +163,7 @@ _ENTRIES = (
     OpEntry("unique", "sorting.sort", "the distinct values of every sequence, ascending", "y[s] = set of x[r]", itemwise=True, marks=True),
     OpEntry("unique_counts", "sorting.sort", "the distinct values and their counts", "y[s] = set of x[r], counts", results=("values", "counts"), marks=True),
     OpEntry("unpad", "padding.pad", "the rows of a padded batch without the padding", "y[lo+t] = x[s,t] for t < n[s]", gradient="padding.pad.sequence_unpad_grad", options="--lengths 2,1", tracked=("padded",)),
-    OpEntry("windows", "joining.windows", "sliding windows over the items of every sequence", "y[s] = windows of x[lo:hi]", itemwise=True, gradient="joining.windows.sequence_windows_grad", marks=True, tracked=("tensor",)),
+    OpEntry("windows", "joining.windows", "sliding windows over the items of every sequence", "y[s] = windows of x[lo:hi]", itemwise=True, gradient="joining.windows.sequence_windows_grad", marks=True, nulls=True, tracked=("tensor",)),
 )
 # fmt: on
 OPS: dict[str, OpEntry] = {entry.name: entry for entry in _ENTRIES}

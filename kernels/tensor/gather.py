@@ -99,7 +99,8 @@ def with_nulls(
     Args:
         tensor: with nulls.
         level: the level whose sequences stay in place; a result has as many of them.
-        move: the op. It is called with numbers of rows, and of the items of levels with nulls.
+        move: the op. It is called with numbers of rows, and of the items of levels with nulls. It
+            may add levels below `level`.
         whole: whether it moves whole finest sequences, which stay text.
     """
     lod, masks = tensor.lod, list(tensor.nulls.masks)
@@ -109,5 +110,6 @@ def with_nulls(
             count = tensor.rows if is_rows else lod.count(number)
             found = move(LoDTensor(np.arange(count), lod.upto(number - 1)))
             masks[number] = None if mask is None else mask[found.data]
+    masks[level + 1 : level + 1] = [None] * (found.lod.n_levels - lod.n_levels)
     marks = tensor.marks.moved(whole=whole)
     return LoDTensor(tensor.values[found.data], found.lod, marks, Nulls.of(masks))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -25,7 +26,7 @@ from lodcli.kernels.ops.slicing.slice import segment_slice
 from lodcli.kernels.ops.upstream import Upstream, upstream_of, upstreams_of
 from lodcli.kernels.runtime.argument_types import types_explained
 from lodcli.kernels.runtime.dispatch import Backend, on
-from lodcli.kernels.tensor.gather import gather_items, take_known
+from lodcli.kernels.tensor.gather import gather_items, take_known, with_nulls
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import NO_NULLS
 
@@ -47,7 +48,7 @@ def sequence_windows(
     """Return every sequence as a sequence of windows over its items, which may overlap.
 
     Args:
-        tensor: data (N, ...), any dtype.
+        tensor: data (N, ...), any dtype. Nulls are kept.
         length: number of items in a window, 1 or more.
         stride: number of items from the start of a window to the start of the next, 1 or more.
         tail: "drop" leaves out the items after the last whole window; "keep" adds one shorter
@@ -76,8 +77,13 @@ def sequence_windows(
     _require_window(length, stride, tail, head)
     lod = tensor.lod
     number = lod.level(level)
+    whole = number < lod.n_levels - 1
+    if tensor.nulls.masks:
+        how: dict[str, Any] = {"length": length, "stride": stride, "tail": tail, "head": head}
+        cut = partial(sequence_windows, **how, level=number, name=name, backend=backend)
+        return with_nulls(tensor, number, cut, whole=whole)
     counts, starts, bounds = _windows(lod.levels[number], length, stride, tail, head)
-    if number == lod.n_levels - 1:
+    if not whole:
         run = on(backend, segment_slice, size_bytes=tensor.nbytes)
         rows, below = run(tensor.data, starts, bounds), NO_LEVELS
     else:
@@ -85,7 +91,7 @@ def sequence_windows(
         rows, below = taken.data, taken.lod
     names = (*lod.names[: number + 1], name, *below.names)
     levels = (*lod.levels[:number], counts, bounds, *below.levels)
-    return moved(tensor, rows, LoD._trusted(levels, names), whole=number < lod.n_levels - 1)
+    return moved(tensor, rows, LoD._trusted(levels, names), whole=whole)
 
 
 @types_explained

@@ -162,6 +162,7 @@ OF_LISTS: dict[str, list[Any]] = {
     "coalesce(sum(l), -1)": [4, -1, 0, -1, 5],
     "l - mean(l)": [[-1.0, None, 1.0], None, [], [None], [0.0]],
     "reverse(l) * 2": [[6, None, 2], None, [], [None], [10]],
+    "mean(windows(l, 2, head='keep'))": [[1.0, 1.0, 3.0], None, [], [None], [5.0]],
     "cumsum(coalesce(l, 0))": [[1, 1, 4], None, [], [0], [5]],
     "sum(d)": [[1, None, 2], None, [], [None], [0, 15]],
     "sum(d, level=0)": [3, None, 0, None, 15],

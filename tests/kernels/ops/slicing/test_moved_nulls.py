@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.ops.joining.windows import sequence_windows
 from lodcli.kernels.ops.slicing.reverse import sequence_reverse
 from lodcli.kernels.ops.slicing.slice import sequence_slice
 from lodcli.kernels.ops.slicing.truncate import sequence_truncate
@@ -68,6 +69,26 @@ def test_moved_items_keep_their_nulls(seed: int) -> None:
         ),
     ):
         assert found.identical(LoDTensor.from_lists(wanted, levels=depth, dtype=found.dtype))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_windows_keep_the_nulls_of_their_items(seed: int) -> None:
+    rng = Random(seed)
+    depth = rng.randrange(1, 4)
+    values = [nested(rng, depth) for _ in range(rng.randrange(5))]
+    tensor, level = LoDTensor.from_lists(values, levels=depth), rng.randrange(depth)
+
+    def windows(part: list[Any]) -> list[Any]:
+        return [part[start : start + 2] for start in range(len(part) - 1)]
+
+    def grown(part: list[Any]) -> list[Any]:
+        return [part[max(0, stop - 3) : stop] for stop in range(1, len(part) + 1)]
+
+    for found, wanted in (
+        (sequence_windows(tensor, 2, level=level), at_all(level, windows, values)),
+        (sequence_windows(tensor, 3, head="keep", level=level), at_all(level, grown, values)),
+    ):
+        assert found.identical(LoDTensor.from_lists(wanted, levels=depth + 1, dtype=found.dtype))
 
 
 def at_all(level: int, change: Callable[[list[Any]], Any], values: list[Any]) -> list[Any]:
