@@ -39,10 +39,13 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.options import option
 from lodcli.kernels.runtime.arrays import in_native_order
 
+# Message of zarr 3 about the fill value that zarr 2 gives to arrays of bytes objects.
+_ZERO_OF_BYTES = "Invalid type: 0. Expected a string"
 # In messages of zarr and numcodecs about an unknown data type, codec or extension of an array.
 _UNKNOWN = (
     *("No Zarr data type found", "Invalid data_type", "Unknown codec", "codec not available"),
     *("Unknown chunk grid", "storage transformers", "disallowed extra fields"),
+    _ZERO_OF_BYTES,
 )
 
 
@@ -175,6 +178,8 @@ class ZarrSource(ArraySource[ZarrArray]):
                     "; zarr 2 does: save numpy.concatenate(array[:]) and the lengths of its items, "
                     f"for {option('data')} and {option('lengths')}"
                 )
+            elif "object_codec_id" in words or _ZERO_OF_BYTES in words:
+                remedy = "; save an array of numbers, or of texts"
             raise kind(f"{name}: zarr cannot read it ({words}){remedy}") from None
 
     def close(self) -> None:

@@ -472,12 +472,21 @@ def test_pickles_are_not_unpickled(
     assert capfd.readouterr().out == ""
 
 
-def test_arrays_of_arrays_say_what_to_save(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("codec", "message"),
+    [
+        ({"id": "vlen-array", "dtype": "<i4"}, r"zarr 2 does: save numpy\.conc.* for data= and"),
+        ({"id": "vlen-bytes"}, r"x: zarr cannot read it .*; save an array of numbers, or of texts"),
+        ({"id": "json2"}, r"x: zarr cannot read it .*; save an array of numbers, or of texts"),
+    ],
+)
+def test_arrays_of_objects_say_what_to_save(
+    codec: dict[str, str], message: str, tmp_path: Path
+) -> None:
     described = {"zarr_format": 2, "shape": [2], "chunks": [2], "dtype": "|O", "order": "C"}
-    described |= {"filters": [{"id": "vlen-array", "dtype": "<i4"}], "compressor": None}
-    (tmp_path / "t.zarr").mkdir()  # as zarr 2 writes it
-    (tmp_path / "t.zarr" / ".zarray").write_text(json.dumps({**described, "fill_value": 0}))
-    with pytest.raises(
-        UnsupportedError, match=r"zarr 2 does: save numpy\.concatenate.* for data= and"
-    ):
+    described |= {"filters": [codec], "compressor": None, "fill_value": 0}
+    (tmp_path / "t.zarr" / "x").mkdir(parents=True)  # as zarr 2 writes it
+    (tmp_path / "t.zarr" / ".zgroup").write_text('{"zarr_format": 2}')
+    (tmp_path / "t.zarr" / "x" / ".zarray").write_text(json.dumps(described))
+    with pytest.raises(UnsupportedError, match=message):
         lodcli.read(tmp_path / "t.zarr")
