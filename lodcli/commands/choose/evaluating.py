@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Sequence, Sized
 
 import numpy as np
@@ -10,7 +9,6 @@ import numpy as np
 from lodcli.commands.choose.choosing import named
 from lodcli.commands.choose.expression import Expression
 from lodcli.commands.choose.item_values import Values, as_floats
-from lodcli.expressions.parsing import function_name
 from lodcli.formats.arrays.budget import require_fits
 from lodcli.formats.core.errors import naming_source
 from lodcli.formats.items.items import Items
@@ -55,11 +53,9 @@ def _batches(
     expression: Expression, items: Items, source: Reference
 ) -> Iterator[tuple[dict[str, LoDTensor], int, int]]:
     """Yield batches, the number of the first item of each, and how many items it has."""
-    calls = (node for node in ast.walk(expression.tree) if isinstance(node, ast.Call))
-    if "length" not in map(function_name, calls):  # which may be of any tensor
-        # Texts of none, such as "a" if index() > 1 else "b", take the number of items from one.
-        names = expression.tensors or [items.shared.specs[0].name]
-        items = Items(items.source, items.shared.only(*names))
+    # Texts of none, such as "a" if index() > 1 else "b", take the number of items from one.
+    names = expression.read_names(items.schema) or [items.shared.specs[0].name]
+    items = Items(items.source, items.shared.only(*names))
     first = 0
     for batch in named(source, items.range(0, items.count)):
         count = item_count(batch)

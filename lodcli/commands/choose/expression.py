@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -82,6 +82,12 @@ class Expression(Parsed):
             for name, (one, inner) in zip(records_above(spec), steps, strict=True):
                 if inner.level > one.level:
                     self.records.setdefault(name, (spec.name, one.level))
+
+    def read_names(self, schema: Schema) -> Sequence[str]:
+        """Return the tensors of a schema that it reads; all for length(), which may be of any."""
+        if "length" in map(function_name, ast.walk(self.tree)):
+            return [spec.name for spec in schema]
+        return self.tensors
 
     def of_batch(self, batch: Mapping[str, LoDTensor], first: int, count: int) -> Values:
         """Return `values` of a batch of `count` items, from the item `first` on."""

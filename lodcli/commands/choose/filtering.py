@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,7 +10,6 @@ import numpy as np
 
 from lodcli.commands.choose.expression import Expression
 from lodcli.commands.choose.outcomes import outcomes
-from lodcli.expressions.parsing import function_name
 from lodcli.formats.arrays.budget import require_fits
 from lodcli.formats.choosing.choice import ALL_ITEMS, ValueRange
 from lodcli.formats.core.names import listing
@@ -100,13 +98,7 @@ class Filter:
     @property
     def deciding(self) -> Sequence[str]:
         """See Choice."""
-        expression = self._expression
-        if expression is None:
-            return ()
-        calls = (node for node in ast.walk(expression.tree) if isinstance(node, ast.Call))
-        if "length" in map(function_name, calls):  # which may be of any tensor
-            return [spec.name for spec in self._schema]
-        return expression.tensors
+        return () if self._expression is None else self._expression.read_names(self._schema)
 
     @property
     def span(self) -> range:
