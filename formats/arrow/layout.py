@@ -12,7 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as types
 
-from lodcli.formats.arrow.sizes.buffers import is_text, is_view, number_dtype
+from lodcli.formats.arrow.sizes.buffers import (
+    inner_types,
+    is_list_view,
+    is_text,
+    is_view,
+    number_dtype,
+)
 from lodcli.formats.core.format import LeftOut
 from lodcli.formats.core.names import (
     check_name,
@@ -228,10 +234,8 @@ def item_field(kind: pa.DataType) -> pa.Field | None:
     if types.is_map(kind):
         both = [kind.key_field.with_name("key"), kind.item_field.with_name("value")]
         return pa.field("entries", pa.struct(both), nullable=False)
-    lists = (types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view)
-    if any(is_one(kind) for is_one in lists) or types.is_large_list_view(kind):
-        return kind.value_field
-    return None
+    lists = (types.is_list, types.is_large_list, types.is_fixed_size_list, is_list_view)
+    return kind.value_field if any(is_one(kind) for is_one in lists) else None
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
@@ -265,11 +269,7 @@ def has_dictionary(kind: pa.DataType) -> bool:
         kind = kind.storage_type
     if types.is_dictionary(kind):
         return code_type(kind) is not None or has_dictionary(kind.value_type)
-    if types.is_run_end_encoded(kind):
-        return has_dictionary(kind.value_type)
-    if types.is_map(kind):
-        return has_dictionary(kind.key_type) or has_dictionary(kind.item_type)
-    return any(has_dictionary(kind.field(number).type) for number in range(kind.num_fields))
+    return any(map(has_dictionary, inner_types(kind)))
 
 
 def _row(kind: pa.DataType, name: str, words: Words) -> Leaf | None:

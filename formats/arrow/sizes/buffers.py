@@ -109,6 +109,11 @@ def large_binary(array: Any) -> Any:
     return array.cast(pa.large_string() if text else pa.large_binary())
 
 
+def inner_types(kind: pa.DataType) -> list[pa.DataType]:
+    """Return the types in a nested type: of a map one, a struct; of runs their ends and values."""
+    return [kind.field(number).type for number in range(kind.num_fields)]
+
+
 def is_view(kind: pa.DataType) -> bool:
     """Return whether values are views of text or bytes."""
     return bool(types.is_string_view(kind) or types.is_binary_view(kind))

@@ -13,6 +13,7 @@ import pyarrow.types as types
 
 from lodcli.formats.arrow.sizes.buffers import (
     array_of,
+    inner_types,
     integers,
     is_list_view,
     is_text,
@@ -32,10 +33,7 @@ def is_expanded(kind: Any) -> bool:
         return is_expanded(kind.storage_type)
     if types.is_dictionary(kind) or types.is_run_end_encoded(kind) or is_list_view(kind):
         return True
-    if types.is_map(kind):
-        return is_expanded(kind.key_type) or is_expanded(kind.item_type)
-    inner = [kind.field(number).type for number in range(kind.num_fields)]
-    return is_view(kind) or any(map(is_expanded, inner))
+    return is_view(kind) or any(map(is_expanded, inner_types(kind)))
 
 
 def has_runs(kind: Any) -> bool:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.types as types
 
 from lodcli.formats.arrow.files import Bytes, Cursor
-from lodcli.formats.arrow.sizes.buffers import is_list_view, is_text, is_view
+from lodcli.formats.arrow.sizes.buffers import inner_types, is_list_view, is_text, is_view
 from lodcli.formats.core.errors import FETCH_AGAIN, DamagedFileError
 
 DICTIONARY, RECORDS = 2, 3
@@ -209,15 +209,7 @@ def _buffer_count(kind: Any, views: Iterator[int], version: int) -> int:
         own = 2
     else:
         return 3 if is_text(kind) else 2
-    return own + sum(_buffer_count(inner, views, version) for inner in _children(kind))
-
-
-def _children(kind: Any) -> list[Any]:
-    if types.is_run_end_encoded(kind):
-        return [kind.run_end_type, kind.value_type]
-    if types.is_map(kind):
-        return [pa.struct([("key", kind.key_type), ("value", kind.item_type)])]
-    return [kind.field(number).type for number in range(kind.num_fields)]
+    return own + sum(_buffer_count(inner, views, version) for inner in inner_types(kind))
 
 
 # -- flatbuffers ---------------------------------------------------------------------

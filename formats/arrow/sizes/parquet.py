@@ -24,6 +24,7 @@ from lodcli.formats.arrow.files import (
     validate,
 )
 from lodcli.formats.arrow.layout import plain_type
+from lodcli.formats.arrow.sizes.buffers import inner_types
 from lodcli.formats.arrow.sizes.parquet_pages import Pages, footer
 from lodcli.formats.arrow.sizes.thrift import BINARY, I32, ThriftError
 from lodcli.formats.choosing.choice import ValueRange
@@ -258,7 +259,7 @@ def _has_no_values(kind: pa.DataType) -> bool:
     kind = plain_type(kind)
     if types.is_fixed_size_list(kind) and not kind.list_size:
         return True
-    return any(_has_no_values(kind.field(number).type) for number in range(kind.num_fields))
+    return any(map(_has_no_values, inner_types(kind)))
 
 
 def _refuse_wide(data: File, error: Exception) -> None:
@@ -308,7 +309,7 @@ def _values(
         for field in kind:
             yield from _values(field.type, (*path, name_of(field.name)))
     elif types.is_nested(kind):
-        for number in range(kind.num_fields):
-            yield from _values(kind.field(number).type, path)
+        for inner in inner_types(kind):
+            yield from _values(inner, path)
     else:
         yield path, kind

@@ -92,6 +92,18 @@ def test_dictionaries_in_lists_and_structs_come_back(
         assert item.identical(other)
 
 
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_dictionaries_in_maps_are_categories(ending: str, tmp_path: Path) -> None:
+    keys, values = dictionary([1, 0, 2], pa.int8()), dictionary([3, 3, 0], pa.int32())
+    column = pa.MapArray.from_arrays(pa.array([0, 2, 2, 3], pa.int32()), keys, values)
+    written_by_pyarrow(tmp_path / f"in.{ending}", pa.table({"c": column}), 3)
+    for name, item in io.read_all(tmp_path / f"in.{ending}").items():
+        assert isinstance(item, LoDTensor)
+        assert item.categories is not None
+        side = {"c.key": 0, "c.value": 1}[name]
+        assert item.to_list() == [[pair[side] for pair in one] for one in column.to_pylist()]
+
+
 @settings(max_examples=many(30, share=3))
 @given(coded(), st.sampled_from(["x.parquet", "x.arrow", "x.arrows"]))
 def test_arrow_and_parquet_keep_categories(
