@@ -13,7 +13,8 @@ import pytest
 import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
-from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
+from lodcli.kernels.tensor.exchange.arrow import NAMES_KEY
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Times
 from tests.formats.cases.opening import content, nested, refused, tensor_in
@@ -411,3 +412,32 @@ def test_offsets_of_no_items_may_have_no_bytes(
     found = content(path)
     assert sorted(found) == ["a", "b", "c.key", "c.value", "d", "e"]
     assert all(tensor.to_list() == [[], []] for tensor in found.values())
+
+
+DEEP: Any = pa.int64()
+for _ in range(65):
+    DEEP = pa.list_(DEEP)
+
+
+@SUFFIXES
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"c": DEEP}, "column 'c': nested deeper than 64 levels|too deeply nested"),
+        ({"c": pa.struct([("a", pa.int8()), ("a", pa.int8())])}, "two fields are named 'c.a'"),
+        ({}, "has no columns"),
+    ],
+)
+def test_columns_that_no_tensor_holds_are_refused(
+    suffix: str, columns: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    table = pa.schema(columns).empty_table()
+    with pytest.raises((InvalidDataError, UnsupportedError), match=message):
+        content(written_by_pyarrow(tmp_path / f"x{suffix}", table))
+
+
+@pytest.mark.parametrize("names", ["[1]", '[""]', '["a", "b"]', '{"a": 1}', "[", "[" * 10**5])
+def test_other_metadata_than_names_of_levels_is_ignored(names: str, tmp_path: Path) -> None:
+    field = pa.field("x", pa.list_(pa.int8()), metadata={NAMES_KEY: names.encode()})
+    table = pa.table([pa.array([[1], []], field.type)], pa.schema([field]))
+    assert column(written_by_pyarrow(tmp_path / "x.arrow", table)).lod.names == (None,)
