@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.index.checks import Array, Offsets
+from lodcli.kernels.tensor.nulls import Mask
 
 BINARY: dict[type[ast.operator], np.ufunc] = {
     ast.Add: np.add,
@@ -80,6 +82,10 @@ TEXT_FUNCTIONS = {**TEXT_TESTS, **TEXT_MAKERS, CHARS: 0}
 # Functions that return conditions, and those that return whole numbers of anything.
 CONDITIONS = ("all", "any", "isfinite", "isnan", *TEXT_TESTS)
 COUNTS = ("length", INDEX, CHARS, *TIME_PARTS)
+# Functions of all values that have a result without any, and those that pick one and skip no nulls.
+OF_NOTHING, PICKING = ("sum", "any", "all"), ("first", "last")
+# Functions that test whether values are true.
+ASKING = ("any", "all")
 # Functions and ops that need an order of the values.
 BY_ORDER = ("max", "min", *TWO, "max_index", "min_index", "topk")
 # Functions and ops of any values, also of times and categories, that return numbers.
@@ -101,6 +107,7 @@ GROWING = (np.add, np.subtract, np.multiply, np.power)
 MANY = 16
 # Decimals of up to this many digits are distinct as 64-bit floats.
 EXACT_DIGITS = 15
+_LEAST = -(2**63)
 
 
 def rounded(number: Array, dtype: np.dtype[Any]) -> Array:
@@ -131,6 +138,20 @@ def overflowed(found: Any, near: Any) -> bool:
     """
     # An overflow is off by a multiple of 2**64; rounding by far less.
     return bool(np.any(np.abs(near - found) >= 2.0**62))
+
+
+def fits(function: Callable[..., Array], a: Array, b: Array) -> bool:
+    """Return whether all results for int64 are int64 too; a division by 0 has none."""
+    if not a.size or not b.size:
+        return True
+    if function in (np.floor_divide, np.remainder):
+        return bool(b.all()) and (a.min() > _LEAST or not np.any(b == -1))
+    if function not in GROWING:
+        return True
+    # The greatest and the least result are of the greatest and the least numbers.
+    ends = [np.array([int(one.min()), int(one.max())], object) for one in (a, b)]
+    results = function.outer(*ends)
+    return bool(results.min() >= _LEAST and results.max() <= -(_LEAST + 1))
 
 
 def written(function: Callable[..., Any]) -> str:
@@ -190,3 +211,49 @@ def clipped(lengths: Array, start: int | None, stop: int | None) -> tuple[Offset
     first = np.zeros_like(lengths) if start is None else at(start)
     last = lengths if stop is None else at(stop)
     return first, np.maximum(last - first, 0)
+
+
+def both_valid(one: Mask | None, other: Mask | None) -> Mask | None:
+    """Return the conjunction of two validity masks; None is a mask without nulls."""
+    if one is None or other is None:
+        return one if other is None else other
+    return one & other
+
+
+def valid_of(
+    function: Callable[..., Array], values: Sequence[Array], masks: Sequence[Mask | None]
+) -> Mask | None:
+    """Return the validity mask of a function of values, which are given with their masks.
+
+    It is null where one of them is, except that an `or` with True is True and an `and` with
+    False is False, as in SQL.
+    """
+    valid = functools.reduce(both_valid, masks)
+    if valid is None or function not in (np.logical_and, np.logical_or):
+        return valid
+    for data, mask in zip(values, masks, strict=True):
+        decides = (data != 0) == (function is np.logical_or)
+        if decides.ndim > 1:  # a row of several values is null as a whole
+            decides = decides.all(axis=tuple(range(1, decides.ndim)))
+        valid = valid | (decides if mask is None else decides & mask)
+    return valid
+
+
+def known_of(name: str, offsets: Offsets, valid: Mask | None, *, of_nothing: bool = False) -> Mask:
+    """Return for which sequences a function of all their values has one, (S,) bool.
+
+    Args:
+        name: of the function.
+        offsets: (S + 1,), of the sequences.
+        valid: (N,), which rows are not null; None for all.
+        of_nothing: whether a sequence without rows has one, also if `name` is not in OF_NOTHING.
+    """
+    full = offsets[1:] > offsets[:-1]
+    known: Mask = full
+    if valid is not None and name in PICKING:
+        known = full.copy()
+        known[full] = valid[(offsets[:-1] if name == "first" else offsets[1:] - 1)[full]]
+    elif valid is not None:
+        counts = np.concatenate([[0], np.cumsum(valid)])[offsets]
+        known = counts[1:] > counts[:-1]
+    return known | ~full if of_nothing or name in OF_NOTHING else known

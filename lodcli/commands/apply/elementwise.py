@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.commands.choose.item_values import both_valid, valid_of
 from lodcli.expressions.comparisons import compared, require_exact
-from lodcli.expressions.functions import written
+from lodcli.expressions.functions import both_valid, valid_of, written
 from lodcli.expressions.operations import UnfitError
 from lodcli.kernels.dtypes import has_nan, is_float
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError

@@ -26,7 +26,6 @@ from lodcli.commands.apply.elementwise import (
 from lodcli.commands.apply.nullable import Nullable
 from lodcli.commands.apply.picked_texts import lists_of, picked_texts
 from lodcli.commands.apply.skipping_nulls import SKIPPING, pooled, refusal
-from lodcli.commands.choose.item_values import fits
 from lodcli.expressions.comparisons import MIRRORED, compared, compared_pairs, is_rounded
 from lodcli.expressions.decimals import exact_floats
 from lodcli.expressions.digits import EXACT_FUNCTIONS
@@ -44,6 +43,7 @@ from lodcli.expressions.functions import (
     TIME_PARTS,
     TWO,
     clipped,
+    fits,
     overflowed,
 )
 from lodcli.expressions.hints import cast_hint, hint_of_two

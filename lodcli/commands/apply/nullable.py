@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 
 from lodcli.commands.apply.skipping_nulls import UNDEFINED
-from lodcli.commands.choose.item_values import ASKING
 from lodcli.expressions.functions import (
+    ASKING,
     COALESCE,
     CONDITIONS,
     COUNTS,

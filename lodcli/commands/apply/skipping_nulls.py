@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lodcli.commands.choose.item_values import OF_NOTHING, PICKING, both_valid, known_of
-from lodcli.expressions.functions import QUANTILES
+from lodcli.expressions.functions import OF_NOTHING, PICKING, QUANTILES, both_valid, known_of
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
 

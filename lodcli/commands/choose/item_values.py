@@ -17,12 +17,17 @@ from lodcli.expressions.comparisons import (
     require_exact,
 )
 from lodcli.expressions.functions import (
-    GROWING,
+    ASKING,
     MEDIAN,
+    PICKING,
     QUANTILE,
     TWO,
+    both_valid,
+    fits,
+    known_of,
     overflowed,
     rounded,
+    valid_of,
     written,
 )
 from lodcli.kernels.dtypes import has_nan, is_float
@@ -42,11 +47,6 @@ from lodcli.kernels.ops.sorting.quantile import segment_quantile
 from lodcli.kernels.runtime.dispatch import Backend, on
 from lodcli.kernels.tensor.nulls import Mask
 
-# Functions of all values that have a result without any, and those that pick one and skip no nulls.
-OF_NOTHING, PICKING = ("sum", "any", "all"), ("first", "last")
-# Functions that test whether values are true.
-ASKING = ("any", "all")
-_LEAST = -(2**63)
 # Functions whose result may be the negative of a value.
 _SIGNED = (np.absolute, np.negative, np.sign)
 
@@ -353,51 +353,11 @@ def elementwise(function: np.ufunc, values: Values) -> Values:
         raise InvalidDataError(f"{written(function)} is not defined for {data.dtype}") from None
 
 
-def fits(function: Callable[..., Array], a: Array, b: Array) -> bool:
-    """Return whether all results for int64 are int64 too; a division by 0 has none."""
-    if not a.size or not b.size:
-        return True
-    if function in (np.floor_divide, np.remainder):
-        return bool(b.all()) and (a.min() > _LEAST or not np.any(b == -1))
-    if function not in GROWING:
-        return True
-    # The greatest and the least result are of the greatest and the least numbers.
-    ends = [np.array([int(one.min()), int(one.max())], object) for one in (a, b)]
-    results = function.outer(*ends)
-    return bool(results.min() >= _LEAST and results.max() <= -(_LEAST + 1))
-
-
 def _repeated(values: Values, data: Array, rows: Offsets | None) -> Array:
     """Return the data, or the mask, of values for each row, if they have one for each item."""
     if rows is None or values.rows is not None or not data.ndim:
         return data
     return data.repeat(np.diff(rows), axis=0)
-
-
-def both_valid(one: Mask | None, other: Mask | None) -> Mask | None:
-    """Return the conjunction of two validity masks; None is a mask without nulls."""
-    if one is None or other is None:
-        return one if other is None else other
-    return one & other
-
-
-def valid_of(
-    function: Callable[..., Array], values: Sequence[Array], masks: Sequence[Mask | None]
-) -> Mask | None:
-    """Return the validity mask of a function of values, which are given with their masks.
-
-    It is null where one of them is, except that an `or` with True is True and an `and` with
-    False is False, as in SQL.
-    """
-    valid = functools.reduce(both_valid, masks)
-    if valid is None or function not in (np.logical_and, np.logical_or):
-        return valid
-    for data, mask in zip(values, masks, strict=True):
-        decides = (data != 0) == (function is np.logical_or)
-        if decides.ndim > 1:  # a row of several values is null as a whole
-            decides = decides.all(axis=tuple(range(1, decides.ndim)))
-        valid = valid | (decides if mask is None else decides & mask)
-    return valid
 
 
 def _flat(values: Values) -> tuple[Array, Offsets]:
@@ -455,26 +415,6 @@ def _any(values: Values) -> Array:
 
 def _all(values: Values) -> Array:
     return np.equal(_pooled(segment_sum, Values(values.data == 0, values.rows)), 0)
-
-
-def known_of(name: str, offsets: Offsets, valid: Mask | None, *, of_nothing: bool = False) -> Mask:
-    """Return for which sequences a function of all their values has one, (S,) bool.
-
-    Args:
-        name: of the function.
-        offsets: (S + 1,), of the sequences.
-        valid: (N,), which rows are not null; None for all.
-        of_nothing: whether a sequence without rows has one, also if `name` is not in OF_NOTHING.
-    """
-    full = offsets[1:] > offsets[:-1]
-    known: Mask = full
-    if valid is not None and name in PICKING:
-        known = full.copy()
-        known[full] = valid[(offsets[:-1] if name == "first" else offsets[1:] - 1)[full]]
-    elif valid is not None:
-        counts = np.concatenate([[0], np.cumsum(valid)])[offsets]
-        known = counts[1:] > counts[:-1]
-    return known | ~full if of_nothing or name in OF_NOTHING else known
 
 
 def reduced(name: str, values: Values, *options: float) -> Values:
