@@ -22,6 +22,7 @@ from lodcli.formats.core.schema import (
     TensorSpec,
     total,
 )
+from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import SelectionError, ShapeMismatchError, counted
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.options import option
@@ -204,9 +205,22 @@ def _require_names(first: Schema, other: Schema, label: str) -> None:
         if SIZES in others:
             what = "it is the manifest of a dataset; name its folder, which is read as one file"
             raise ShapeMismatchError(f"does not fit {label}: {what}")
-        found, expected = listing(others), listing(names)
+        found, expected = _only_in(other, names), _only_in(first, others)
+        if not found and not expected:  # in another order
+            found, expected = listing(others), listing(names)
         what = f"it holds the tensors {found}, not {expected}"
-        raise ShapeMismatchError(f"does not fit {label}: {what}", expected=expected, found=found)
+        if not found or not expected:
+            what = f"it also holds {found}" if found else f"it lacks {expected}"
+            what += "; lod drop removes tensors that some files lack"
+        raise ShapeMismatchError(
+            f"does not fit {label}: {what}", expected=expected or None, found=found or None
+        )
+
+
+def _only_in(schema: Schema, known: Sequence[str]) -> str:
+    """Return the names of tensors that are not among `known`, for a message."""
+    own = [spec for spec in schema if not spec.marks.tells_records]
+    return listing(spec.name for spec in own if spec.name not in known)
 
 
 def _require_fitting(first: Schema, other: Schema, label: str) -> None:
@@ -247,7 +261,11 @@ def _spec_difference(a: TensorSpec, b: TensorSpec) -> _Difference | None:
         return _Difference("", found, expected, remedy)
     if a.dtype != b.dtype:
         numbers = not any(one.marks.of_values for one in (a, b)) and _castable(a, b)
-        remedy = f"; lod cast {quote(f'{b.name}={a.dtype.name}')}" if numbers else ""
+        wider = numbers and a.dtype.kind in "iu" and is_float(b.dtype)
+        name = f"{b.name}={(b if wider else a).dtype.name}"
+        remedy = f"; lod cast {quote(name)}" if numbers else ""
+        if wider:  # floats may have fractions
+            remedy += " converts the other file"
         if numbers and {a.dtype, b.dtype} == _WHOLE:  # readers of text choose by the numbers
             wide = f"{option('dtype', 'uint64')} reads text files so"
             remedy = f"; {wide}, lod cast {quote(f'{b.name}=uint64')} converts others"

@@ -40,6 +40,7 @@ from lodcli.formats.structs.presence import as_described, with_equal_records
 from lodcli.formats.text.lines import shown
 from lodcli.formats.values.file_attributes import alike
 from lodcli.formats.values.partitions import NOT_READ
+from lodcli.formats.values.relabelled import in_order_of
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.platform.files import PathLike
@@ -282,7 +283,10 @@ class ManyFiles(SelectiveSource):
                         f"{path}: is {file.kind.name}, and {files.paths[0]} is {self.kind.name}; "
                         "name files of one format, as with '*.EXTENSION'"
                     )
-                schema = tuple(specs.setdefault(spec, spec) for spec in file.source.schema)
+                source = (
+                    in_order_of(self._schemas[0], file.source) if self._schemas else file.source
+                )
+                schema = tuple(specs.setdefault(spec, spec) for spec in source.schema)
                 self._schemas.append(schemas.setdefault(schema, schema))
                 versions.append(file.input.version)
                 attributes = [alike([*attributes, file.source.attributes])]
@@ -344,9 +348,10 @@ class ManyFiles(SelectiveSource):
         each = zip(self._paths, self._schemas, self._described, strict=True)
         for path, found, schema in each:
             with self._open_one(path) as file, naming_file(path):
-                if file.source.schema != found:
+                source = in_order_of(self._schemas[0], file.source)
+                if source.schema != found:
                     raise changed_while_read()
-                source = as_described(file.source, schema)
+                source = as_described(source, schema)
                 yield path, schema, [schema[place].name for place in wanted], source
                 said = [f"{os.path.basename(path)}: {one}" for one in file.source.notes]
                 self.notes = [*self.notes, *said][:MOST_NOTES]

@@ -17,6 +17,7 @@ from lodcli.formats.items.concatenated import (
     require_equal_names,
 )
 from lodcli.formats.structs.presence import as_described, with_equal_records
+from lodcli.formats.values.relabelled import in_order_of
 from lodcli.shell.opened import Opened, opened, selected
 from lodcli.shell.references import Reference
 
@@ -36,7 +37,9 @@ def joined(
     """
     with ExitStack() as stack:
         few = len(sources) <= MOST_KEPT
-        parts = [_Part(source, stack, few=few) for source in sources]
+        parts: list[_Part] = []
+        for source in sources:
+            parts.append(_Part(source, stack, parts[0].schema if parts else (), few=few))
         labels = [one.label for one in sources]
         require_equal_names([part.selected(part.schema) for part in parts], labels)
         # Of the whole files: of records with one field, another tensor marks the null ones.
@@ -55,13 +58,20 @@ def joined(
 
 
 class _Part:
-    """One source. A pipe, and each of few containers, stays open; a file is opened again."""
+    """One source. A pipe, and each of few containers, stays open; a file is opened again.
 
-    def __init__(self, source: Reference, stack: ExitStack, *, few: bool) -> None:
+    Args:
+        source: the file.
+        stack: closes it, if it stays open.
+        first: the schema of the first source, whose order of tensors this one gets.
+        few: whether there are few sources.
+    """
+
+    def __init__(self, source: Reference, stack: ExitStack, first: Schema, *, few: bool) -> None:
         self.source = source
         self.opened: Opened | None = None
         with ExitStack() as opening:
-            file = opening.enter_context(opened(source))
+            file = _ordered(opening.enter_context(opened(source)), first)
             self.schema = file.source.schema
             self.selected(self.schema)  # raises the error for its name
             pipe = not (os.path.isfile(source.path) or os.path.isdir(source.path))
@@ -78,11 +88,18 @@ class _Part:
         if self.opened is not None:
             yield from _described(self.opened, described).batches()
             return
-        with opened(self.source) as file:
+        with opened(self.source) as given:
+            file = _ordered(given, self.schema)
             if file.source.schema != self.schema:
                 with naming_file(self.source.label):
                     raise changed_while_read()
             yield from _described(file, described).batches()
+
+
+def _ordered(file: Opened, first: Schema) -> Opened:
+    """Return a file with its tensors in the order of a schema that has the same ones."""
+    source = in_order_of(first, file.source)
+    return file if source is file.source else replace(file, source=source)
 
 
 def _described(file: Opened, schema: Schema) -> Opened:

@@ -18,7 +18,7 @@ from lodcli.formats.core.schema import Schema
 from lodcli.formats.items.concatenated import joined_schema
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.lodcli.conftest import Lod, tensor
+from tests.lodcli.conftest import Lod, read_jsonl, tensor
 
 
 def save(path: str, values: list[float], lengths: list[list[int]], **more: object) -> None:
@@ -125,10 +125,16 @@ def test_files_that_do_not_fit_are_refused_before_anything_is_written(
 @pytest.mark.parametrize(
     ("other", "tensor", "expected", "found", "remedy"),
     [
-        ({"n m": [1.5], "k": ["a"]}, "n m", "int64", "float64", "lod cast 'n m=int64'"),
+        (
+            {"n m": [1.5], "k": ["a"]},
+            "n m",
+            "int64",
+            "float64",
+            "lod cast 'n m=float64' converts the other file",
+        ),
         ({"n m": ["12"], "k": ["a"]}, "n m", "int64", "text", "lod cast 'n m=int64'"),
         ({"n m": [1], "k": [["a"]]}, "k", "1", "2 levels", None),
-        ({"n m": [1]}, None, "n m, k", "n m", None),
+        ({"n m": [1]}, None, "k", None, "lod drop removes tensors that some files lack"),
     ],
 )
 def test_the_error_as_json_names_the_tensor_and_what_differs(
@@ -137,7 +143,7 @@ def test_the_error_as_json_names_the_tensor_and_what_differs(
     other: dict[str, list[object]],
     tensor: str | None,
     expected: str,
-    found: str,
+    found: str | None,
     remedy: str | None,
 ) -> None:
     files: dict[str, dict[str, list[object]]] = {
@@ -150,7 +156,7 @@ def test_the_error_as_json_names_the_tensor_and_what_differs(
     error = json.loads(done.stderr)["error"]
     assert (error["file"], error["dataset"]) == ("b.lod.h5", tensor)
     assert (error["expected"], error["found"], error["remedy"]) == (expected, found, remedy)
-    if remedy is not None:
+    if tensor == "n m":
         assert lod("cast", "b.lod.h5", "n m=int64", "--unsafe", "-o", "c.lod.h5").code == 0
         assert lod("concat", "a.lod.h5", "c.lod.h5", "-o", "out.lod.h5").code == 0
 
@@ -175,6 +181,61 @@ def test_other_tensors_are_refused(lod: Lod, folder: Path) -> None:
     done = lod("concat", "many.lod.h5", "words.lod.h5", "-o", "out.lod.h5")
     assert done.code == 1
     assert "it holds the tensors data, not vectors, tags, other" in done.stderr
+
+
+def test_an_error_names_only_the_tensors_that_differ(lod: Lod, folder: Path) -> None:
+    Path("a.csv").write_text("x,y\n1,2\n")
+    Path("b.csv").write_text("x,y,z\n1,2,3\n")
+    remedy = "; lod drop removes tensors that some files lack\n"
+    for line, said in (
+        (("concat", "a.csv", "b.csv"), "b.csv: does not fit a.csv: it also holds z"),
+        (("concat", "b.csv", "a.csv"), "a.csv: does not fit b.csv: it lacks z"),
+        (("convert", "?.csv"), "b.csv: does not fit a.csv: it also holds z"),
+    ):
+        done = lod(*line, "-o", "o.jsonl")
+        assert (done.code, done.stderr) == (1, f"lod {line[0]}: {said}{remedy}")
+    assert lod("drop", "b.csv", "z", "-o", "c.csv").code == 0
+    assert lod("concat", "a.csv", "c.csv", "-o", "o.jsonl").code == 0
+    assert read_jsonl("o.jsonl") == [{"x": 1, "y": 2}] * 2
+
+
+RECORDS = (
+    {"id": 1, "text": "é", "s": {"n": 2, "tags": ["a", "b"]}},
+    {"s": {"tags": ["c"], "n": 3}, "text": "", "id": 4},
+)
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "lod.h5", "lods", "parquet", "npz"])
+def test_tensors_may_be_in_another_order_in_each_file(kind: str, lod: Lod, folder: Path) -> None:
+    for number, record in enumerate(RECORDS):
+        Path(f"in-{number}.jsonl").write_text(json.dumps(record))
+        assert lod("convert", "-q", f"in-{number}.jsonl", f"p-{number}.{kind}").code == 0
+    for line in (
+        ("concat", f"p-0.{kind}", f"p-1.{kind}"),
+        ("convert", f"p-*.{kind}"),
+        ("sort", f"p-*.{kind}", "--by", "id"),
+        ("filter", f"p-*.{kind}", "id > 0"),
+    ):
+        done = lod(*line, "-fqo", "out.jsonl")
+        assert (done.code, done.stderr) == (0, "")
+        found = read_jsonl("out.jsonl")
+        assert found == [*RECORDS]
+        assert [*found[1]] == ["id", "text", "s"]
+    assert lod("filter", f"p-*.{kind}", "id == 4", "-fqo", "out.jsonl").code == 0
+    assert read_jsonl("out.jsonl") == [RECORDS[1]]
+
+
+def test_whole_numbers_beside_floats_are_an_error_with_the_cast_that_helps(
+    lod: Lod, folder: Path
+) -> None:
+    Path("a.jsonl").write_text('{"ms":1}\n')
+    Path("b.jsonl").write_text('{"ms":1.5}\n')
+    done = lod("concat", "a.jsonl", "b.jsonl", "-o", "o.jsonl")
+    said = "it has dtype float64, not int64; lod cast ms=float64 converts the other file\n"
+    assert (done.code, done.stderr) == (1, f"lod concat: b.jsonl: ms: does not fit a.jsonl: {said}")
+    assert lod("cast", "a.jsonl", "ms=float64", "-o", "c.lod.h5").code == 0
+    assert lod("concat", "c.lod.h5", "b.jsonl", "-o", "o.jsonl").code == 0
+    assert read_jsonl("o.jsonl") == [1.0, 1.5]
 
 
 def test_a_pipe_is_read_once(shell: Lod, folder: Path) -> None:
