@@ -301,7 +301,7 @@ class Conversions:
 
         Raises:
             InvalidDataError: several columns, a null among the values of a row.
-            UnsupportedError: values other than numbers, booleans, text and bytes.
+            UnsupportedError: values other than numbers, booleans, times, decimals, text and bytes.
 
         >>> import pyarrow as pa
         >>> from lodcli import LoDTensor

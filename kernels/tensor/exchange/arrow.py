@@ -167,7 +167,8 @@ def from_arrow(values: Any) -> tuple[Array, LoD, Marks, Nulls]:
 
     Raises:
         InvalidDataError: not an Arrow array, several columns, or a null among the values of a row.
-        UnsupportedError: values other than numbers, booleans, text or bytes; permuted axes.
+        UnsupportedError: values other than numbers, booleans, times, decimals, text or bytes;
+            permuted axes.
     """
     array, names = _one_array(values)
     levels: list[Offsets] = []
@@ -232,6 +233,12 @@ def _exported(values: Any) -> pa.Array | pa.ChunkedArray:
             if not streams:
                 raise
     if streams:
+        # Polars exports the addresses of objects, as binary values of 8 bytes.
+        if "Object" in map(str, [getattr(values, "dtype", None), *getattr(values, "dtypes", ())]):
+            raise UnsupportedError(
+                "values: tensors cannot hold objects, the dtype of a column of Polars; "
+                "LoDTensor.from_lists(column.to_list()) takes those that are numbers, text or times"
+            )
         return pa.chunked_array(values)
     remedy = "pyarrow.array makes one of a list or a Series"
     if hasattr(values, "collect"):  # a LazyFrame of Polars
@@ -300,8 +307,27 @@ def _plain(array: Any) -> Any:
             array = array.storage
         elif types.is_dictionary(array.type):
             array = array.dictionary_decode()
+        elif types.is_run_end_encoded(array.type):
+            import pyarrow.compute as pc  # slow to import
+
+            array = pc.run_end_decode(array)
+        elif types.is_fixed_size_binary(array.type):
+            return _of_bytes(array)
+        elif types.is_null(array.type):  # as readers of files do
+            return array.cast(pa.bool_())
         else:
             return array
+
+
+def _of_bytes(array: Any) -> Any:
+    """Return binary values of a fixed size as lists of their bytes."""
+    width, stop = array.type.byte_width, array.offset + len(array)
+    valid, data = array.buffers()
+    letters = pa.Array.from_buffers(pa.uint8(), stop * width, [None, data])
+    kind = pa.list_(pa.uint8(), width)
+    return pa.Array.from_buffers(
+        kind, len(array), [valid], array.null_count, array.offset, [letters]
+    )
 
 
 def _is_row(array: Any) -> bool:
@@ -311,8 +337,11 @@ def _is_row(array: Any) -> bool:
     kind = array.type
     if isinstance(array, pa.DictionaryArray) and is_text(kind.value_type):
         return categories_of(array) is not None
+    if types.is_run_end_encoded(kind):
+        kind = kind.value_type
     number = types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind)
-    return bool(number) or marks_of(kind) is not None
+    other = types.is_null(kind) or types.is_fixed_size_binary(kind) or marks_of(kind) is not None
+    return bool(number) or other
 
 
 def _without_views(array: Any) -> Any:

@@ -1,11 +1,14 @@
-"""Arrow's tensors of a fixed shape become rows of that shape; tables that are not read yet."""
+"""Arrow's tensors of a fixed shape and bytes of a fixed size become rows; encodings are removed."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+import lodcli
 from lodcli.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -39,6 +42,35 @@ def test_permuted_axes_are_an_error() -> None:
         LoDTensor.from_arrow(permuted)
 
 
+RUNS = pa.RunEndEncodedArray.from_arrays([2, 3, 7], pa.array([5, None, 6]))
+
+
+@pytest.mark.parametrize(
+    ("array", "lists"),
+    [
+        (pa.array([None, None]), [None, None]),
+        (pa.array([[], [None], None]), [[], [None], None]),
+        (pa.array([b"ab", None, b"cd"], pa.binary(2)).slice(1), [None, [99, 100]]),
+        (pa.array([[b"ab"], [], [b"cd"]], pa.list_(pa.binary(2))), [[[97, 98]], [], [[99, 100]]]),
+        (pa.array([[b"a", b"b"]], pa.list_(pa.binary(1), 2)), [[[97], [98]]]),
+        (RUNS, [5, 5, None, 6, 6, 6, 6]),
+        (pa.RunEndEncodedArray.from_arrays([2, 3], ["a", "bc"]).slice(1), ["a", "bc"]),
+        (pa.ListArray.from_arrays([0, 2, 7], RUNS), [[5, 5], [None, 6, 6, 6, 6]]),
+    ],
+    ids=lambda given: str(given.type) if isinstance(given, pa.Array) else "",
+)
+def test_arrays_are_read_as_files_of_them(array: pa.Array, lists: object, tmp_path: Path) -> None:
+    found = LoDTensor.from_arrow(array)
+    assert found.to_list() == lists
+    path = tmp_path / "x.arrow"
+    table = pa.table({"x": array})
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    read = lodcli.read(path)
+    assert isinstance(read, LoDTensor)
+    assert read.identical(found)
+
+
 def test_an_unread_frame_is_made_a_table_first() -> None:
     lazy = pytest.importorskip("polars").LazyFrame({"a": [[1, 2], [3]]})
     with pytest.raises(InvalidDataError, match=r"found LazyFrame; its collect\(\) makes one"):
@@ -48,3 +80,12 @@ def test_an_unread_frame_is_made_a_table_first() -> None:
     with pytest.raises(InvalidDataError, match=r"its with_format\('arrow'\)\[:\] is one"):
         LoDTensor.from_arrow(held)
     assert LoDTensor.from_arrow(held.with_format("arrow")[:]).to_list() == [[3], [1, 2]]
+
+
+def test_addresses_of_objects_are_no_rows() -> None:
+    polars = pytest.importorskip("polars")
+    column = polars.Series("a", [object()])
+    for values in (column, polars.DataFrame([column])):
+        with pytest.raises(UnsupportedError, match="tensors cannot hold objects, the dtype of a"):
+            LoDTensor.from_arrow(values)
+    assert LoDTensor.from_arrow(polars.Series(["Object"])).to_list() == ["Object"]

@@ -349,7 +349,6 @@ def test_rows_of_one_size_and_levels_of_one_size() -> None:
         ),
         (pa.array([{"a": 1, "b": 2}]), InvalidDataError, r"one column, found 2 \(a, b\)"),
         (pa.table({"a": [1], "b": [2]}), InvalidDataError, r"one column, found 2 \(a, b\)"),
-        (pa.array([[None]]), UnsupportedError, "tensors cannot hold the Arrow type null"),
         (pa.array([], pa.month_day_nano_interval()), UnsupportedError, "month_day_nano"),
         ([1, 2], InvalidDataError, "found list"),
     ],
