@@ -300,7 +300,7 @@ class LoDTensor(NumpyProtocol, Conversions):
     # -- nulls ---------------------------------------------------------------------
 
     def fill_nulls(self, value: Any = 0) -> LoDTensor:
-        """Return a tensor without nulls: null rows become `value`, null items empty sequences.
+        """Return a tensor without nulls: null rows, or texts, become `value`, other items empty.
 
         Raises:
             InvalidDataError: the dtype or unit has no such value, such as nan for integers.
@@ -310,8 +310,8 @@ class LoDTensor(NumpyProtocol, Conversions):
         """
         if not self._nulls:
             return self
-        rows = filled(self._data, self._nulls, value, self._marks)
-        return LoDTensor(rows, self._lod, self._marks)
+        rows, lod = filled(self._data, self._lod, self._nulls, value, self._marks)
+        return LoDTensor(rows, lod, self._marks)
 
     def drop_nulls(self) -> LoDTensor:
         """Return a tensor without its null rows and items.

@@ -26,15 +26,17 @@ def chosen(data: Array, lod: LoD, nulls: Nulls, items: Offsets) -> Parts:
     return data[ranges(found.starts, found.bounds)], found.lod, nulls.taken(lod, items)
 
 
-def filled(data: Array, nulls: Nulls, value: Any, marks: Marks) -> Array:
-    """Return rows with `value` in place of null rows.
+def filled(data: Array, lod: LoD, nulls: Nulls, value: Any, marks: Marks) -> tuple[Array, LoD]:
+    """Return rows and index with `value` in place of null rows, or of null texts or bytes.
 
     Raises:
-        InvalidDataError: the dtype, or the unit of the marks, cannot represent the value.
+        InvalidDataError: the dtype, or the marks, cannot represent the value.
     """
+    if marks.values and isinstance(value, str | bytes):
+        return _filled_texts(data, lod, nulls, value, marks)
     mask = nulls.rows
     if mask is None:
-        return data
+        return data, lod
     value = in_unit(value, marks.unit)
     given = on_host(value, "fill_nulls")
     made = None if given.ndim else held(given, data.dtype)
@@ -43,7 +45,29 @@ def filled(data: Array, nulls: Nulls, value: Any, marks: Marks) -> Array:
         raise InvalidDataError(f"no {what} is {value!r}, which nulls are to be filled with")
     result: Array = data.copy()
     result[~mask] = made
-    return result
+    return result, lod
+
+
+def _filled_texts(
+    data: Array, lod: LoD, nulls: Nulls, value: str | bytes, marks: Marks
+) -> tuple[Array, LoD]:
+    try:
+        raw = value.encode() if isinstance(value, str) else value
+    except UnicodeEncodeError:
+        raise InvalidDataError(f"half of a surrogate pair in {value!r}") from None
+    if marks.is_text != isinstance(value, str):
+        raise InvalidDataError(f"no {marks.values} is {value!r}, which nulls are to be filled with")
+    mask, offsets = nulls.masks[-2], lod.levels[-1]
+    if mask is None:
+        return data, lod
+    letters = np.frombuffer(raw, np.uint8)
+    starts, count = offsets[:-1][~mask], np.count_nonzero(~mask)
+    rows = np.insert(
+        on_host(data, "fill_nulls"), np.repeat(starts, letters.size), np.tile(letters, count)
+    )
+    lengths = np.where(mask, offsets_to_lengths(offsets), letters.size)
+    levels = [*lod.levels[:-1], lengths_to_offsets(lengths, level=lod.n_levels - 1)]
+    return rows, LoD._trusted(levels, lod.names)
 
 
 def dropped(data: Array, lod: LoD, nulls: Nulls) -> tuple[Array, LoD]:

@@ -231,6 +231,26 @@ def test_times_and_decimals_are_filled_with_their_values(
     assert (found.replace(tzinfo=None) if isinstance(found, datetime) else found) == wanted
 
 
+@pytest.mark.parametrize("value", ["", "?", "Grüße"])
+def test_null_texts_are_filled_with_text(value: str) -> None:
+    lists: list[Any] = [["a", None, "", None], None, [], [None], ["bc"]]
+    texts = LoDTensor.from_lists(lists)
+    wanted = [["a", value, "", value], [], [], [value], ["bc"]]
+    found = texts.fill_nulls(value)
+    assert found.identical(LoDTensor.from_lists(wanted))
+    last = texts[3:]  # whose offsets begin within the rows
+    assert last.fill_nulls(value).to_list() == [[value], ["bc"]]
+    raw = LoDTensor.from_lists([None, b"a", None]).fill_nulls(value.encode())
+    assert raw.to_list() == [value.encode(), b"a", value.encode()]
+    assert texts.fill_nulls().to_list() == texts.fill_nulls("").to_list()
+
+
+def test_null_texts_are_not_filled_with_another_kind() -> None:
+    for texts, value in ((["a", None], b"b"), ([b"a", None], "b"), (["a", None], "\ud800")):
+        with pytest.raises(InvalidDataError, match=r"to be filled with|surrogate pair"):
+            LoDTensor.from_lists(texts).fill_nulls(value)
+
+
 def test_categories_are_filled_with_words() -> None:
     labels = LoDTensor.from_lists([1, None]).as_categories(["no", "yes"])
     assert labels.fill_nulls("yes").to_list() == ["yes", "yes"]
