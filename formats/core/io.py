@@ -124,6 +124,11 @@ def open_file(
         keys: columns that are in the names of its folders, if it is one of several files.
     """
     require_path(path)
+    if name is not None and not isinstance(name, str):
+        raise OptionError(
+            f"name: expected a str, the name of one tensor, found {type(name).__name__}; "
+            f"{option('columns')} takes the names of several"
+        )
     options = options or NO_OPTIONS
     if (files := listed(path, format_name)) is not None:
         from lodcli.formats.several import many_files

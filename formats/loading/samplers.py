@@ -118,10 +118,17 @@ def _lengths(of: Any) -> npt.ArrayLike:
         return whole[item_numbers(of.indices, len(whole), "BatchSampler")]
     if hasattr(of, "cumulative_sizes"):
         return np.concatenate([np.asarray(_lengths(one)) for one in of.datasets])
-    if not (isinstance(of, Sequence) or hasattr(of, "__array__")):
+    listed = isinstance(of, Sequence) and not isinstance(of, str)
+    if hasattr(of, "lod") or not (listed or hasattr(of, "__array__")):
         raise OptionError(
             "BatchSampler: lengths: expected a list or an array, a Dataset of lod, or a Subset or "
             f"ConcatDataset of such; found {type(of).__name__}"
+        )
+    first: Any = of[0] if listed and of else 0
+    if hasattr(first, "__len__") and getattr(first, "ndim", True):  # a number of torch has a length
+        raise OptionError(
+            "BatchSampler: lengths: expected the number of rows of each item, found a "
+            f"{type(first).__name__}; those of a list of items are [len(item) for item in items]"
         )
     given: npt.ArrayLike = of
     return given

@@ -50,6 +50,9 @@ _REMEDIES = {
     "TensorArray": "lodcli.TensorArray(values=..) makes one",
     "IndexMap": "lodcli.TensorArray.unpack(tensor) returns one",
     "RNNWeights": "lodcli.rnn.seeded_weights or read_weights returns them",
+    "StackTape": "stack_forward(.., keep=True) records one",
+    "RNNTape": "rnn_forward(.., keep=True) records one",
+    "NestedTape": "nested_forward(.., keep=True) records one",
     "Generator": "numpy.random.default_rng(seed) makes one",
 }
 _WORDS = {"ndarray": "array", "SupportsIndex": "int", "Callable": "function", "Mapping": "dict"}

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import lodcli
+from lodcli.errors import OptionError
 from lodcli.formats.core import io
 from lodcli.formats.core.limits import Limits
 from lodcli.kernels.options import for_shell, option, together
@@ -175,6 +176,18 @@ def test_names_of_hdf5_are_quoted_for_their_reader(tmp_path: Path) -> None:
     assert """data="/a b/it's", data='/a b/y'""" in said
     said = _command("convert", path, "-", "--from", "hdf5", "--data", "/a b", "--to", "jsonl")
     assert """--data '/a b/it'"'"'s', --data '/a b/y'""" in said
+
+
+def test_several_names_are_given_as_columns(tmp_path: Path) -> None:
+    path = tmp_path / "x.lod.h5"
+    lodcli.write(path, {"a": LoDTensor([1]), "b": LoDTensor([2])})
+    names: list[Any] = [["a", "b"], 3]
+    for name in names:
+        said = f"name: expected a str, .* found {type(name).__name__}; columns= takes the names"
+        for call in (lodcli.read, lodcli.open):
+            with pytest.raises(OptionError, match=said):
+                call(path, name)
+    assert list(lodcli.read_all(path, columns=["a", "b"])) == ["a", "b"]
 
 
 def test_notes_name_arguments(tmp_path: Path) -> None:

@@ -235,6 +235,18 @@ def test_other_datasets_have_no_lengths(words: Path) -> None:
             ours.BatchSampler(of, items=2)
         with pytest.raises(OptionError, match=type(of).__name__):
             ours.BatchSampler(data.Subset(of, [0]), items=2)
+    for of in (str(words), lodcli.LoDTensor([1, 2], [[2]])):
+        with pytest.raises(OptionError, match=f"ConcatDataset of such; found {type(of).__name__}"):
+            ours.BatchSampler(of, items=2)
+
+
+def test_items_in_place_of_their_lengths_are_an_error_that_says_so() -> None:
+    for items in ([torch.zeros(2), torch.zeros(3)], [[1, 2], [3]], ["ab"]):
+        said = f"found a {type(items[0]).__name__}; those of a list of items are \\[len"
+        with pytest.raises(OptionError, match=said):
+            ours.BatchSampler(items, items=2)
+    numbers = [torch.tensor(3), torch.tensor(4)]
+    assert list(ours.BatchSampler(numbers, items=2, shuffle=False)) == [[0, 1]]
 
 
 @pytest.mark.parametrize(
