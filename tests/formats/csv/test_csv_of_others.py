@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import lodcli
-from lodcli.kernels.errors import InvalidDataError
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 
 THEIRS = Path(__file__).parents[1] / "theirs"
 
@@ -65,10 +65,19 @@ def test_a_record_in_place_of_a_header_is_reported(
     [
         ('a, b\n1, "x, y"\n', "stands in quotes, without a blank before the quote"),
         ("5.1,5.1,x\n4.9,3,y\n", "named '5.1'; if it is a record, put a line of names above it"),
+        ("\ufeff", "line 1: expected the names of the columns, found nothing"),
+        ('a,"b\rc"\n1,2\n', r"line 1: a line ends with \\n, not with \\r alone; convert it"),
     ],
 )
 def test_an_error_says_what_to_do(lines: str, said: str, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
-    path.write_text(lines)
+    path.write_text(lines, encoding="utf-8", newline="")
     with pytest.raises(InvalidDataError, match=said):
         lodcli.read_all(path)
+
+
+def test_columns_are_real_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a\n1\n")
+    with pytest.raises(UnsupportedError, match="floats or bool for columns, found complex64"):
+        lodcli.read_all(path, dtype="complex64")
