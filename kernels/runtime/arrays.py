@@ -28,6 +28,7 @@ def as_array(values: npt.ArrayLike) -> Array:
     """
     if type(values) is np.ndarray or is_on_device(values):
         return values
+    _refuse_marked(values)
     if _has_nulls(values):
         raise InvalidDataError(
             f"data is a {type(values).__name__} with nulls, which an array does not have; "
@@ -44,6 +45,24 @@ def as_array(values: npt.ArrayLike) -> Array:
         raise
     except Exception as error:  # what other libraries raise when NumPy asks for an array
         raise InvalidDataError(_why_no_array(values, str(error).partition("\n")[0])) from None
+
+
+def _refuse_marked(values: Any) -> None:
+    """Raise InvalidDataError for tensors of times, texts or others, whose marks would be lost."""
+    several = isinstance(values, list | tuple)
+    items = values if several else [values]
+    if not any(hasattr(kind, "marks") for kind in set(map(type, items))):
+        return
+    for one in items:
+        kind = one.marks.kind if hasattr(one, "marks") else None
+        if kind is not None:
+            remedy = "as_numbers() returns a tensor of the numbers"
+            if several:
+                remedy = "LoDTensor.from_lists([one.to_list() for one in data]) keeps it"
+            raise InvalidDataError(
+                f"data: expected numbers, found a {type(one).__name__} of {kind}, which would be "
+                f"lost; {remedy}"
+            )
 
 
 def array_of(values: Any, *, rounded: bool = False) -> Array:

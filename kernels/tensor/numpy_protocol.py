@@ -23,7 +23,7 @@ from lodcli.kernels.tensor.exchange.rows import rows_of
 from lodcli.kernels.tensor.exchange.units import OBJECTS
 from lodcli.kernels.tensor.marks import Decimals, Marks, Times
 from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
-from lodcli.kernels.tensor.operands import hint_on_pooled, misfit
+from lodcli.kernels.tensor.operands import hint_on_items, hint_on_pooled, misfit
 
 # What NumPy takes as it is; a type may be an argument such as dtype=.
 _OF_NUMPY = (np.ndarray, np.generic, type)
@@ -131,6 +131,14 @@ _OTHERWISE = {
     **{name: f"np.{name}(tensor) keeps the levels" for name in ("conj", "conjugate", "imag")},
     **{name: f"np.{name}(tensor) keeps the levels" for name in ("real", "round")},
     "lengths": "tensor.lod.lengths() returns those of the finest level",
+    **dict.fromkeys(("cuda", "to"), "to_device('cuda') copies it to a GPU"),
+    **dict.fromkeys(("flat_values", "flat"), "tensor.data has the rows"),
+    "row_lengths": "tensor.lod.lengths() returns those of the finest level",
+    "row_splits": "tensor.lod.levels has the offsets of each level",
+    **dict.fromkeys(
+        ("save", "to_csv", "to_parquet", "write"), "lodcli.write(path, tensor) writes a file"
+    ),
+    "to_pandas": "to_arrow().to_pandas() returns a Series",
     "numpy": "to_numpy() returns an array if all sequences are equally long",
     "offsets": "tensor.lod.levels has those of each level",
     "shape": "len(tensor) is the number of items, tensor.data.shape the shape of the rows",
@@ -440,7 +448,10 @@ def _with_words(name: str, compare: Callable[[Any, Any], Any]) -> Callable[[Any,
             try:
                 result = function(self._data, other)
             except ValueError as error:
-                raise misfit(error, ufunc, self, (), broadcasts=False) from error
+                raise ShapeMismatchError(
+                    f"{ufunc}: expected a value, or one for each row, of shape "
+                    f"{self._data.shape}, found shape {np.shape(other)}"
+                ) from error
             return _rewrapped(result, self, function.__name__)
 
     return method
@@ -667,6 +678,7 @@ def _common_index(values: Sequence[Any], name: str) -> Any:
         if other.data.shape[0] != tensors[0].data.shape[0]:
             raise ShapeMismatchError(
                 f"{name}: {tensors[0].data.shape[0]} rows against {other.data.shape[0]}"
+                f"{hint_on_items(tensors[0], name)}"
             )
     return tensors[0]
 

@@ -13,6 +13,12 @@ from lodcli.kernels.tensor.exchange.rows import rows_of
 # Ops that take one row for each sequence as well, by the name of the function of rows:
 _WITH_POOLED = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "div"}
 _PRODUCTS = ("dot", "matmul")
+# Of a ufunc: functions of Python that call it for items of a tensor, and the op for sequences.
+_OF_ITEMS = {
+    "add": ("sum()", "sum", "adds the rows"),
+    "less": ("sorted()", "sort", "sorts the rows"),
+    "greater": ("max()", "max", "returns the greatest value"),
+}
 
 
 def misfit(
@@ -56,6 +62,8 @@ def misfit(
         if not _broadcasts(shape, owner.data.shape):
             return _unlike(shape, name, owner, leads=bool(given) and given[0] is owner)
     said = str(error).removeprefix(f"{name}: ")
+    if name == "matmul" and "not have enough dimensions" in said:
+        said = "expected two arrays, found a single number; write x * 3"
     if "negative integer powers" in said:
         said = "whole numbers have no negative powers; convert them with astype('float64')"
     return InvalidDataError(f"{name}: {said}")
@@ -76,6 +84,14 @@ def hint_on_pooled(left: Any, right: Any, name: str) -> str:
     return (
         f"; lodcli.ops.expand_as({order}, level=-1) repeats the row of each sequence for its rows"
     )
+
+
+def hint_on_items(tensor: Any, name: str) -> str:
+    """Return a hint on functions of Python that take the items of a tensor, as "; .."; or ""."""
+    if tensor.lod.n_levels or name not in _OF_ITEMS:
+        return ""
+    python, op, does = _OF_ITEMS[name]
+    return f"; if this is Python's {python}, lodcli.ops.{op}(tensor) {does} of each sequence"
 
 
 def _broadcasts(shape: Sequence[int], rows: Sequence[int]) -> bool:

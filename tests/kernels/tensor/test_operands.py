@@ -11,6 +11,7 @@ import pytest
 from lodcli import InvalidDataError, LoDTensor, ShapeMismatchError, UnsupportedError
 
 RAGGED = [[1, 2], [3]]
+PARTS: Any = LoDTensor([1, 2, 3], [[2, 1]])
 NUMBERS: Any = LoDTensor([1, 4, 9, 5, 7], [[3, 2]])
 X: Any = LoDTensor([1.0, 4.0, 9.0, 5.0, 7.0], [[3, 2]])
 XY: Any = LoDTensor(np.arange(10.0).reshape(5, 2), [[3, 2]])
@@ -37,6 +38,20 @@ def test_lists_of_different_lengths_are_refused_with_what_takes_them(
     said = str(found.value)
     assert said.startswith(f"{name}: no array can be made of this list: ")
     assert "; LoDTensor.from_lists takes nested lists and text" in said
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: sum(PARTS), "add: 2 rows against 1; if this is Python's sum(), lodcli.ops.sum("),
+        (lambda: sorted(PARTS), "; if this is Python's sorted(), lodcli.ops.sort(tensor) sorts"),
+        (lambda: max(PARTS), "; if this is Python's max(), lodcli.ops.max(tensor) returns the gr"),
+    ],
+)
+def test_functions_of_python_name_the_ops_of_sequences(call: Callable[[], Any], said: str) -> None:
+    with pytest.raises(InvalidDataError) as found:
+        call()
+    assert said in str(found.value)
 
 
 def test_lists_of_different_lengths_are_refused_where_arrays_are_joined() -> None:
@@ -125,9 +140,10 @@ def test_a_negative_power_of_whole_numbers_names_a_dtype(call: Callable[[], Any]
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: X == ["a", "b"], "equal: operands could not be broadcast"),
-        (lambda: X != ["a", "b"], "not_equal: operands could not be broadcast"),
-        (lambda: np.matmul(XY, 3), "matmul: Input operand 1"),
+        (lambda: X == ["a", "b"], "equal: expected a value, or one for each row, of "),
+        (lambda: X != ["a", "b"], "not_equal: expected a value, or one for each row, of "),
+        (lambda: XY @ 3, "matmul: expected two arrays, found a single number; write x * 3"),
+        (lambda: np.matmul(3, XY), "matmul: expected two arrays, found a single number;"),
         (lambda: np.stack(axis=1, arrays=[X, [1, 2]]), "stack: all input arrays must have the"),
     ],
 )

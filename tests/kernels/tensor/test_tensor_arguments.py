@@ -22,6 +22,7 @@ from lodcli.kernels.tensor.numpy_protocol import _AS_METHODS
 
 WORDS = LoDTensor(np.arange(6.0), [[3, 1, 2]])
 RAGGED = [[1, 2], [3]]
+DAYS = LoDTensor.from_lists([[date(2024, 5, 1)], [date(2024, 5, 2)]])
 
 
 def torch_tensor(make: str) -> Any:
@@ -84,6 +85,14 @@ def other_array(make: str) -> Any:
         (lambda: b"text", "found bytes"),
         (lambda: 2**70, "found int"),
         (lambda: WORDS, r"take tensor\.data"),
+        (
+            lambda: DAYS[0],
+            r"a LoDTensor of date, which would be lost; as_numbers\(\) returns a ten",
+        ),
+        (
+            lambda: list(DAYS),
+            r"of date, .*; LoDTensor.from_lists\(\[one.to_list\(\) for one in data",
+        ),
     ],
 )
 def test_an_argument_that_is_no_data_is_refused_with_a_remedy(
@@ -255,6 +264,11 @@ def test_the_error_of_a_property_is_that_of_what_it_read() -> None:
         ("shape", "len(tensor) is the number of items, tensor.data.shape the shape of the rows"),
         ("lengths", "tensor.lod.lengths() returns those of the finest level"),
         ("tolist", "to_list() returns nested lists"),
+        ("cuda", "to_device('cuda') copies it to a GPU"),
+        ("flat_values", "tensor.data has the rows"),
+        ("row_splits", "tensor.lod.levels has the offsets of each level"),
+        ("save", "lodcli.write(path, tensor) writes a file"),
+        ("to_pandas", "to_arrow().to_pandas() returns a Series"),
         ("std", "use tensor.data.std of the rows"),
         ("sort", "use lodcli.ops.sort(tensor), which computes in each sequence"),
         (

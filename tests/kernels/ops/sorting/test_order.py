@@ -319,6 +319,8 @@ def test_values_without_an_order_and_tensors_that_do_not_fit_are_refused() -> No
         sequence_topk(numbers, -1)
     with pytest.raises(InvalidDataError, match="k must be whole numbers, found float64"):
         sequence_topk(numbers, 1.5)
+    with pytest.raises(InvalidDataError, match=f"k: {2**70} is out of range: no array is as long"):
+        sequence_topk(numbers, 2**70)
     with pytest.raises(ShapeMismatchError, match="k must be one number for each of 2"):
         sequence_topk(numbers, [1, 2, 3])
 
