@@ -332,7 +332,8 @@ _FLOAT_DTYPE = click.option(
     "--dtype",
     "float_dtype",
     type=click.Choice(("float16", "bfloat16", "float32", "float64")),
-    help="Convert to this dtype first, such as whole numbers for softmax.",
+    help="Convert to this dtype first, such as whole numbers for softmax; of an expression, floats "
+    "of the result too.",
 )
 
 

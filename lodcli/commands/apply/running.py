@@ -23,8 +23,9 @@ from lodcli.expressions.showing import showing_where
 from lodcli.formats.arrays.budget import WHOLE_COPIES, require_fits
 from lodcli.formats.core.limits import declared_bytes
 from lodcli.formats.core.schema import Item, Schema, TensorSpec, find, schema_of, tensor_of
-from lodcli.kernels.dtypes import dtype_of_rows
+from lodcli.kernels.dtypes import dtype_of_rows, is_float
 from lodcli.kernels.errors import LodError, UnsupportedError
+from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.ops.plugins import no_gpu
 from lodcli.kernels.runtime.arrays import as_array
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -54,7 +55,8 @@ class Writing:
         target: the file.
         into: name of the result, which is written with all tensors of the file; None: it is
             written alone.
-        dtype: floating dtype to which tensors are converted first; None: not converted.
+        dtype: floating dtype to which tensors are converted first, and floats of the result; None:
+            not converted.
         device: where to compute.
     """
 
@@ -72,6 +74,13 @@ class Writing:
             raise UnsupportedError(f"--dtype {dtype}: the tensor is complex, found {tensor.dtype}")
         rows = without_decimals(tensor).values.astype(dtype, copy=False)
         return LoDTensor(rows, tensor.lod, nulls=tensor.nulls)
+
+    def rounded(self, result: LoDTensor) -> LoDTensor:
+        """Return a result with its floats in the dtype; quotients of times, say, are float64."""
+        if self.dtype is None or not is_float(result.dtype):
+            return result
+        rows = as_dtype(result.values, dtype_of_rows(self.dtype))
+        return LoDTensor(rows, result.lod, result.marks, result.nulls)
 
 
 def apply(steps: Sequence[Step], writing: Writing) -> None:
@@ -357,7 +366,7 @@ def _value(column: Column, writing: Writing) -> Result:
         }
         placed = {name: tensor.to_device(writing.device) for name, tensor in own.items()}
         name = expression.tensors[0] if expression.tensors else INDEX
-        return {name: expression.of(placed, first)}
+        return {name: writing.rounded(expression.of(placed, first))}
 
     return Result(
         *(compute, expression.tensors, column.into),

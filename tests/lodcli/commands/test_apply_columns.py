@@ -146,6 +146,27 @@ def test_a_dtype_is_of_one_expression(lod: Lod, folder: Path, order: int) -> Non
     }
 
 
+def test_a_dtype_is_that_of_floats_computed_from_times(lod: Lod, folder: Path) -> None:
+    times = LoDTensor.from_lists([["2024-05-01T10:00", "2024-05-01T11:30"], []])
+    io.write("t.lod.h5", {"text": times})
+    assert lod("cast", "t.lod.h5", "text=timestamp[s]", "-o", "in.lod.h5").code == 0
+    for text, dtype, wanted in (
+        ("(last(text) - first(text)) / 'PT1H'", "float32", [1.5, None]),
+        ("sum(diff(text)) / 'PT1H'", "float16", [1.5, 0.0]),
+        ("index() * 0.5 + 0 * length(text)", "float32", [0.0, 0.5]),
+        ("last(text) - first(text)", "float32", None),
+        ("hour(text)", "float32", [[10, 11], []]),
+    ):
+        line = ("apply", text, "in.lod.h5", "--dtype", dtype, "--into", "x", "-fo", "out.lod.h5")
+        done = lod(*line)
+        assert (done.code, done.stderr) == (0, "")
+        found = io.read("out.lod.h5", "x")
+        assert isinstance(found, LoDTensor)
+        whole = wanted is None or "hour" in text
+        assert str(found.dtype) == ("int64" if whole else dtype)
+        assert wanted is None or found.to_list() == wanted
+
+
 @pytest.mark.parametrize("last", [[], ["--into", "ly"]])
 def test_expressions_over_tensors_of_other_items_need_separate_runs(
     lod: Lod, folder: Path, last: list[str]
