@@ -108,6 +108,11 @@ def _remedy(error: Exception, line: bytes) -> str:
     return f"; jsonl has one value per line; {as_json} reads values one after another"
 
 
+def _is_cut(error: json.JSONDecodeError, end: int) -> bool:
+    """Return whether a value that is not JSON ends within a text, or before its end."""
+    return error.pos >= end or error.msg.startswith("Unterminated string")
+
+
 def _told(error: ValueError | RecursionError, line: bytes) -> str:
     if isinstance(error, _RefusedError):
         return str(error)
@@ -125,6 +130,8 @@ def _told(error: ValueError | RecursionError, line: bytes) -> str:
             remedy = f"; {WITHOUT_RETURNS}"
         # Not error.colno: at the end of a truncated line it is a column of the next line.
         end = len(line.decode().rstrip())
+        if not remedy and not line.endswith(b"\n") and _is_cut(error, end):
+            remedy = "; the file seems cut off: copy it again (of jsonl, or take out its end)"
         if error.pos >= end:
             if not remedy and line.endswith(b"\n"):
                 as_json = option("from", "json")

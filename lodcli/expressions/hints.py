@@ -29,11 +29,14 @@ _SYNTAX: tuple[tuple[str, str], ...] = (
     (r"&&|\|\||!(?!=)|\b(AND|OR|NOT)\b", "write and, or, not"),
     (r"\?|\bcase\b|\bthen\b|(^|[-+*/(,=<>])\s*if\s*\(", CHOICE),
     (r"[0-9]{4}-[0-9]{2}-[0-9]{2}", "write a date in quotes"),
+    (r"^\s*(where|select)\b", "write the condition alone, as in x > 1"),
     (
-        r"[\w)]\s+(desc|asc)(ending)?\b",
+        r"[\w)](\s+|:)(desc|asc)(ending)?\b",
         "lod sort --by x puts the least first, --by -x the greatest",
     ),
+    (r"^\s*\w+\s*:?=(?!=).*[-+*/(]", "equality is ==; lod apply --into NAME names the result"),
     (r"(?<![=<>!])=(?!=)|===", "equality is =="),
+    (r";\s*$", "write it without the semicolon"),
 )
 _NAMES = {
     **dict.fromkeys(

@@ -26,7 +26,8 @@ from lodcli.shell.targets import Target
     type=click.Choice(("key", "first")),
     default="key",
     show_default=True,
-    help="Sort groups by their keys, or in the order of their first items (of those of --keep).",
+    help="Sort groups by their keys, or by the places of their first items in SOURCE: with "
+    "--gap, of those first by TENSOR; with --keep, of those kept.",
 )
 @click.option(
     "--gap",

@@ -179,6 +179,8 @@ def _dtypes(schema: Schema, texts: Sequence[str]) -> dict[str, np.dtype[Any]]:
                 and after.partition("[")[0].partition("(")[0] in (*ALL_DTYPES, *_KINDS)
             ):
                 raise OptionError(f"dtype: no dtype {text!r}; write {before}={after}") from None
+            if not mark and any(spec.name == text for spec in schema):
+                raise OptionError(f"dtype: {text!r} is a tensor; write {text}=DTYPE") from None
             hint = (
                 f"; write {name or 'TENSOR'}={meant}"
                 if meant

@@ -276,7 +276,8 @@ def test_a_list_of_objects_needs_a_name(tmp_path: Path) -> None:
             "line 1: item <0>: a number that exceeds float64, and so every dtype; scale it, or",
         ),
         (b"[1]\n[1,]", "line 2: column [34]: is not JSON"),
-        (b"[1]\n[1", "line 2: column 3: ends before its value does"),
+        (b"[1]\n[1", "line 2: column 3: ends before its value does .*; the file seems cut off"),
+        (b'{"a":1}\n{"a', r"\(Unterminated string .*\); the file seems cut off: copy it again"),
         (b"[1]\n[1,2\n", "line 2: column 5: ends before its value does"),
         (b"[1]\n[1,2 \r\n[3]\n", "line 2: column 5: ends before its value does"),
         (

@@ -356,6 +356,14 @@ def test_other_schemes_are_read_by_fsspec(large: bytes) -> None:
         system.rm("/words", recursive=True)
 
 
+def test_the_package_that_fsspec_needs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("fsspec")
+    monkeypatch.setitem(sys.modules, "s3fs", None)
+    said = r"^s3://: needs the package s3fs, which fsspec uses; pip install s3fs$"
+    with pytest.raises(UnsupportedError, match=said):
+        lodcli.read("s3://bucket/words.csv")
+
+
 @pytest.mark.parametrize(("package", "url"), [("urllib3", "https://h/x"), ("fsspec", "s3://b/x")])
 def test_a_missing_package_is_reported(
     package: str, url: str, monkeypatch: pytest.MonkeyPatch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ import pytest
 from safetensors.numpy import save_file
 
 from lodcli.formats.core.errors import DamagedFileError, NotThisFormatError
-from lodcli.formats.weights import KINDS, read_weights, write_weights
+from lodcli.formats.weights import KINDS, read_rnns, read_weights, write_weights
 from lodcli.formats.weights.model_file import about_of
 from lodcli.kernels.errors import (
     InvalidDataError,
     LodError,
+    NotDefinedError,
     OptionError,
     SelectionError,
     UnsupportedError,
@@ -236,6 +238,23 @@ def test_safetensors_whose_length_begins_as_a_pickle_are_read(tmp_path: Path) ->
     path.write_bytes(len(header).to_bytes(8, "little") + header + content[8 + length :])
     assert path.read_bytes().startswith(b"\x80\x03")
     assert "weight_ih_l0" in read_weights(path)
+
+
+@pytest.mark.parametrize("read", [read_weights, read_rnns])
+def test_complex_weights_are_invalid_and_other_complex_arrays_are_not(
+    tmp_path: Path, read: Callable[[Path], StateDict]
+) -> None:
+    path = tmp_path / "w.safetensors"
+    arrays = {
+        **state_dict(seeded_weights("lstm", 2, 3, rng=np.random.default_rng(0))),
+        "freqs": np.ones(2, np.complex64),
+    }
+    save_file(arrays, path)
+    assert "weight_ih_l0" in read(path)
+    save_file({**arrays, "weight_ih_l0": arrays["weight_ih_l0"].astype(np.complex64)}, path)
+    with pytest.raises(InvalidDataError, match="weight_ih_l0: expected real numbers") as caught:
+        read(path)
+    assert not isinstance(caught.value, NotDefinedError)  # wrong usage in a command
 
 
 # -- what is none --------------------------------------------------------------------
