@@ -146,7 +146,11 @@ class Reader:
     def _numpy(self, form: Form, length: int, depth: int) -> Named:
         primitive, inner = form.get("primitive"), form.get("inner_shape", [])
         if primitive not in PRIMITIVES:
-            raise UnsupportedError(f"holds {str(primitive)[:40]}, which tensors cannot hold")
+            said = str(primitive)[:40]
+            near = "int64" if said.startswith(("datetime64", "timedelta64")) else "float64"
+            raise UnsupportedError(
+                f"holds {said}, which tensors cannot hold; apply ak.values_astype(array, {near!r})"
+            )
         if not isinstance(inner, list) or not all(type(n) is int and n >= 0 for n in inner):
             raise DamagedFileError(f"inner_shape {str(inner)[:60]} is not a shape")
         count = length

@@ -84,7 +84,9 @@ class Datasets:
         """Return a dataset with a row axis, or a field: numbers or, with `text`, also text."""
         column = self._column(path)
         if not column.dataset.shape:
-            raise UnsupportedError(f"{path}: is a single value; rows need an axis")
+            raise UnsupportedError(
+                f"{path}: is a single value; rows need an axis; store it with one, [value]"
+            )
         if column.text and not text:
             raise UnsupportedError(f"{path}: holds text, not numbers")
         return column

@@ -216,7 +216,7 @@ _INSTEAD = {
 }
 
 
-def _rows(array: Any, alone: str = "") -> Array:
+def _rows(array: Any, alone: str = "; save tensor.reshape(1)") -> Array:
     """Return a tensor that has a row axis; `alone` is advice on a single value."""
     found = _tensor(array)
     if not found.ndim:
