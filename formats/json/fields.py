@@ -79,7 +79,7 @@ def find_columns(values: list[Any], options: ReadOptions) -> Columns:
                 names.append(inner.name)
                 if _is_chosen(inner.name, one, options):
                     columns += _held(inner, one, options, left_out)
-    _refuse_unknown((*map(name_of, first), *names, *left_out), options)
+    _refuse_unknown((*map(name_of, first), *names, *left_out), options.field or ())
     if not columns:
         raise next(iter(left_out.values()))
     deepest = max(len(column.spec.levels) for column in columns)
@@ -138,9 +138,9 @@ def _first_fields(values: list[Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one for value in values if type(value) is dict for one in value))
 
 
-def _refuse_unknown(known: Iterable[str], options: ReadOptions) -> None:
+def _refuse_unknown(known: Iterable[str], chosen: Iterable[str]) -> None:
     """Raise SelectionError unless each chosen name is a known name, or that of records."""
-    for one in map(name_of, options.field or ()):
+    for one in map(name_of, chosen):
         if not any(name == one or name.startswith(f"{one}.") for name in known):
             there = there_are(dict.fromkeys(known), one)
             raise SelectionError(f"no field {shown(one)}; {there}")
@@ -173,10 +173,9 @@ def _fields(
         called = {name_of(one): one for one in first}
         if len(set(options.field)) < len(options.field):
             raise SelectionError(f"a field is chosen twice: {', '.join(options.field)}")
-        fields = dict.fromkeys(_outermost(one, set(first), called) for one in options.field)
-        if not fields.keys() <= set(first):
-            _refuse_unknown(called, options)
-        return tuple(fields), None
+        outer = {one: _outermost(one, set(first), called) for one in options.field}
+        _refuse_unknown(called, [one for one, field in outer.items() if field not in first])
+        return tuple(dict.fromkeys(outer.values())), None
     if not first:
         raise InvalidDataError("line 1: the object has no fields")
     for one in repeated(map(name_of, first)):

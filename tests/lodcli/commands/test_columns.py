@@ -29,6 +29,7 @@ def test_convert_takes_columns_and_new_names_also_from_a_pipe(lod: Lod, shell: L
     ("line", "code", "message"),
     [
         ("x.jsonl --columns ids,turn", 2, "no field 'turn'; there are: ids, turns"),
+        ("x.jsonl --columns turns.role,name", 2, "no field 'name'; there are: ids, turns"),
         ("x.jsonl --columns ids,turns.rol", 2, "no field 'turns.rol'; there are: ids, turns"),
         ("x.jsonl --columns ids --rename turns=t", 2, "no tensor named 'turns'; there are: ids"),
         ("x.jsonl --columns odd", 1, "line 2: field odd"),
