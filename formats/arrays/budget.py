@@ -90,9 +90,10 @@ def require_fits(what: str, size_bytes: int, copies: int, *, whole: bool = True)
     budget = memory_budget()
     if budget is not None and not fits(size_bytes, copies):
         enough = f"{option('memory', _megabytes(size_bytes * copies))} is enough"
+        held = f", of which memory holds up to {copies} copies" if copies > 1 else ""
         raise TooLargeError(
-            f"{what}: {'' if whole else 'at least '}{size_bytes} bytes, of which memory holds up "
-            f"to {copies} copies; the budget is {_megabytes(budget)}, "
+            f"{what}: {'' if whole else 'at least '}{size_bytes} bytes{held}; the budget is "
+            f"{_megabytes(budget)}, "
             + (enough if whole else f"set a larger one with {option('memory')}")
         )
 

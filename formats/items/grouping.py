@@ -11,7 +11,7 @@ from shlex import quote
 
 import numpy as np
 
-from lodcli.formats.arrays.budget import batch_bytes
+from lodcli.formats.arrays.budget import ITEM_COPIES, batch_bytes, require_fits
 from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.core.schema import LevelSpec, Schema, TensorSpec, find
 from lodcli.formats.items import keys
@@ -166,7 +166,7 @@ def grouped(
     """Yield items with equal keys as one item, with the key once; at least one batch.
 
     Items of a group stay in their order, or with a gap in that of its numbers. Memory holds a few
-    batches, and each group as a whole.
+    batches, and each group as a whole; one that is too large for the budget is an error.
 
     Args:
         schema: of the batches.
@@ -296,6 +296,9 @@ def _groups(
             yield made(part(whole, 0, last), starts)
             whole = part(whole, last, item_count(whole))
         held, held_bytes = [whole], size_bytes(whole)
+        if keep is None:
+            what = f"the group of {keys.shown(whole, names)}"
+            require_fits(what, held_bytes, ITEM_COPIES, whole=False)
         # Doubled, so that a large group is not copied again for each of its batches.
         limit_bytes = max(least_bytes, 2 * held_bytes)
     whole = joined_items(held)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Any, Literal
 
 import numpy as np
 
-from lodcli.formats.arrays.budget import batch_bytes
+from lodcli.formats.arrays.budget import ITEM_COPIES, batch_bytes, require_fits
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.core.schema import Schema, TensorSpec, find
@@ -192,7 +192,7 @@ def joined(left: Side, right: Side, names: Sequence[str], how: How) -> Iterator[
 
     Items with equal keys are yielded in all pairs: those of `left` in their order, and for each of
     them those of `right` in theirs; for "right", the other way round. Null keys are equal to none.
-    Memory holds a few batches, and all matches of one of them.
+    Memory holds a few batches, and all matches of an item; too many for the budget are an error.
 
     Args:
         left, right: one batch or more; as from `sides`.
@@ -210,10 +210,15 @@ def joined(left: Side, right: Side, names: Sequence[str], how: How) -> Iterator[
     right = _recoded(right, _words_of_both(left[0], right[0], names))
     beside = [spec.name for spec in right[0] if spec.name not in names]
     nothing = {spec.name: _null(spec) for spec in right[0]}
-    second = _Matches(sorted_by(right[0], keys.with_keys(right[1], names), names), right[0], names)
-    for items in _steps(sorted_by(*left, names)):
+    only = how in ("semi", "anti")  # whether there is a match
+    theirs = sorted_by(right[0], keys.with_keys(right[1], names), names, "first" if only else None)
+    second = _Matches(theirs, right[0], names)
+    for items, passed in _in_turn(left, names, second):
+        if passed:
+            second.rest()
+            continue
         matches, starts, counts = second.of(items)
-        if how in ("semi", "anti"):
+        if only:
             yield taken(items, np.flatnonzero((counts > 0) == (how == "semi")))
             continue
         if how == "left":
@@ -240,7 +245,9 @@ def _outer(left: Side, right: Side, names: Sequence[str]) -> Iterator[Tensors]:
     beside = [spec.name for spec in right[0] if spec.name not in names]
     no_left, nothing = ({spec.name: _null(spec) for spec in schema} for schema, _ in (left, right))
     second = _Matches(sorted_by(*right, names), right[0], names, null_keys=True)
-    for items, passed in _in_turn(left, names, second):
+    end = {spec.name: spec.empty() for spec in left[0]}
+    after = ((end, True) for _ in iter(second.last_key, None))
+    for items, passed in chain(_in_turn(left, names, second), after):
         matches, starts, counts = second.of(items)
         others = second.rest() if passed else second.without_match()
         added, count = item_count(others), item_count(matches)
@@ -260,10 +267,10 @@ def _outer(left: Side, right: Side, names: Sequence[str]) -> Iterator[Tensors]:
 def _in_turn(left: Side, names: Sequence[str], second: _Matches) -> Iterator[tuple[Tensors, bool]]:
     """Yield the items of `left`, in parts that end with the next batch of the second file.
 
-    So memory holds one batch of items without a match. Beside each part: whether all of that batch
-    comes before the next item of `left`; then the part is empty, and `second.rest()` must follow.
+    So memory holds one batch of the second file, and the matches of one item. Beside each part:
+    whether all of that batch comes before the next item of `left`; then the part is empty, and
+    `second.rest()` must follow. At least one part.
     """
-    none = {spec.name: spec.empty() for spec in left[0]}
     for items in _steps(sorted_by(*left, names)):
         count, done = item_count(items), 0
         key = keys.lookup(items, names)
@@ -272,9 +279,8 @@ def _in_turn(left: Side, names: Sequence[str], second: _Matches) -> Iterator[tup
             stop = count if last is None else bisect_right(range(count), last, done, key=key)
             yield part(items, done, stop), stop == done
             done = stop
-    while second.last_key() is not None:
-        yield none, True
-    yield none, False  # at least one batch
+        if not count:
+            yield items, False
 
 
 def _words_of_both(left: Schema, right: Schema, names: Sequence[str]) -> dict[str, Categories]:
@@ -406,6 +412,14 @@ class _Matches:
             if many:
                 total += item_count(others)
                 found.append(others)
+                if len(found) > 1:
+                    last_item = part(others, item_count(others) - 1, item_count(others))
+                    require_fits(
+                        f"the matches of {keys.shown(last_item, self._names)}",
+                        sum(map(size_bytes, found)),
+                        ITEM_COPIES,
+                        whole=False,
+                    )
         whole = joined_items(found or [self._none])
         if count:
             begin = starts.item(-1)

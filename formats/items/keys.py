@@ -101,6 +101,14 @@ def _key(tensor: LoDTensor) -> Callable[[int], Any]:
     return lambda item: int(numbers[item])
 
 
+def shown(items: Mapping[str, LoDTensor], names: Sequence[str]) -> str:
+    """Return the key of the first item for messages, as "user='ann', day=3"."""
+    keys = ((name, items[name][:1].to_list()[0]) for name in names)
+    return ", ".join(
+        f"{name}={key!r:.40}" if isinstance(key, str) else f"{name}={key}" for name, key in keys
+    )
+
+
 def comparable(keys: Sequence[Column]) -> Array:
     """Return integers in the order of the keys, (K,); equal keys have equal ones."""
     numbers = [text_ranks(one) if isinstance(one, Texts) else one for one in keys]

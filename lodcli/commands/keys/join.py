@@ -60,7 +60,8 @@ def command(
     keys. It is sorted by the keys: texts by their bytes, nan as one key. Nulls are last, and match
     no key.
 
-    Files may be larger than memory: both are sorted in temporary files, in the folder TMPDIR.
+    Files may be larger than memory: both are sorted in temporary files, in the folder TMPDIR. All
+    matches of one item must fit into memory.
     """
     from lodcli.commands.choose.choosing import items_or_batches
     from lodcli.formats.core.errors import Incoming, naming_file
@@ -84,12 +85,21 @@ def command(
                 with naming_file(source.label):
                     check_keys(shared.schema, given)
             kind = "outer" if how == "full" else how
-            with naming_file(f"{one.label} and {two.label}"):
+            label = f"{one.label} and {two.label}"
+            with naming_file(label):
                 both = sides((left.schema, ours), (right.schema, theirs), keys, kind)
                 schema = joined_schema(both[0][0], both[1][0], keys, kind)
-            result = Incoming(joined(*both, names, kind))
+            result = Incoming(_named(label, joined(*both, names, kind)))
             with _advising(kind, result), naming_file(target.label):
                 target.write(schema, result)
+
+
+def _named(label: str, batches: Iterator[Any]) -> Iterator[Any]:
+    """Yield batches; errors that name no file get this label."""
+    from lodcli.formats.core.errors import naming_file
+
+    with naming_file(label):
+        yield from batches
 
 
 @contextmanager

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from lodcli.formats.core.format import joined as as_one
 from lodcli.formats.core.schema import schema_of
 from lodcli.formats.items import external_sort, joining
+from lodcli.formats.items.external_sort import size_bytes
 from lodcli.formats.items.joining import joined, joined_schema
 from lodcli.formats.items.taking import part
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.runtime.memory_budget import within_budget
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import TEXT
 from lodcli.kernels.tensor.nulls import Nulls
@@ -134,3 +136,26 @@ def test_items_of_which_most_match_are_not_copied() -> None:
     assert np.shares_memory(found["b"].data, right["b"].data)
     assert counts.tolist() == [1, 0, 0] * 26 + [1, 0]
     assert starts[::3].tolist() == list(range(27))
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "semi"])
+def test_matches_of_narrow_items_are_held_in_parts(
+    how: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 60_000
+    narrow = {"key": LoDTensor(np.arange(count))}
+    wide = {"key": LoDTensor(np.arange(count)), "b": LoDTensor(np.zeros((count, 8)))}
+    left, right = ((schema_of(side), [side]) for side in (narrow, wide))
+    held: list[int] = []
+    of = joining._Matches.of
+
+    def recorded(self: Any, items: Any) -> Any:
+        found = of(self, items)
+        held.append(size_bytes(found[0]))
+        return found
+
+    monkeypatch.setattr(joining._Matches, "of", recorded)
+    with within_budget(1 << 20):
+        batches = list(joined(left, right, ["key"], how))
+    assert sum(len(batch["key"]) for batch in batches) == count
+    assert max(held) < (1 << 20) // 3

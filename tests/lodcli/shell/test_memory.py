@@ -195,6 +195,42 @@ def test_an_item_too_large_for_a_slice_is_read_as_a_range(lod: Lod, tmp_path: Pa
     assert tensor(tmp_path / "rows.lod.h5").rows == 200_000
 
 
+@pytest.mark.parametrize("order", ["key", "first"])
+def test_a_group_larger_than_the_budget_is_named(order: str, lod: Lod, tmp_path: Path) -> None:
+    user = LoDTensor.from_lists(["bob"] * 20_000 + ["ann"] * 5)
+    io.write(tmp_path / "in.lod.h5", {"user": user, "v": LoDTensor(np.zeros((20_005, 20)))})
+    args = ["group", tmp_path / "in.lod.h5", "--by", "user", "--order", order]
+    done = lod(*args, "-o", tmp_path / "out.lod.h5", "--memory", "4M")
+    assert (done.code, done.stdout) == (1, "")
+    place = re.escape(f"lod group: {tmp_path}/in.lod.h5: the group of user='bob': at least ")
+    copies = "[0-9]+ bytes, of which memory holds up to 3 copies; the budget is 4M, set a larger "
+    assert re.fullmatch(f"{place}{copies}one with --memory\n", done.stderr)
+    assert not (tmp_path / "out.lod.h5").exists()
+    assert lod(*args, "-o", tmp_path / "out.lod.h5", "--memory", "16M").code == 0
+
+
+def test_matches_larger_than_the_budget_are_named(lod: Lod, tmp_path: Path) -> None:
+    zeros = LoDTensor(np.zeros(20_000, np.int64))
+    io.write(tmp_path / "few.lod.h5", {"id": LoDTensor(np.arange(3))})
+    io.write(tmp_path / "many.lod.h5", {"id": zeros, "v": LoDTensor(np.zeros((20_000, 20)))})
+    args = ["join", tmp_path / "few.lod.h5", tmp_path / "many.lod.h5", "--on", "id", "-f", "-o"]
+    done = lod(*args, tmp_path / "out.lod.h5", "--memory", "4M")
+    assert (done.code, done.stdout) == (1, "")
+    files = f"{tmp_path}/few.lod.h5 and {tmp_path}/many.lod.h5"
+    assert done.stderr.startswith(f"lod join: {files}: the matches of id=0: at least ")
+    assert done.stderr.endswith("; the budget is 4M, set a larger one with --memory\n")
+    assert lod(*args, tmp_path / "out.lod.h5", "--memory", "16M").code == 0
+    for how in ("semi", "anti"):
+        assert lod(*args, tmp_path / "out.lod.h5", "--memory", "1M", "--how", how).code == 0
+
+
+def test_one_copy_is_not_called_copies(lod: Lod, tmp_path: Path) -> None:
+    io.write(tmp_path / "in.lod.h5", LoDTensor.from_lists([f"{i:06}" for i in range(40_000)]))
+    done = lod("sort", tmp_path / "in.lod.h5", "--by", "data", "--memory", "1M")
+    assert done.code == 1
+    assert re.search(": 40000 texts: [0-9]+ bytes; the budget is 1M, --memory 3M is", done.stderr)
+
+
 def test_whole_tensors_are_refused_before_a_row_is_read(lod: Lod, tmp_path: Path) -> None:
     damaged = bytearray(Path("big.lod.h5").read_bytes())
     damaged[len(damaged) // 2] ^= 1  # found only by who reads it
