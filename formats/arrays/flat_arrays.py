@@ -213,7 +213,9 @@ def _chosen(names: Collection[str], options: ReadOptions) -> dict[str, Parts]:
         )
     for name in (*data, *index):
         if name not in known and name not in patterns:
-            raise SelectionError(f"no array named {name!r}; {there_are(names, name)}")
+            inner = name.rpartition("::")[2]
+            alone = f"give its name alone: {inner}" if inner in known else ""
+            raise SelectionError(f"no array named {name!r}; {alone or there_are(names, name)}")
     if not data:
         raise SelectionError(
             f"holds offsets and no rows; name an array of rows with {option('data')}"
@@ -259,9 +261,7 @@ def held(
             for array in (*parts.levels, *parts.masks.values()):
                 look(array)
             if not look(parts.data).shape:
-                raise InvalidDataError(
-                    f"tensor {name}: is a single value; a tensor needs a row axis"
-                )
+                raise InvalidDataError(f"tensor {name}: {_SINGLE}")
             found[name] = parts
     if not tensors:
         raise InvalidDataError("holds no array")
@@ -279,6 +279,7 @@ def offer_others(left_out: LeftOut, found: Mapping[str, object]) -> None:
         left_out[name] = type(error)(f"{error}; {others}")
 
 
+_SINGLE = "is a single value; a tensor needs a row axis; save it as .reshape(1)"
 _PADDED = "of a padded array, LoDTensor.from_padded of Python takes the rows; else "
 
 
@@ -313,7 +314,7 @@ def described(
             if isinstance(info, JoinedArrays):
                 lod = LoD([info.offsets])
             if not info.shape:
-                raise InvalidDataError("is a single value; a tensor needs a row axis")
+                raise InvalidDataError(_SINGLE)
             if lod.n_levels and info.shape[0] == lod.count(0) != lod.levels[-1][-1]:
                 wide = len(info.shape) > 1 and info.shape[1] >= lod.lengths(0).max(initial=0)
                 padded = _PADDED if wide else ""

@@ -248,6 +248,10 @@ class StrictFile:
             if not place.links.exists(name):
                 names = _names_in(place)
                 beside = f"; beside it are: {names}" if names else ""
+                inner = path.rpartition("::")[2]
+                first = inner.strip("/").partition("/")[0].encode()
+                if "::" in path and first and place.links.exists(first):
+                    beside = f"; give its name alone: {inner}"
                 raise SelectionError(f"{path}: there is no such dataset{beside}")
             if place.links.get_info(name).type != h5l.TYPE_HARD:
                 raise UnsupportedError(f"{path}: {part!r} is {link_text(place, name)}")

@@ -168,6 +168,11 @@ def test_a_wrong_name_is_an_error(theirs: h5py.File) -> None:
     )
 
 
+def test_a_name_with_its_file_is_an_error_with_a_remedy(theirs: h5py.File) -> None:
+    said = "x.h5::starts: there is no such dataset; give its name alone: starts"
+    _refused(theirs, SelectionError, said, data="x.h5::starts")
+
+
 def test_names_of_several_datasets_are_an_error_with_a_remedy(theirs: h5py.File) -> None:
     path = Path(theirs.filename)
     theirs["a,b"] = [1, 2]
@@ -374,7 +379,8 @@ def test_references_as_in_cell_arrays_say_what_to_store(theirs: h5py.File) -> No
 
 def test_a_single_value_is_refused(theirs: h5py.File) -> None:
     theirs["one"] = 7
-    _refused(theirs, UnsupportedError, "/one: is a single value", data="/one")
+    message = "/one: is a single value; rows need an axis; store it with one, [value]"
+    _refused(theirs, UnsupportedError, message, data="/one")
 
 
 def _refusals(folder: Path) -> dict[str, str]:

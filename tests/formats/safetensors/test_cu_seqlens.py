@@ -100,6 +100,7 @@ def test_arrays_of_others_are_chosen_by_name(tmp_path: Path, suffix: str) -> Non
     [
         ({"data": "no"}, SelectionError, "no array named 'no'; there are: .*ids"),
         ({"offsets": ("no",)}, SelectionError, "no array named 'no'"),
+        ({"data": "F::ids"}, SelectionError, "no array named 'F::ids'; give its name alone: ids"),
         ({"data": "ids", "offsets": ("cu",), "lengths": ("cu",)}, SelectionError, "not both"),
         ({"data": "ids", "offsets": ("ids",)}, InvalidLoDError, "ids.*position 0: first offset"),
         (

@@ -206,7 +206,11 @@ DAMAGED: list[tuple[bytes, type[LodError], str]] = [
         DamagedFileError,
         "x: holds booleans that are neither 0 nor 1",
     ),
-    (file_of({"x": entry(shape=(), offsets=(0, 4))}, bytes(4)), InvalidDataError, "single value"),
+    (
+        file_of({"x": entry(shape=(), offsets=(0, 4))}, bytes(4)),
+        InvalidDataError,
+        r"row axis; save it as \.reshape",
+    ),
     (file_of({"lod.0": entry()}, TWO), DamagedFileError, "has an index but no data"),
     (
         file_of({"data": entry(), "lod.1": entry("I64", (1,), (8, 16))}, bytes(16)),
