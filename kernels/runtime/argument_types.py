@@ -55,7 +55,10 @@ _REMEDIES = {
     "NestedTape": "nested_forward(.., keep=True) records one",
     "Generator": "numpy.random.default_rng(seed) makes one",
 }
-_WORDS = {"ndarray": "array", "SupportsIndex": "int", "Callable": "function", "Mapping": "dict"}
+_WORDS = {
+    **{"ndarray": "array", "SupportsIndex": "int", "Callable": "function", "Mapping": "dict"},
+    "HasIndex": "LoDTensor",
+}
 # Messages of NumPy for sizes that no array can have; C code raises OverflowError.
 _TOO_LARGE = ("array is too big", "Maximum allowed", "must be of integral type")
 _LARGE = 1 << 31

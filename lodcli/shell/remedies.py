@@ -98,6 +98,7 @@ OPTIONS_ELSEWHERE = {
     **dict.fromkeys(("--fraction", "--fractions", "--test-size", "--train-size"), ("--by",)),
     "-n": ("--head",),
     "--batch-size": ("--tokens",),
+    "--tolerance": ("--rtol", "--atol"),
     **dict.fromkeys(("--as", "--alias", "--name"), ("--into",)),
     "-k": ("--by",),
     **dict.fromkeys(("--label", "--target", "--targets"), ("--labels",)),
@@ -111,6 +112,7 @@ _ARGUMENTS = {
         ("--agg", "--aggregate", "--count", "--max", "--mean", "--min", "--sum"),
         "lod group FILE --by KEY | lod apply 'mean(x)' - computes one value for each key",
     ),
+    "folder": (("-o", "--out", "--output"), "the folder to write goes after the file"),
     "source": (("-i", "--in", "--input", "--file"), "the file to read goes without an option"),
     "tensors": (("--by", "--column", "--columns"), "the names go after the file"),
 }

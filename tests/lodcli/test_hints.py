@@ -295,6 +295,8 @@ HINTS = [
     ("head one.jsonl x.hdf5", 2, "; the file to write goes after -o: -o x.hdf5; see lod head"),
     ("plan one.jsonl x.svg --tokens 9", 2, "extra argument (x.svg); see lod plan --help"),
     ("apply softmax one.jsonl y", 2, "found 2; a tensor of a file is one.jsonl::y; see lod"),
+    ("apply softmax y one.jsonl", 2, "found 2; a tensor of a file is one.jsonl::y; see lod"),
+    ("shard one.jsonl -o x", 2, "no option '-o'; the folder to write goes after the file; see"),
     ("convert one.jsonl x.npz y.npz", 2, "got unexpected extra argument (y.npz); see lod convert"),
     ("convert one.jsonl x.npz y", 2, "got unexpected extra argument (y); see"),
     ("slice 0 one.jsonl", 2, "the file goes first: lod slice one.jsonl 0; see lod slice --help"),

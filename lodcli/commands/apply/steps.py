@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -132,7 +133,8 @@ def _check_count(
         before = ", the first of them the result before it" if chained else ""
         assert isinstance(ctx.command, Command)
         hint = ctx.command.meant_as_output(ctx, texts[-1])
-        # A name with a point is rather that of a file.
-        if not hint and len(texts) == 2 and os.path.isfile(texts[0]) and texts[1].isidentifier():
-            hint = f"; a tensor of a file is {quote(f'{texts[0]}::{texts[1]}')}"
+        for file, name in itertools.permutations(texts) if len(texts) == 2 else ():
+            # A name with a point is rather that of a file.
+            if not hint and os.path.isfile(file) and name.isidentifier():
+                hint = f"; a tensor of a file is {quote(f'{file}::{name}')}"
         ctx.fail(f"{ctx.info_name} takes {len(wanted)} ({names}){before}; found {found}{hint}")

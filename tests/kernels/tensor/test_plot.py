@@ -80,6 +80,8 @@ def test_invalid_plots_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
         LoDTensor(np.zeros(3)).plot()
     with pytest.raises(SelectionError):
         lodcli.plot(WORDS, 5)
+    with pytest.raises(InvalidDataError, match="expected a LoDTensor or a LoD, found int; "):
+        lodcli.plot(5)  # type: ignore[arg-type]
     monkeypatch.setattr("lodcli.kernels.tensor.plot.find_spec", lambda name: None)
     with pytest.raises(UnsupportedError, match=r"plot needs the package matplotlib; pip install "):
         lodcli.plot(WORDS)
