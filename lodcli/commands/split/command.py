@@ -11,7 +11,6 @@ from shlex import quote
 import click
 
 from lodcli.commands.split.cutting import KINDS, parse_how
-from lodcli.formats.core.registry import of_name
 from lodcli.kernels.suggestions import did_you_mean
 from lodcli.shell import options, output
 from lodcli.shell.printable import printable
@@ -32,6 +31,8 @@ class _Split(options.Command):
         return super().parse_args(ctx, joined)
 
     def misplaced(self, args: list[str]) -> str:
+        from lodcli.formats.core.registry import of_name
+
         by = args[args.index("--by") + 1] if "--by" in args else ""
         kind, _, value = by.partition(":")
         if kind == "fractions":
