@@ -107,6 +107,7 @@ class Source(ABC):
         records: whether every batch holds all tensors with equally many outermost items, as the
             fields of records have.
         has_keys: whether it has the columns in the names of its folders; see Partitioned.
+        untyped: whether it has no values, from which its format would infer the dtypes.
         attributes: of the file as a whole, a JSON object.
     """
 
@@ -116,6 +117,7 @@ class Source(ABC):
     notes: Sequence[str] = ()
     records: bool = False
     has_keys: bool = False
+    untyped: bool = False
     attributes: Mapping[str, Any] = {}
 
     def _repr_html_(self) -> str:

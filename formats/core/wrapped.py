@@ -32,6 +32,7 @@ class Wrapped(SelectiveSource):
         self.schema = inner.schema
         self.left_out = inner.left_out
         self.records, self.has_keys = inner.records, inner.has_keys
+        self.untyped = inner.untyped
         self.attributes = inner.attributes
 
     @property

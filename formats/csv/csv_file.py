@@ -371,7 +371,7 @@ class _CsvSource(SelectiveSource):
                 self._columns.append(column)
         if not specs:
             raise next(iter(self.left_out.values()))
-        self.schema = tuple(specs)
+        self.schema, self.untyped = tuple(specs), first is None
         self.notes = [
             *_notes_on_commas(with_commas, separator, decimal_comma=self._decimal_comma),
             *_notes_on_names(header if numbers else self._numbered(specs)),

@@ -41,6 +41,7 @@ class Columns:
         nulls: classifies null objects; None if they are not distinguished.
         notes: on the lines as a whole.
         lacking: whether a field that a line lacks is null.
+        untyped: whether there was no line.
     """
 
     found: tuple[Column, ...]
@@ -49,6 +50,7 @@ class Columns:
     nulls: NullObjects | None = None
     lacking: bool = False
     notes: tuple[str, ...] = ()
+    untyped: bool = False
 
     @property
     def sure(self) -> bool:
@@ -65,7 +67,8 @@ def find_columns(values: list[Any], options: ReadOptions) -> Columns:
     """
     if not values or type(values[0]) is not dict:
         _refuse_fields(values, options)
-        return Columns((_column(Leaf(DEFAULT_NAME, values), None, options),))
+        column = _column(Leaf(DEFAULT_NAME, values), None, options)
+        return Columns((column,), untyped=not values)
     left_out: LeftOut = {}
     lacking = options.nulls not in (None, "error")
     first = _first_fields(values if lacking else values[:1])

@@ -170,7 +170,7 @@ class JsonSource(SelectiveSource):
         self._skips_blanks = lines is None
         found = self._found(options)
         self._found_columns = found
-        self.left_out = found.left_out
+        self.left_out, self.untyped = found.left_out, found.untyped
         self.notes = list(found.notes)
         self.schema = tuple(column.spec for column in found.found)
 

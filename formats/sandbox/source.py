@@ -96,8 +96,11 @@ class IsolatedSource(SelectiveSource):
         self._again = True
         try:
             with self._reply(do="open") as reply:
-                told = facts(reply.file.readline(MOST_FACTS_BYTES), "partial", "has_keys")
+                told = facts(
+                    reply.file.readline(MOST_FACTS_BYTES), "partial", "has_keys", "untyped"
+                )
                 self._partial, self.has_keys = told["partial"], told["has_keys"]
+                self.untyped = told["untyped"]
                 self.left_out = errors_of(reply.file.readline(JSON_LIMIT_BYTES))
                 header = decode(reply.file.read(JSON_LIMIT_BYTES + 1))
                 self.schema, self.attributes = header.schema, parsed(header.attributes)
@@ -227,7 +230,9 @@ def _declared(opened: Source) -> int:
 
 def _answer(opened: Source, request: dict[str, Any], replies: ReplyWriter) -> None:
     if request["do"] == "open":
-        told = {"partial": opened.partial, "has_keys": opened.has_keys}
+        told = {
+            "partial": opened.partial, "has_keys": opened.has_keys, "untyped": opened.untyped
+        }  # fmt: skip
         replies.write(json.dumps(told).encode() + b"\n")
         replies.write(line_of(opened.left_out))
         replies.write(encode(plan(opened.schema, attributes_text(opened.attributes))))

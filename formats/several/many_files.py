@@ -39,8 +39,8 @@ from lodcli.formats.storage.inputs import Input
 from lodcli.formats.structs.presence import as_described, with_equal_records
 from lodcli.formats.text.lines import shown
 from lodcli.formats.values.file_attributes import alike
+from lodcli.formats.values.fitting import fitted, fitted_schemas
 from lodcli.formats.values.partitions import NOT_READ
-from lodcli.formats.values.relabelled import in_order_of
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.platform.files import PathLike
@@ -266,7 +266,8 @@ class ManyFiles(SelectiveSource):
 
     def __init__(self, files: Listed, open_one: Open, keys: Iterable[str] = ()) -> None:
         self._paths, self._open_one, self._label = files.paths, open_one, files.label
-        self._schemas: list[Schema] = []
+        found: list[Schema] = []
+        untyped: list[bool] = []
         # Equal ones are kept once: there may be many files of many columns.
         specs: dict[TensorSpec, TensorSpec] = {}
         schemas: dict[Schema, Schema] = {}
@@ -275,7 +276,7 @@ class ManyFiles(SelectiveSource):
         has_keys = False
         for path in files.paths:
             with _one_format(files), open_one(path) as file:
-                if not self._schemas:
+                if not found:
                     self.kind, self.left_out = file.kind, file.source.left_out
                     self.records, has_keys = file.source.records, file.source.has_keys
                 if file.kind.name != self.kind.name:
@@ -283,14 +284,13 @@ class ManyFiles(SelectiveSource):
                         f"{path}: is {file.kind.name}, and {files.paths[0]} is {self.kind.name}; "
                         "name files of one format, as with '*.EXTENSION'"
                     )
-                source = (
-                    in_order_of(self._schemas[0], file.source) if self._schemas else file.source
-                )
-                schema = tuple(specs.setdefault(spec, spec) for spec in source.schema)
-                self._schemas.append(schemas.setdefault(schema, schema))
+                schema = tuple(specs.setdefault(spec, spec) for spec in file.source.schema)
+                found.append(schemas.setdefault(schema, schema))
+                untyped.append(file.source.untyped)
                 versions.append(file.input.version)
                 attributes = [alike([*attributes, file.source.attributes])]
         self.attributes, self.version = attributes[0], tuple(versions)
+        self._schemas = fitted_schemas(found, untyped, [self.kind] * len(found))
         require_equal_names(self._schemas, files.paths)
         self._described = with_equal_records(self._schemas)
         self._joined = joined_schema(self._described, files.paths)
@@ -348,7 +348,7 @@ class ManyFiles(SelectiveSource):
         each = zip(self._paths, self._schemas, self._described, strict=True)
         for path, found, schema in each:
             with self._open_one(path) as file, naming_file(path):
-                source = in_order_of(self._schemas[0], file.source)
+                source = fitted(file.source, found)
                 if source.schema != found:
                     raise changed_while_read()
                 source = as_described(source, schema)

@@ -40,20 +40,6 @@ def chosen_by_name(
     return dict(zip((spec.name for spec in schema), renamed(schema, names), strict=True))
 
 
-def in_order_of(first: Schema, source: Source) -> Source:
-    """Return a source with its tensors in the order of `first`, if they have the same names.
-
-    Args:
-        first: the schema of another file.
-        source: the open file; it is returned if it has this order, or other tensors.
-    """
-    specs = {spec.name: spec for spec in source.schema}
-    names = [spec.name for spec in first]
-    if [*specs] == names or specs.keys() != {*names}:
-        return source
-    return Relabelled(source, {name: specs[name] for name in names})
-
-
 def with_level_names(schema: Schema, names: Sequence[str], only: str | None) -> Schema:
     """Return the schema with other names of levels.
 

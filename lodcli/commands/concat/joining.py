@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
+from lodcli.formats.core import registry
 from lodcli.formats.core.errors import changed_while_read, naming_file
 from lodcli.formats.core.schema import Batch, Schema
 from lodcli.formats.items.concatenated import (
@@ -17,7 +18,7 @@ from lodcli.formats.items.concatenated import (
     require_equal_names,
 )
 from lodcli.formats.structs.presence import as_described, with_equal_records
-from lodcli.formats.values.relabelled import in_order_of
+from lodcli.formats.values.fitting import fitted, fitted_schemas
 from lodcli.shell.opened import Opened, opened, selected
 from lodcli.shell.references import Reference
 
@@ -37,9 +38,14 @@ def joined(
     """
     with ExitStack() as stack:
         few = len(sources) <= MOST_KEPT
-        parts: list[_Part] = []
-        for source in sources:
-            parts.append(_Part(source, stack, parts[0].schema if parts else (), few=few))
+        parts = [_Part(source, stack, few=few) for source in sources]
+        whole = fitted_schemas(
+            [part.schema for part in parts],
+            [part.untyped for part in parts],
+            [part.kind for part in parts],
+        )
+        for part, schema in zip(parts, whole, strict=True):
+            part.schema = schema
         labels = [one.label for one in sources]
         require_equal_names([part.selected(part.schema) for part in parts], labels)
         # Of the whole files: of records with one field, another tensor marks the null ones.
@@ -63,17 +69,23 @@ class _Part:
     Args:
         source: the file.
         stack: closes it, if it stays open.
-        first: the schema of the first source, whose order of tensors this one gets.
         few: whether there are few sources.
+
+    Attributes:
+        schema: of the whole file, from `fitted_schemas` later.
+        untyped: whether it has no values; see Source.
+        kind: its format.
     """
 
-    def __init__(self, source: Reference, stack: ExitStack, first: Schema, *, few: bool) -> None:
+    def __init__(self, source: Reference, stack: ExitStack, *, few: bool) -> None:
         self.source = source
         self.opened: Opened | None = None
         with ExitStack() as opening:
-            file = _ordered(opening.enter_context(opened(source)), first)
-            self.schema = file.source.schema
-            self.selected(self.schema)  # raises the error for its name
+            file = opening.enter_context(opened(source))
+            self.schema, self.untyped = file.source.schema, file.source.untyped
+            self.kind = registry.get(file.format_name)
+            if not self.untyped:
+                self.selected(self.schema)  # raises the error for its name
             pipe = not (os.path.isfile(source.path) or os.path.isdir(source.path))
             if pipe or (few and file.format_name == "lod.h5"):
                 self.opened = file
@@ -86,22 +98,15 @@ class _Part:
     def batches(self, described: Schema) -> Iterator[Batch]:
         """Yield the batches of the selected tensors of a schema from `with_equal_records`."""
         if self.opened is not None:
-            yield from _described(self.opened, described).batches()
+            yield from self._described(self.opened, described).batches()
             return
-        with opened(self.source) as given:
-            file = _ordered(given, self.schema)
-            if file.source.schema != self.schema:
-                with naming_file(self.source.label):
-                    raise changed_while_read()
-            yield from _described(file, described).batches()
+        with opened(self.source) as file:
+            yield from self._described(file, described).batches()
 
-
-def _ordered(file: Opened, first: Schema) -> Opened:
-    """Return a file with its tensors in the order of a schema that has the same ones."""
-    source = in_order_of(first, file.source)
-    return file if source is file.source else replace(file, source=source)
-
-
-def _described(file: Opened, schema: Schema) -> Opened:
-    """Return a file with the tensors of a schema from `with_equal_records`."""
-    return replace(file, source=as_described(file.source, schema))
+    def _described(self, file: Opened, schema: Schema) -> Opened:
+        """Return the file with the tensors of a schema from `with_equal_records`."""
+        source = fitted(file.source, self.schema)
+        if source.schema != self.schema:
+            with naming_file(self.source.label):
+                raise changed_while_read()
+        return replace(file, source=as_described(source, schema))

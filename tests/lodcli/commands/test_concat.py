@@ -225,6 +225,48 @@ def test_tensors_may_be_in_another_order_in_each_file(kind: str, lod: Lod, folde
     assert read_jsonl("out.jsonl") == [RECORDS[1]]
 
 
+EVENTS = {
+    "jsonl": ("", '{"n":1,"s":{"t":"a"}}\n', "\n", '{"s":{"t":"b"},"n":2}\n'),
+    "json": ("[]", '[{"n":1,"s":{"t":"a"}}]', "[ ]", '[{"n":2,"s":{"t":"b"}}]'),
+    "csv": ("s.t,n\n", "n,s.t\n1,a\n", "n,s.t\n", "s.t,n\nb,2\n"),
+}
+
+
+@pytest.mark.parametrize("kind", EVENTS)
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_file_without_values_fits_files_of_any_dtypes(
+    first: int, kind: str, lod: Lod, folder: Path
+) -> None:
+    for number, text in enumerate(EVENTS[kind][first:]):
+        Path(f"day-{number}.{kind}").write_text(text)
+    names = sorted(map(str, Path().glob("day-*")))
+    for line, wanted in (
+        (("concat", *names), [1, 2]),
+        (("convert", f"day-*.{kind}"), [1, 2]),
+        (("filter", f"day-*.{kind}", "n > 1"), [2]),
+        (("sort", f"day-*.{kind}", "--by", "-n"), [2, 1]),
+    ):
+        done = lod(*line, "-fqo", "out.lod.h5")
+        assert (done.code, done.stderr) == (0, "")
+        found = lodcli.read_all("out.lod.h5")
+        assert found["n"].dtype == np.int64
+        assert found["n"].data.tolist() == wanted
+        assert found["s.t"].to_list() == [".ab"[number] for number in wanted]
+    assert lod("concat", *names, "--new-level", "day", "-fqo", "out.jsonl").code == 0
+    each = [line["n"] for line in read_jsonl("out.jsonl")]
+    assert each == [[], [1], [], [2]][first:]
+
+
+def test_a_table_without_rows_needs_the_same_columns(lod: Lod, folder: Path) -> None:
+    Path("a.csv").write_text("x,y\n1,2\n")
+    Path("b.csv").write_text("x,z\n")
+    done = lod("concat", "a.csv", "b.csv", "-o", "o.jsonl")
+    assert (done.code, done.stderr) == (
+        1,
+        "lod concat: b.csv: does not fit a.csv: it holds the tensors z, not y\n",
+    )
+
+
 def test_whole_numbers_beside_floats_are_an_error_with_the_cast_that_helps(
     lod: Lod, folder: Path
 ) -> None:
