@@ -46,9 +46,15 @@ _HOMES: dict[str, Home] = {
 # A star import must not hide the builtin `open`, or the user's `dask` and `torch`.
 __all__ = sorted({*_HOMES, "__version__"} - {"dask", "open", "torch"})
 _get, __dir__ = lazy_names(__name__, lambda: _HOMES)
+# What NumPy and torch call other functions.
+_CALLED = {"load": "read", "save": "write"}
 
 
 def __getattr__(name: str) -> object:
+    if name in _CALLED:
+        here = _CALLED[name]
+        text = f"module {__name__!r} has no attribute {name!r}; lodcli.{here} {here}s files"
+        raise AttributeError(text)
     if name == "__version__":
         from importlib.metadata import version
 

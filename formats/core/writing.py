@@ -290,5 +290,8 @@ def _near(path: PathLike) -> str:
     ending = os.path.splitext(without_suffix(os.fspath(path).lower()))[1]
     # Without their first dots, which make all of them similar.
     letters = {known.removeprefix("."): known for known in SUFFIXES}
+    name = os.path.basename(os.fspath(path)).lower()
+    if name in letters:  # the name of a format in place of a file
+        return f"; did you mean NAME.{name}?"
     close = get_close_matches(ending.removeprefix("."), letters, 2, cutoff=0.7)
     return f"; did you mean {' or '.join(letters[one] for one in close)}?" if close else ""

@@ -67,6 +67,13 @@ def test_a_misspelt_name_is_answered_with_a_similar_one() -> None:
     assert done.stderr.endswith("has no attribute 'softmx'. Did you mean: 'softmax'?\n")
 
 
+@pytest.mark.parametrize(("name", "here"), [("load", "read"), ("save", "write")])
+def test_names_of_numpy_are_answered_with_those_of_lod(name: str, here: str) -> None:
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'; lodcli.{here} {here}s files"):
+        getattr(lodcli, name)
+    assert callable(getattr(lodcli, here))
+
+
 def test_every_op_has_its_short_name_and_its_gradient() -> None:
     for op in OPS.values():
         assert getattr(lodcli.ops, op.name) is getattr(lodcli.ops, op.function) is op.load()

@@ -167,6 +167,9 @@ def _dtypes(schema: Schema, texts: Sequence[str]) -> dict[str, np.dtype[Any]]:
     found: dict[str, np.dtype[Any]] = {}
     for text in sorted(texts, key=lambda text: "=" in text):
         name, mark, dtype_name = text.rpartition("=")
+        # Before NumPy's codes of one letter.
+        if not mark and text not in ALL_DTYPES and any(spec.name == text for spec in schema):
+            raise OptionError(f"dtype: {text!r} is a tensor; write {text}=DTYPE")
         try:
             dtype = read_options(None, {"dtype": dtype_name}).dtype
         except OptionError:
@@ -179,8 +182,6 @@ def _dtypes(schema: Schema, texts: Sequence[str]) -> dict[str, np.dtype[Any]]:
                 and after.partition("[")[0].partition("(")[0] in (*ALL_DTYPES, *_KINDS)
             ):
                 raise OptionError(f"dtype: no dtype {text!r}; write {before}={after}") from None
-            if not mark and any(spec.name == text for spec in schema):
-                raise OptionError(f"dtype: {text!r} is a tensor; write {text}=DTYPE") from None
             hint = (
                 f"; write {name or 'TENSOR'}={meant}"
                 if meant

@@ -422,3 +422,13 @@ def test_a_wrong_vocabulary_is_an_error(
     done = lod("cast", "some.jsonl", cast, "--vocab", "words.txt", "-o", "none.lod.h5")
     assert done.code == code
     assert said in done.stderr
+
+
+def test_a_tensor_called_like_a_code_of_numpy_is_no_dtype(lod: Lod, folder: Path) -> None:
+    Path("t.csv").write_text("n,x\n1,2\n")
+    done = lod("cast", "t.csv", "n", "-o", "o.lod.h5")
+    assert (done.code, done.stderr) == (
+        2,
+        "lod cast: t.csv: dtype: 'n' is a tensor; write n=DTYPE\n",
+    )
+    assert lod("cast", "t.csv", "f", "-o", "o.lod.h5").code == 0

@@ -191,3 +191,10 @@ def test_a_pipe_carries_every_tensor(shell: Lod, folder: Path) -> None:
     assert list(before) == list(after)
     for name in before:
         assert tensor("many.lod.h5", name).identical(tensor("out.lod.h5", name))
+
+
+def test_the_name_of_a_format_as_target_is_answered_with_a_file(lod: Lod, folder: Path) -> None:
+    done = lod("convert", "many.lod.h5", "safetensors")
+    assert (done.code, done.stdout) == (2, "")
+    assert "unknown file extension; did you mean NAME.safetensors?" in done.stderr
+    assert lod("convert", "many.lod.h5", "NAME.safetensors").code == 0
