@@ -19,7 +19,7 @@ from lodcli.formats.storage.inputs import Input, require_path
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.weights.common import SAVE_ARRAYS
 from lodcli.formats.weights.model_file import write_model
-from lodcli.kernels.errors import InvalidDataError, OptionError, SelectionError, UnsupportedError
+from lodcli.kernels.errors import OptionError, SelectionError, UnsupportedError
 from lodcli.kernels.options import by_reader
 from lodcli.kernels.platform.files import PathLike
 from lodcli.kernels.rnn.stack.stack import RNNWeights
@@ -66,7 +66,7 @@ def read_weights(path: PathLike) -> StateDict:
     """
     with Input(path) as source, naming(source.label):
         found: StateDict = _module(_kind_of(source)).read(source)
-        return _real(found)
+        return found
 
 
 def read_rnns(path: PathLike) -> StateDict:
@@ -78,15 +78,7 @@ def read_rnns(path: PathLike) -> StateDict:
         kind = _kind_of(source)
         wanted = [is_weight_name] if kind == "safetensors" else []
         found: StateDict = _module(kind).read(source, *wanted)
-        return _real(found)
-
-
-def _real(entries: StateDict) -> StateDict:
-    """Return the entries; raises InvalidDataError for complex weights of an RNN."""
-    for name, entry in entries.items():
-        if is_weight_name(name) and entry.dtype.kind == "c":
-            raise InvalidDataError(f"{name}: expected real numbers, found {entry.dtype}")
-    return entries
+        return found
 
 
 @types_explained

@@ -365,7 +365,11 @@ def _entries_under(
                 raise InvalidDataError(
                     f"state dict: {name}: expected an array, found {type(array).__name__}"
                 )
-            here[entry.name] = rows_of(array)
+            here[entry.name] = rows = rows_of(array)
+            if rows.dtype.kind == "c":  # not a NotDefinedError: as a rule the array is of a file
+                raise InvalidDataError(
+                    f"state dict: {name}: expected real numbers, found {rows.dtype}"
+                )
         elif of_cell:
             raise InvalidDataError(
                 f"state dict: {name} is in the same module as {prefix}weight_hh; expected only the "

@@ -241,19 +241,18 @@ def test_safetensors_whose_length_begins_as_a_pickle_are_read(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("read", [read_weights, read_rnns])
-def test_complex_weights_are_invalid_and_other_complex_arrays_are_not(
+def test_complex_weights_are_invalid_unless_they_are_of_another_rnn(
     tmp_path: Path, read: Callable[[Path], StateDict]
 ) -> None:
     path = tmp_path / "w.safetensors"
-    arrays = {
-        **state_dict(seeded_weights("lstm", 2, 3, rng=np.random.default_rng(0))),
-        "freqs": np.ones(2, np.complex64),
-    }
-    save_file(arrays, path)
-    assert "weight_ih_l0" in read(path)
-    save_file({**arrays, "weight_ih_l0": arrays["weight_ih_l0"].astype(np.complex64)}, path)
-    with pytest.raises(InvalidDataError, match="weight_ih_l0: expected real numbers") as caught:
-        read(path)
+    arrays = state_dict(seeded_weights("lstm", 2, 3, rng=np.random.default_rng(0)))
+    others = {f"b.{name}": array.astype(np.complex64) for name, array in arrays.items()}
+    save_file({**{f"a.{name}": array for name, array in arrays.items()}, **others}, path)
+    entries = read(path)
+    assert weights_from_state_dict(entries, prefix="a").cell == "lstm"
+    match = "b.bias_hh_l0: expected real numbers, found complex64"
+    with pytest.raises(InvalidDataError, match=match) as caught:
+        weights_from_state_dict(entries, prefix="b")
     assert not isinstance(caught.value, NotDefinedError)  # wrong usage in a command
 
 
