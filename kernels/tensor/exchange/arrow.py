@@ -308,15 +308,20 @@ def _plain(array: Any) -> Any:
         elif types.is_dictionary(array.type):
             array = array.dictionary_decode()
         elif types.is_run_end_encoded(array.type):
-            import pyarrow.compute as pc  # slow to import
-
-            array = pc.run_end_decode(array)
+            array = _without_views(_plain(array.values)).take(_runs(array))
         elif types.is_fixed_size_binary(array.type):
             return _of_bytes(array)
         elif types.is_null(array.type):  # as readers of files do
             return array.cast(pa.bool_())
         else:
             return array
+
+
+def _runs(array: Any) -> pa.Array:
+    """Return the number of the run of each item of an array, which may be a slice."""
+    start = array.offset
+    ends = np.clip(array.run_ends.to_numpy(), start, start + len(array)).astype(np.int64)
+    return pa.array(np.repeat(np.arange(ends.size), np.diff(ends, prepend=start)))
 
 
 def _of_bytes(array: Any) -> Any:

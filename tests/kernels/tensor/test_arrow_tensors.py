@@ -42,6 +42,10 @@ def test_permuted_axes_are_an_error() -> None:
         LoDTensor.from_arrow(permuted)
 
 
+def runs_of(values: pa.Array) -> pa.Array:
+    return pa.RunEndEncodedArray.from_arrays([2, 3], values)
+
+
 RUNS = pa.RunEndEncodedArray.from_arrays([2, 3, 7], pa.array([5, None, 6]))
 
 
@@ -56,6 +60,14 @@ RUNS = pa.RunEndEncodedArray.from_arrays([2, 3, 7], pa.array([5, None, 6]))
         (RUNS, [5, 5, None, 6, 6, 6, 6]),
         (pa.RunEndEncodedArray.from_arrays([2, 3], ["a", "bc"]).slice(1), ["a", "bc"]),
         (pa.ListArray.from_arrays([0, 2, 7], RUNS), [[5, 5], [None, 6, 6, 6, 6]]),
+        (runs_of(pa.array(["a", "b"]).dictionary_encode()), ["a", "a", "b"]),
+        (runs_of(pa.array([7, None]).dictionary_encode()), [7, 7, None]),
+        (runs_of(pa.array(["a", None], pa.string_view())).slice(1), ["a", None]),
+        (runs_of(pa.array([b"a", b"b"], pa.binary_view())), [b"a", b"a", b"b"]),
+        (
+            runs_of(pa.array([["a"], ["b", "c"]], pa.list_(pa.string_view()))),
+            [["a"], ["a"], ["b", "c"]],
+        ),
     ],
     ids=lambda given: str(given.type) if isinstance(given, pa.Array) else "",
 )
