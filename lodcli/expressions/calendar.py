@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lodcli.expressions.functions import CLOCK_PARTS
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.tensor.exchange.time_texts import NANOSECONDS, number_of
@@ -32,7 +31,7 @@ def clock_of(times: Times) -> Callable[[Array], Array]:
 
 
 def part_of(name: str, times: Times) -> Callable[[Array], Array]:
-    """Return a function of times of this unit: one of TIME_PARTS, in UTC, as whole numbers.
+    """Return a function of times of this unit: such as the year, in UTC, as whole numbers.
 
     Months and days are counted from 1, and weekdays from 0 on Mondays, as in Python.
 
@@ -43,7 +42,7 @@ def part_of(name: str, times: Times) -> Callable[[Array], Array]:
     >>> part_of("hour", Times("timestamp", "s"))(np.array([7300, -1])).tolist()
     [2, 23]
     """
-    if name in CLOCK_PARTS:
+    if name in _SECONDS:
         count = _SECONDS[name] * (NANOSECONDS["s"] // NANOSECONDS[times.unit])
         return lambda numbers: numbers // count % (24 if name == "hour" else 60)
     day = _per_day(times)

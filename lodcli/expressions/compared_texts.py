@@ -11,26 +11,11 @@ from typing import NoReturn
 import numpy as np
 
 from lodcli.expressions.exact_decimals import ExactDecimals
-from lodcli.expressions.functions import (
-    COALESCE,
-    COMPARISONS,
-    REPLACE_MATCHES,
-    SPLIT,
-    SWAPPED,
-    TEXT_FUNCTIONS,
-    TEXT_MAKERS,
-    picked,
-)
+from lodcli.expressions.function_table import COALESCE, REPLACE_MATCHES, SPLIT, properties_of
+from lodcli.expressions.functions import COMPARISONS, SWAPPED, picked
 from lodcli.expressions.hints import TEXT_OF_BYTES, Listed, compared_list, has_literals
 from lodcli.expressions.operations import V
-from lodcli.expressions.parsing import (
-    LISTS,
-    TEXT_ENDS,
-    function_name,
-    is_none,
-    is_words,
-    words_of,
-)
+from lodcli.expressions.parsing import LISTS, function_name, is_none, is_words, words_of
 from lodcli.expressions.syntax import bounds_of
 from lodcli.expressions.texts import (
     Packed,
@@ -145,13 +130,14 @@ class ComparedTexts(ExactDecimals[V]):
                 return self._cut_texts(node, pool)
             return self.slice_of(node, self.numbered(node.value, pool))
         if isinstance(node, ast.Call) and self.expression.texts_of(node):
-            if function_name(node) in TEXT_ENDS:
+            name = function_name(node)
+            if properties_of(name).needs_order:
                 return self._greatest_text(node, pool)
-            if function_name(node) == SPLIT:
+            if name == SPLIT:
                 return self._split_texts(node, pool)
-            if function_name(node) in TEXT_MAKERS:
+            if properties_of(name).returns == "text":
                 return self._made_texts(node, pool)
-            if function_name(node) != COALESCE:
+            if name != COALESCE:
                 return self.picked_of(node, self.numbered(node.args[0], pool))
             return self.one_of(node, [self.numbered(one, pool) for one in node.args])
         if marks.categories is not None:
@@ -274,8 +260,9 @@ class ComparedTexts(ExactDecimals[V]):
     def words_after(self, node: ast.Call) -> list[str]:
         """Return the arguments of a function of texts after the texts, or fail."""
         name, (part, *others) = function_name(node), node.args or [node]
-        if len(others) != TEXT_FUNCTIONS[name] or node.keywords:
-            given = [_EXAMPLES.get(name, "'a'")] if TEXT_FUNCTIONS[name] else []
+        expected = properties_of(name).words
+        if len(others) != expected or node.keywords:
+            given = [_EXAMPLES.get(name, "'a'")] if expected else []
             self.fail(node, f"write {name}({', '.join(['text', *given])})")
         takes_words = name != SPLIT and is_words(part)
         if not self.expression.is_of_words(part) and not takes_words:

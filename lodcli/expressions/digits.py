@@ -1,8 +1,9 @@
-"""Exact decimals in expressions: the decimals that hold a result, and comparisons of digits."""
+"""Exact decimals: those that hold a result, comparisons of their digits, and their floats."""
 
 from __future__ import annotations
 
 import ast
+import dataclasses
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
@@ -10,17 +11,21 @@ from typing import Any
 import numpy as np
 
 from lodcli.expressions.comparisons import compared_whole
+from lodcli.expressions.function_table import properties_of
+from lodcli.expressions.functions import EXACT_DIGITS
+from lodcli.formats.core.schema import TensorSpec
+from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array
-from lodcli.kernels.tensor.marks import DECIMAL_DIGITS, Decimals
+from lodcli.kernels.tensor.casting import scaled
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from lodcli.kernels.tensor.marks import DECIMAL_DIGITS, NO_MARKS, Decimals
 
 # All numbers of this many digits fit an int64; of one more, only some do.
 MOST_DIGITS = 18
 # Decimals that hold every whole number of 64 bits with a sign, and a condition.
 WHOLE, CONDITION = Decimals(MOST_DIGITS + 1, 0, 32), Decimals(1, 0, 32)
-# Operators and functions that are exact.
+# Operators that are exact.
 EXACT_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
-_STEPS = ("ceil", "floor", "round")
-EXACT_FUNCTIONS = ("abs", "cumsum", "diff", "sum", *_STEPS)
 
 
 def decimals_of(precision: int, scale: int, parts: Sequence[Decimals]) -> Decimals | None:
@@ -80,7 +85,7 @@ def decimals_of_operator(op: ast.operator, one: Decimals, other: Decimals) -> De
 
 
 def decimals_of_function(name: str, decimals: Decimals, digits: int = 0) -> Decimals | None:
-    """Return decimals that hold the results of one of EXACT_FUNCTIONS; None for another function.
+    """Return decimals that hold the results of a function; None if they are floats.
 
     Args:
         name: of the function.
@@ -90,15 +95,15 @@ def decimals_of_function(name: str, decimals: Decimals, digits: int = 0) -> Deci
     >>> str(decimals_of_function("round", Decimals(6, 3), 1))
     'decimal(5, 1)'
     """
-    if name not in EXACT_FUNCTIONS:
+    exact, precision, scale = properties_of(name).digits, decimals.precision, decimals.scale
+    if not exact:
         return None
-    precision, scale = decimals.precision, decimals.scale
-    if name == "abs" or (name in _STEPS and scale <= digits):
+    if exact == "same" or (exact == "step" and scale <= digits):
         return decimals
-    if name in _STEPS:
+    if exact == "step":
         return decimals_of(precision - scale + 1 + digits, digits, [decimals])
     most = DECIMAL_DIGITS[max(128, decimals.bits)]
-    return decimals_of(precision + 1 if name == "diff" else most, scale, [decimals])
+    return decimals_of(precision + 1 if exact == "carry" else most, scale, [decimals])
 
 
 def decimals_of_number(number: Fraction) -> Decimals | None:
@@ -192,3 +197,36 @@ def stepped(name: str, scale: int) -> Callable[[Array], Array]:
         return found
 
     return function
+
+
+def exact_floats(digits: Array, decimals: Decimals) -> Array:
+    """Return the digits of decimals as float64. Raises InvalidDataError if it rounds some."""
+    found: Array = digits.astype(np.float64)
+    if decimals.precision > EXACT_DIGITS and digits.size and abs(found).max() > 2.0**53:
+        raise InvalidDataError(
+            f"{decimals} with a number of more than {EXACT_DIGITS} digits, which float64 rounds; "
+            "lod convert --text-levels numbers makes whole numbers of the digits"
+        )
+    return found
+
+
+def without_decimals(tensor: LoDTensor, *, exact: bool = True) -> LoDTensor:
+    """Return a tensor of decimals as float64; another as it is.
+
+    Raises:
+        InvalidDataError: `exact`, and float64 rounds one of them.
+    """
+    unit = tensor.marks.unit
+    if not isinstance(unit, Decimals) or not unit.scale:
+        return tensor
+    digits = exact_floats(tensor.values, unit) if exact else tensor.values.astype(np.float64)
+    rows = scaled(digits, unit)
+    return LoDTensor(rows, tensor.lod, nulls=tensor.nulls)
+
+
+def spec_without_decimals(spec: TensorSpec) -> TensorSpec:
+    """Return what `without_decimals` makes of a tensor with this description."""
+    unit = spec.marks.unit
+    if not isinstance(unit, Decimals) or not unit.scale:
+        return spec
+    return dataclasses.replace(spec, dtype=np.dtype(np.float64), marks=NO_MARKS)

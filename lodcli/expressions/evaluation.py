@@ -17,26 +17,23 @@ import numpy as np
 from lodcli.expressions.calendar import clock_of, date_of, floor_to, part_of
 from lodcli.expressions.compared_texts import ComparedTexts
 from lodcli.expressions.comparisons import compared, float_of
-from lodcli.expressions.functions import (
-    BINARY,
-    CLOCK,
-    CLOCK_PARTS,
+from lodcli.expressions.function_table import (
     COALESCE,
-    COMPARISONS,
     DATE,
-    DATE_PARTS,
     FLOOR,
-    GROWING,
     INDEX,
     MEDIAN,
-    ONE,
-    ORDERING,
     QUANTILE,
     ROUND,
+    properties_of,
+)
+from lodcli.expressions.functions import (
+    BINARY,
+    COMPARISONS,
+    GROWING,
+    ONE,
+    ORDERING,
     SWAPPED,
-    TEXT_FUNCTIONS,
-    TEXT_MAKERS,
-    TIME_PARTS,
     TWO,
     overflowed,
     picked,
@@ -487,6 +484,7 @@ class Evaluation(ComparedTexts[V]):
 
     def _call(self, node: ast.Call) -> V:
         name = function_name(node)
+        known = properties_of(name)
         if not name:
             self.expression.refuse_call(node)
         if name == "tensor":
@@ -499,11 +497,11 @@ class Evaluation(ComparedTexts[V]):
             if node.args or node.keywords:
                 self.fail(node, f"write {INDEX}() % 10 == 0; it is the number of the item, from 0")
             return self.index()
-        if name in (DATE, CLOCK, *TIME_PARTS) or (name == FLOOR and len(node.args) == 2):
+        if known.part or (name == FLOOR and len(node.args) == 2):
             return self._of_times(node, name)
-        if name in TEXT_FUNCTIONS and name not in TEXT_MAKERS:
+        if known.words is not None and known.returns != "text":
             return self.of_text_function(node)
-        if name in TEXT_MAKERS:
+        if known.returns == "text":
             self.words_after(node)
             self._refuse_texts(node)
         if name == ROUND and (len(node.args) > 1 or node.keywords):
@@ -631,21 +629,22 @@ class Evaluation(ComparedTexts[V]):
             self.fail(node, f"{name} takes {most} argument{'s' * (most > 1)}, as in {example}")
         part, *steps = node.args
         unit, text = self.expression.unit_of(part), self.expression.text_of(part)
-        of_date, of_clock = name in (DATE, *DATE_PARTS), name in (CLOCK, *CLOCK_PARTS)
-        kinds = MOMENTS if of_date else {"timestamp", "time"} if of_clock else None
+        known = properties_of(name)
+        kinds = {"date": MOMENTS, "clock": {"timestamp", "time"}}.get(known.part)
         if not isinstance(unit, Times) or (kinds and unit.kind not in kinds):
             what = f"{text} is {unit}" if unit else f"{text} is not a time"
             how = f"; write {text} // 10 * 10 for multiples of a number" if steps else ""
             if unit is None and self.expression.is_text(part):
                 source = self.expression.source_of(part)
                 how = cast_hint(self.expression.named(part), source, "timestamp[s]")
-            expected = "a timestamp or date" if of_date else "a timestamp" if of_clock else "times"
+            moments = {"date": "a timestamp or date", "clock": "a timestamp"}
+            expected = moments.get(known.part, "times")
             self.fail(part, f"{name} takes {expected}, {what}{how}")
         values, step = self.whole_times(self.of(part)), self._step(steps[0]) if steps else ""
         try:
             if name == FLOOR:
                 function = floor_to(step, unit)
-            elif name in TIME_PARTS:
+            elif known.returns == "count":
                 function = part_of(name, unit)
             else:
                 function = date_of(unit) if name == DATE else clock_of(unit)

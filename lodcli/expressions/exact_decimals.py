@@ -156,7 +156,7 @@ class ExactDecimals(Operations[V]):
         return self._exactly(node, np.subtract, self.constant(0), values, decimals)
 
     def exact_function(self, node: ast.Call, name: str, decimals: Decimals) -> V:
-        """Return the digits of one of EXACT_FUNCTIONS of single values."""
+        """Return the digits of an exact function of single values."""
         values, unit = self.taken(node), self.expression.unit_of(node.args[0])
         if name == "abs":
             return self.both(node, np.maximum, values, self.negative(node, values, decimals))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from lodcli.expressions.function_table import properties_of
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.tensor.nulls import Mask
@@ -50,55 +51,6 @@ _WRITTEN: dict[Callable[..., Any], str] = {
     **{np.true_divide: "/", np.floor_divide: "//", np.remainder: "%"},
     **{function: name for name, function in (ONE | TWO).items()},
 }
-# The function of values in place of nulls.
-COALESCE = "coalesce"
-# The function of the numbers of the items.
-INDEX = "index"
-# Functions of times: with a step, `floor` is a function of times as well.
-DATE, CLOCK, FLOOR = "date", "time", "floor"
-# Functions that return numbers of times: of a date, and of a time of day.
-DATE_PARTS, CLOCK_PARTS = ("year", "month", "day", "weekday"), ("hour", "minute", "second")
-TIME_PARTS = (*DATE_PARTS, *CLOCK_PARTS)
-# Functions of all values by their order: the latter takes a fraction from 0 to 1.
-MEDIAN, QUANTILE = "median", "quantile"
-QUANTILES = (MEDIAN, QUANTILE)
-# The function that takes a number of digits.
-ROUND = "round"
-# Functions of texts, by how many words they take: conditions; and those that return texts.
-TEXT_TESTS = {"contains": 1, "startswith": 1, "endswith": 1, "matches": 1}
-SPLIT = "split"  # each into a list of texts
-REPLACE_MATCHES = "replace_matches"  # of a pattern
-TEXT_MAKERS = {
-    "lower": 0,
-    "upper": 0,
-    "strip": 0,
-    "replace": 2,
-    REPLACE_MATCHES: 2,
-    SPLIT: 1,
-}
-# The number of characters of a text.
-CHARS = "chars"
-TEXT_FUNCTIONS = {**TEXT_TESTS, **TEXT_MAKERS, CHARS: 0}
-# Functions that return conditions, and those that return whole numbers of anything.
-CONDITIONS = ("all", "any", "isfinite", "isnan", *TEXT_TESTS)
-COUNTS = ("length", INDEX, CHARS, *TIME_PARTS)
-# Functions of all values that have a result without any, and those that pick one and skip no nulls.
-OF_NOTHING, PICKING = ("sum", "any", "all"), ("first", "last")
-# Functions that test whether values are true.
-ASKING = ("any", "all")
-# Functions and ops that need an order of the values.
-BY_ORDER = ("max", "min", *TWO, "max_index", "min_index", "topk")
-# Functions and ops of any values, also of times and categories, that return numbers.
-OF_ANY = (
-    *("argsort", "edit_distance", "enumerate", "isfinite", "isnan", "length", "mask"),
-    *("max_sequence_len", "pad", "rank_table", "searchsorted", "unpad"),
-)
-# All functions of an expression that do not depend on the command.
-FUNCTIONS = (
-    *(*ONE, *TWO, COALESCE, INDEX, "tensor"),
-    *(DATE, CLOCK, *TIME_PARTS, *TEXT_FUNCTIONS),
-)
-
 # Functions that need an order.
 ORDERING = (np.less, np.less_equal, np.greater, np.greater_equal, np.maximum, np.minimum)
 # Functions of whole numbers whose result may be outside the range of the dtype.
@@ -246,14 +198,14 @@ def known_of(name: str, offsets: Offsets, valid: Mask | None, *, of_nothing: boo
         name: of the function.
         offsets: (S + 1,), of the sequences.
         valid: (N,), which rows are not null; None for all.
-        of_nothing: whether a sequence without rows has one, also if `name` is not in OF_NOTHING.
+        of_nothing: whether a sequence without rows has one, whatever the function.
     """
-    full = offsets[1:] > offsets[:-1]
+    function, full = properties_of(name), offsets[1:] > offsets[:-1]
     known: Mask = full
-    if valid is not None and name in PICKING:
+    if valid is not None and function.picks_by_place:
         known = full.copy()
         known[full] = valid[(offsets[:-1] if name == "first" else offsets[1:] - 1)[full]]
     elif valid is not None:
         counts = np.concatenate([[0], np.cumsum(valid)])[offsets]
         known = counts[1:] > counts[:-1]
-    return known | ~full if of_nothing or name in OF_NOTHING else known
+    return known | ~full if of_nothing or function.of_nothing else known

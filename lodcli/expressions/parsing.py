@@ -19,7 +19,6 @@ import numpy as np
 
 from lodcli.expressions.digits import (
     CONDITION,
-    EXACT_FUNCTIONS,
     EXACT_OPERATORS,
     MOST_DIGITS,
     WHOLE,
@@ -28,20 +27,8 @@ from lodcli.expressions.digits import (
     decimals_of_operator,
     joint_decimals,
 )
-from lodcli.expressions.functions import (
-    CLOCK,
-    COALESCE,
-    CONDITIONS,
-    COUNTS,
-    DATE,
-    FLOOR,
-    INDEX,
-    QUANTILES,
-    ROUND,
-    SPLIT,
-    TEXT_MAKERS,
-    TWO,
-)
+from lodcli.expressions.function_table import COALESCE, INDEX, ROUND, SPLIT, properties_of
+from lodcli.expressions.functions import TWO
 from lodcli.expressions.hints import as_written, function_hint, misplaced, name_hint, syntax_hint
 from lodcli.expressions.syntax import (
     MOST_BITS,
@@ -69,15 +56,7 @@ from lodcli.kernels.tensor.marks import (
 )
 
 LONGEST = 10_000
-# Functions that return some of their values; others that keep durations.
-_PICKS = ("first", "last", "max", "min", *TWO, COALESCE)
-OF_TIMES = ("mean", *QUANTILES, "sum", "cumsum", "abs", "ceil", FLOOR, "round", "diff")
 LISTS = (ast.Tuple, ast.List, ast.Set)
-# Functions that make rows of several values.
-_WIDENING = ("conv", "reshape", "stack")
-# Functions that return one of a list of texts: by its place, or by its bytes.
-TEXT_ENDS = ("max", "min")
-TEXT_PICKS = ("first", "last", *TEXT_ENDS)
 
 
 class ExpressionError(OptionError):
@@ -227,7 +206,7 @@ class Parsed:
         if choices or not isinstance(node, ast.Call) or not node.args:
             return choices
         function = function_name(node)
-        if self.picks(function) or function in (*OF_TIMES, DATE, CLOCK):
+        if self.picks(function) or properties_of(function).times:
             return node.args if function in TWO else node.args[:1]
         return []
 
@@ -339,14 +318,15 @@ class Parsed:
             parts = [node.value]
         elif isinstance(node, ast.Call):
             function = function_name(node)
-            if function in COUNTS:
+            known = properties_of(function)
+            if known.returns == "count":
                 return WHOLE
-            if function in CONDITIONS:
+            if known.returns == "condition":
                 return CONDITION
-            if self.picks(function) or function in EXACT_FUNCTIONS:
+            if self.picks(function) or known.digits:
                 parts = node.args[:1]
-        known = [self.exact_of(one) for one in parts]
-        return WHOLE if known and all(one and not one.scale for one in known) else None
+        exact = [self.exact_of(one) for one in parts]
+        return WHOLE if exact and all(one and not one.scale for one in exact) else None
 
     def _exact_of_operator(self, node: ast.BinOp) -> Decimals | None:
         one, two = self.exact_of(node.left), self.exact_of(node.right)
@@ -452,11 +432,11 @@ class Parsed:
     def texts_of(self, node: ast.expr) -> list[ast.expr]:
         """Return the texts of which a part is one, or is made; [] of others.
 
-        It may be coalesce, if, a function of TEXT_PICKS, one of TEXT_MAKERS such as lower, a sum
-        such as first + " " + last, or a slice such as title[:3].
+        It may be coalesce, if, a function that picks one of a list, one that makes texts such as
+        lower, a sum such as first + " " + last, or a slice such as title[:3].
         """
-        function = function_name(node)
-        makes, picks = function in TEXT_MAKERS, function in TEXT_PICKS
+        function = properties_of(function_name(node))
+        makes, picks = function.returns == "text", function.picks
         joins = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)
         if not (picks or makes or joins or is_slice(node) or choices_of(node)):
             return []
@@ -494,7 +474,7 @@ class Parsed:
     def _lists_of(self, node: ast.AST, inner: list[int]) -> int:
         found = max([self._depths.get(self.named(node) or "", 0), *inner])
         function = function_name(node)
-        if function in TEXT_PICKS:
+        if properties_of(function).picks:
             return found - (LONGEST if self.of_levels else 1)
         return found + (function == SPLIT)
 
@@ -524,7 +504,7 @@ class Parsed:
         return folded(node, self._known_columns, self._widens)
 
     def _widens(self, node: ast.AST, inner: list[bool]) -> bool:
-        widens = function_name(node) in _WIDENING
+        widens = properties_of(function_name(node)).returns == "row"
         return widens or self.named(node) in self._columned or any(inner)
 
     def is_of_words(self, node: ast.expr) -> bool:
@@ -619,7 +599,7 @@ class Parsed:
 
     def picks(self, function: str) -> bool:
         """Return whether a function only moves or picks values, so that they keep their unit."""
-        return function in _PICKS
+        return properties_of(function).returns == "value"
 
     def _string(self, call: ast.Call) -> str:
         if len(call.args) == 1 and not call.keywords and isinstance(call.args[0], ast.Constant):

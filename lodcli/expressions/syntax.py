@@ -9,13 +9,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from lodcli.expressions.functions import (
-    BINARY,
-    REPLACE_MATCHES,
-    SPLIT,
-    TEXT_FUNCTIONS,
-    TEXT_MAKERS,
-)
+from lodcli.expressions.function_table import REPLACE_MATCHES, SPLIT, properties_of
+from lodcli.expressions.functions import BINARY
 from lodcli.expressions.texts import packed
 
 _MOST = 2**62  # places in lists, which have fewer elements, and numbers in quotients
@@ -80,9 +75,10 @@ def _as_word(node: ast.expr) -> ast.expr:
         name, parts = "", [node.left, node.right]
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
         name, parts = node.func.id, node.args
-        if name not in TEXT_MAKERS or name in (SPLIT, REPLACE_MATCHES):  # the latter may fail
+        function = properties_of(name)
+        if function.returns != "text" or name in (SPLIT, REPLACE_MATCHES):  # the latter may fail
             return node
-        if len(parts) != 1 + TEXT_FUNCTIONS[name]:
+        if len(parts) - 1 != function.words:
             return node
     else:
         return node

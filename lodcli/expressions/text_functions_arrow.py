@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lodcli.expressions.functions import REPLACE_MATCHES
+from lodcli.expressions.function_table import REPLACE_MATCHES
 from lodcli.expressions.texts import Packed
 from lodcli.formats.values.texts_arrow import as_arrow
 from lodcli.kernels.errors import InvalidDataError
@@ -37,7 +37,7 @@ def values_of_texts(name: str, words: Sequence[str]) -> Callable[[Array, Offsets
     """Return a function that has a value for each text, (K,): a boolean, or a number.
 
     Args:
-        name: of TEXT_FUNCTIONS.
+        name: of the function.
         words: its arguments after the texts.
 
     Raises:

@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TypeGuard
 
-from lodcli.expressions.functions import BY_ORDER, CLOCK, DATE, FLOOR, OF_ANY, QUANTILES
+from lodcli.expressions.function_table import FLOOR, properties_of
 from lodcli.kernels.tensor.exchange.time_texts import NANOSECONDS
 from lodcli.kernels.tensor.marks import Categories, Times, Unit
 
@@ -58,13 +58,14 @@ def unit_of_times(function: str, times: Times, *, picks: bool, steps: bool) -> T
         picks: whether it returns some of its values.
         steps: whether it has a second argument.
     """
-    if function == "diff":
+    returned = properties_of(function).times
+    if returned == "difference":
         return Times("duration", times.unit)
-    if function == DATE:
+    if returned == "date":
         return Times("date", "D")
-    if function == CLOCK:
+    if returned == "clock":
         return Times("time", times.unit)
-    if picks or function in ("mean", *QUANTILES) or (function == FLOOR and steps):
+    if picks or returned == "same" or (function == FLOOR and steps):
         return times
     return times if is_duration(times) else None  # a sum of moments has no meaning
 
@@ -82,9 +83,10 @@ def undefined(function: str, text: str, unit: Unit | None, *, picks: bool) -> st
         unit: of the values.
         picks: whether the result is times or categories too.
     """
-    if isinstance(unit, Categories) and not unit.ordered and function in BY_ORDER:
+    known = properties_of(function)
+    if isinstance(unit, Categories) and not unit.ordered and known.needs_order:
         return f"the categories of {text} have no order; use first, last, any or all"
-    if picks or function in OF_ANY or not isinstance(unit, Times | Categories):
+    if picks or known.any_unit or not isinstance(unit, Times | Categories):
         return ""
     if function == FLOOR and isinstance(unit, Times):
         return f"{FLOOR} of {unit} takes a step, as in {FLOOR}({text}, 'PT1H')"

@@ -13,13 +13,13 @@ import numpy as np
 from lodcli.commands.apply.arguments import Parameter, as_kind, as_value
 from lodcli.commands.apply.elementwise import arithmetic
 from lodcli.commands.apply.expression import TensorExpression
-from lodcli.commands.apply.skipping_nulls import SKIPPING, refusal
+from lodcli.commands.apply.skipping_nulls import refusal
 from lodcli.commands.apply.steps import ARITHMETIC, Step
-from lodcli.expressions.decimals import without_decimals
-from lodcli.expressions.digits import EXACT_FUNCTIONS
+from lodcli.expressions.digits import without_decimals
+from lodcli.expressions.function_table import properties_of
 from lodcli.expressions.functions import written
 from lodcli.expressions.hints import as_written
-from lodcli.expressions.parsing import OF_TIMES, ExpressionError
+from lodcli.expressions.parsing import ExpressionError
 from lodcli.expressions.units import undefined
 from lodcli.formats.core.errors import name_file
 from lodcli.formats.core.schema import schema_of
@@ -114,7 +114,7 @@ def _of_nulls(step: Step, tensors: Sequence[LoDTensor], place: int, name: str, p
         said = f"{where} after {padder}, and {step.name} takes no nulls; give {padder} --pad-value"
     else:
         knows = f"lod apply {quote(f'{step.name}({as_written(name)})')} computes with them"
-        remedy = knows if step.name in SKIPPING and not step.chained else ""
+        remedy = knows if properties_of(step.name).reduces and not step.chained else ""
         said = refusal(step.name, tensors[place], remedy)
     if len(tensors) > 1 and place >= step.chained:  # else there is one file, which is named
         file = step.files[place - step.chained]
@@ -144,12 +144,13 @@ def _of_units(step: Step, tensors: Sequence[LoDTensor], device: str, name: str) 
         marked = step.entry.nulls or not refused
     if not marked or step.entry.package is not None:
         return None
-    of_decimals = isinstance(units[0], Decimals) and step.name in EXACT_FUNCTIONS
+    known = properties_of(step.name)
+    of_decimals = isinstance(units[0], Decimals) and known.digits
     first, *others = tensors
     second = (step.files[-1].name or "") if others else ""
     if step.name in ARITHMETIC:
         named, tree = _as_operator(step, first, others, name, second)
-    elif of_decimals or (step.name in OF_TIMES and isinstance(units[0], Times)):
+    elif of_decimals or (known.times and isinstance(units[0], Times)):
         if first.nulls and not step.entry.nulls:
             return None  # which the op refuses
         named, tree = {name: first}, _as_function(step, first, name)

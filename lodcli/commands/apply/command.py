@@ -120,11 +120,10 @@ def known(name: str, ctx: click.Context, *, chained: bool = False) -> click.Comm
         )
     if entry is None:
         from lodcli.commands.apply.expression import OWN
-        from lodcli.expressions.functions import FUNCTIONS
         from lodcli.expressions.hints import call_of
         from lodcli.kernels.suggestions import did_you_mean
 
-        if key in (*OWN, *FUNCTIONS):
+        if key in OWN:
             ctx.fail(f"no op {name!r}; in an expression it is a function, as in '{call_of(key)}'")
         near = did_you_mean(key, op_names())
         hint = near or "lod apply --list shows all; lod select FILE NAME writes a tensor as it is"

@@ -25,22 +25,14 @@ from lodcli.commands.apply.elementwise import (
 )
 from lodcli.commands.apply.nullable import Nullable
 from lodcli.commands.apply.picked_texts import lists_of, picked_texts
-from lodcli.commands.apply.skipping_nulls import SKIPPING, pooled, refusal
+from lodcli.commands.apply.skipping_nulls import pooled, refusal
 from lodcli.expressions.comparisons import MIRRORED, compared, compared_pairs, is_rounded
-from lodcli.expressions.decimals import exact_floats
-from lodcli.expressions.digits import EXACT_FUNCTIONS
+from lodcli.expressions.digits import exact_floats
 from lodcli.expressions.evaluation import Evaluation
+from lodcli.expressions.function_table import COALESCE, FLOOR, FUNCTIONS, QUANTILES, properties_of
 from lodcli.expressions.functions import (
     BINARY,
-    CLOCK,
-    COALESCE,
-    DATE,
-    FLOOR,
-    FUNCTIONS,
     GROWING,
-    QUANTILES,
-    TEXT_FUNCTIONS,
-    TIME_PARTS,
     TWO,
     clipped,
     fits,
@@ -75,8 +67,8 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Categories, Decimals, Marks, Times, Unit
 from lodcli.kernels.tensor.nulls import Nulls
 
-# Besides the ops, such as sum, and the functions of all expressions.
-OWN = ("all", "any", "length", *QUANTILES, "stack")
+# The functions that are not ops.
+OWN = {name for name, one in FUNCTIONS.items() if not one.op}
 _NO_LEVEL = (
     "{} takes a tensor with a level; this has none; lod group --by KEY makes a list of the items "
     "of each key"
@@ -96,7 +88,7 @@ def ops() -> dict[str, OpEntry]:
 
 def op_of(name: str) -> OpEntry | None:
     """Return the op of a name in an expression, built in or of a plug-in; None if it is not one."""
-    return None if name in {"", _ROOT, *OWN, *FUNCTIONS} else find_op(name)
+    return None if name in {"", _ROOT, *OWN} else find_op(name)
 
 
 class TensorExpression(Parsed):
@@ -122,7 +114,7 @@ class TensorExpression(Parsed):
             entry = op_of(name)
             if entry is not None and entry.itemwise:
                 self.keeps = self.keeps and bool(entry.keeps or entry.pools)
-            elif name not in {*OWN, *FUNCTIONS}:
+            elif name not in OWN:
                 self._refuse_function(call, name)
         if not self.tensors and not self.counts:
             self.fail(self.tree, "has no tensor; write its name, as in data * 2")
@@ -159,7 +151,7 @@ class TensorExpression(Parsed):
         call = outer if isinstance(outer, ast.Call) and part in outer.args else None
         function, named = function_name(call) if call else "", self.named(part)
         steps = call is not None and len(call.args) > 1
-        if function in (DATE, CLOCK, *TIME_PARTS) or (function == FLOOR and steps):
+        if properties_of(function).part or (function == FLOOR and steps):
             return cast_hint(named, self.source_of(part), "timestamp[s]")
         entry = op_of(function)
         if entry is not None and entry.marks and named:
@@ -171,8 +163,10 @@ class TensorExpression(Parsed):
         if self.texts_of(self.tree):
             yield self.tree
         for node in ast.walk(self.tree):
-            if isinstance(node, ast.Call) and function_name(node) in ("length", *TEXT_FUNCTIONS):
-                yield from node.args[:1]
+            if isinstance(node, ast.Call):
+                name = function_name(node)
+                if name == "length" or properties_of(name).words is not None:
+                    yield from node.args[:1]
             elif isinstance(node, ast.Compare):
                 parts = [node.left, *node.comparators]
                 if isinstance(node.ops[0], ast.Is | ast.IsNot):
@@ -219,7 +213,7 @@ class TensorExpression(Parsed):
 
     def functions(self) -> Collection[str]:
         theirs = [entry.name for entry in working()[0] if entry.itemwise]
-        return {*FUNCTIONS, *OWN, *ops(), *theirs}
+        return {*OWN, *ops(), *theirs}
 
 
 class _Tensors(Evaluation[Values]):
@@ -486,7 +480,7 @@ class _Tensors(Evaluation[Values]):
             compute = functools.partial(_computed, entry, own.function, options)
             result = compute(tensor)
             held = isinstance(unit, Times) and not is_float(tensor.dtype)
-            if entry.name in EXACT_FUNCTIONS and (
+            if properties_of(entry.name).digits and (
                 decimals is not None or (entry.name == "diff" and held)
             ):
                 _require_held(compute, tensor, result)
@@ -567,9 +561,9 @@ def _computed(
     options: Mapping[str, Any],
     tensor: LoDTensor,
 ) -> LoDTensor:
-    """Return the result of an op; those in SKIPPING skip nulls."""
+    """Return the result of an op; those that reduce skip nulls."""
     given = functools.partial(function, **options)
-    if entry.name in SKIPPING:
+    if properties_of(entry.name).reduces:
         return pooled(entry.name, given, tensor, padded="pad_value" in options)
     return _under_null_lists(given, entry, tensor)
 

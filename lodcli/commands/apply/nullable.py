@@ -4,16 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from lodcli.commands.apply.skipping_nulls import UNDEFINED
-from lodcli.expressions.functions import (
-    ASKING,
-    COALESCE,
-    CONDITIONS,
-    COUNTS,
-    FUNCTIONS,
-    QUANTILES,
-    SPLIT,
-)
+from lodcli.expressions.function_table import COALESCE, SPLIT, properties_of
 from lodcli.expressions.parsing import LISTS, Parsed, choices_of, function_name, is_length
 from lodcli.expressions.syntax import is_slice
 from lodcli.formats.core.schema import Schema
@@ -21,8 +12,6 @@ from lodcli.kernels.dtypes import has_nan
 from lodcli.kernels.ops.registry import OPS
 from lodcli.kernels.tensor.marks import Decimals
 
-# Functions of single values; values of fewer levels are broadcast.
-_ELEMENTWISE = (*FUNCTIONS, "stack")
 # The keys of the levels of values, outermost first.
 _Levels = tuple[str, ...]
 
@@ -105,7 +94,8 @@ class Nullable:
         broadcast to.
         """
         padded = any(one.arg == "pad_value" for one in call.keywords)
-        if function_name(call) not in UNDEFINED or padded:
+        function = properties_of(function_name(call))
+        if not function.reduces or function.of_nothing or padded:
             return False
         if self._levels.get(call) is None:
             return True
@@ -120,7 +110,7 @@ class Nullable:
         if isinstance(node, ast.UnaryOp) and not isinstance(node.op, ast.Not):
             return self._may_be_nan(node.operand)
         if isinstance(node, ast.Call):
-            return function_name(node) not in (*CONDITIONS, *COUNTS)
+            return properties_of(function_name(node)).returns not in ("condition", "count")
         return not isinstance(node, ast.Compare | ast.BoolOp | ast.UnaryOp | ast.Constant)
 
     def _has_null_lists(self, node: ast.AST) -> bool:
@@ -134,7 +124,7 @@ class Nullable:
 def _conditions(node: ast.AST) -> list[ast.expr]:
     """Return the parts whose truth values an operator or function uses."""
     if isinstance(node, ast.Call):
-        return node.args[:1] if function_name(node) in ASKING else []
+        return node.args[:1] if properties_of(function_name(node)).asks else []
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         return [node.operand]
     return node.values if isinstance(node, ast.BoolOp) else []
@@ -148,7 +138,7 @@ def _is_elementwise(node: ast.AST) -> bool:
             isinstance(right, LISTS) or not isinstance(op, ast.In | ast.NotIn)
             for op, right in sides
         )
-    return not isinstance(node, ast.Call) or function_name(node) in _ELEMENTWISE
+    return not isinstance(node, ast.Call) or properties_of(function_name(node)).elementwise
 
 
 def _levels(expression: Parsed, levels: dict[str, _Levels]) -> dict[ast.AST, _Levels | None]:
@@ -185,7 +175,7 @@ def _levels_of_result(node: ast.AST, levels: _Levels | None) -> _Levels | None:
         return levels[:-1] if levels and single else None
     name, options = function_name(node), {one.arg for one in node.keywords}
     entry = OPS.get(name)
-    pools = name in ("any", "all", *QUANTILES) or (entry and entry.pools)
+    pools = properties_of(name).reduces or (entry and entry.pools)
     if levels and not options and pools:
         return levels[:-1]
     # A function of another level keeps only those above it.

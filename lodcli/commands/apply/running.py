@@ -17,14 +17,17 @@ from lodcli.commands.apply.calling import call
 from lodcli.commands.apply.expression import TensorExpression
 from lodcli.commands.apply.results import Result, write_beside, write_results
 from lodcli.commands.apply.steps import ARITHMETIC, Step
-from lodcli.expressions.decimals import spec_without_decimals, without_decimals
-from lodcli.expressions.functions import INDEX
+from lodcli.expressions.digits import spec_without_decimals, without_decimals
+from lodcli.expressions.function_table import INDEX
 from lodcli.expressions.showing import showing_where
 from lodcli.formats.arrays.budget import WHOLE_COPIES, require_fits
+from lodcli.formats.core.errors import naming
 from lodcli.formats.core.limits import declared_bytes
 from lodcli.formats.core.schema import Item, Schema, TensorSpec, find, schema_of, tensor_of
+from lodcli.formats.values.changed import value_at
 from lodcli.kernels.dtypes import dtype_of_rows, is_float
-from lodcli.kernels.errors import LodError, UnsupportedError
+from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
+from lodcli.kernels.index.checks import Array
 from lodcli.kernels.ops.halves import as_dtype
 from lodcli.kernels.ops.plugins import no_gpu
 from lodcli.kernels.runtime.arrays import as_array
@@ -65,22 +68,43 @@ class Writing:
     dtype: str | None = None
     device: str = "cpu"
 
-    def prepared(self, tensor: LoDTensor) -> LoDTensor:
-        """Return a tensor in the dtype to compute with; text, times and categories as they are."""
+    def prepared(self, tensor: LoDTensor, name: str, before: int = 0) -> LoDTensor:
+        """Return a tensor in the dtype to compute with; text, times and categories as they are.
+
+        Args:
+            tensor: of a file, or a part of it.
+            name: of the tensor, for errors.
+            before: number of outermost items in earlier parts.
+        """
         if self.dtype is None or tensor.marks.kind not in (None, "decimal"):
             return tensor
         dtype = dtype_of_rows(self.dtype)
         if tensor.dtype.kind == "c":
             raise UnsupportedError(f"--dtype {dtype}: the tensor is complex, found {tensor.dtype}")
-        rows = without_decimals(tensor).values.astype(dtype, copy=False)
+        rows = _floats(without_decimals(tensor), dtype, name, before)
         return LoDTensor(rows, tensor.lod, nulls=tensor.nulls)
 
-    def rounded(self, result: LoDTensor) -> LoDTensor:
+    def rounded(self, result: LoDTensor, name: str, before: int) -> LoDTensor:
         """Return a result with its floats in the dtype; quotients of times, say, are float64."""
         if self.dtype is None or not is_float(result.dtype):
             return result
-        rows = as_dtype(result.values, dtype_of_rows(self.dtype))
+        rows = _floats(result, dtype_of_rows(self.dtype), name, before)
         return LoDTensor(rows, result.lod, result.marks, result.nulls)
+
+
+def _floats(tensor: LoDTensor, dtype: np.dtype[Any], name: str, before: int) -> Array:
+    """Return values in a floating dtype. Raises InvalidDataError: one is too large for it."""
+    values = tensor.values
+    rows = as_dtype(values, dtype)
+    if rows is values or np.isfinite(rows).all():
+        return rows
+    large = np.isfinite(values) & ~np.isfinite(rows)
+    if large.any():
+        where, value = value_at(tensor, None, int(large.argmax()), before)
+        wider = "float64" if dtype == np.float32 else "float32 or float64"
+        with naming(name):
+            raise InvalidDataError(f"{where}: {value} does not fit {dtype}; give --dtype {wider}")
+    return rows
 
 
 def apply(steps: Sequence[Step], writing: Writing) -> None:
@@ -104,7 +128,7 @@ def apply(steps: Sequence[Step], writing: Writing) -> None:
 
         def compute(tensors: Mapping[str, LoDTensor], first: int) -> dict[str, LoDTensor]:
             ((name, tensor),) = tensors.items()
-            return _run(ready, [writing.prepared(tensor)], name, device)
+            return _run(ready, [writing.prepared(tensor, name, first)], name, device)
 
         keeps = all(step.entry.keeps or step.entry.pools for step in steps)
         nulls = _may_have_nulls(steps)
@@ -129,7 +153,7 @@ def apply(steps: Sequence[Step], writing: Writing) -> None:
                 tensor = tensor_of(beside[found])  # the index that they share is one object
             name = name or found
             names.append(found)
-            values.append(writing.prepared(tensor))
+            values.append(writing.prepared(tensor, found))
     ready[0] = _naming_tensors(ready[0], names)
     results = _run(ready, values, name, device)
     write_beside(beside, name, results, writing.into, writing.target)
@@ -210,7 +234,7 @@ def _results(
 ) -> Iterator[dict[str, LoDTensor]]:
     for batch in batches:
         try:
-            values = [writing.prepared(tensor) for tensor in batch]
+            values = [writing.prepared(tensor, name) for tensor in batch]
             yield _run(steps, values, name, writing.device)
         except LodError as error:
             raise _Failed from error
@@ -362,11 +386,13 @@ def _value(column: Column, writing: Writing) -> Result:
 
     def compute(tensors: Mapping[str, LoDTensor], first: int) -> dict[str, LoDTensor]:
         own = {
-            name: writing.prepared(_marked(tensor, marks[name])) for name, tensor in tensors.items()
+            name: writing.prepared(_marked(tensor, marks[name]), name, first)
+            for name, tensor in tensors.items()
         }
         placed = {name: tensor.to_device(writing.device) for name, tensor in own.items()}
         name = expression.tensors[0] if expression.tensors else INDEX
-        return {name: writing.rounded(expression.of(placed, first))}
+        made = expression.of(placed, first)
+        return {name: writing.rounded(made, column.into or "result", first)}
 
     return Result(
         *(compute, expression.tensors, column.into),

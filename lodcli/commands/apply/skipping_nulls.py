@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lodcli.expressions.functions import OF_NOTHING, PICKING, QUANTILES, both_valid, known_of
+from lodcli.expressions.function_table import properties_of
+from lodcli.expressions.functions import both_valid, known_of
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
-
-# Null for a sequence without rows, unless they are given a pad_value.
-UNDEFINED = ("mean", *QUANTILES, "max", "min", *PICKING)
-# All but those that pick a row skip nulls.
-SKIPPING = (*OF_NOTHING, *UNDEFINED)
 
 
 def pooled(
@@ -24,17 +20,18 @@ def pooled(
     """Return a function of the rows of each sequence, of those that are not null.
 
     The result is null for a null sequence, and for one of which all rows are null. Without rows it
-    is null too, unless `name` is in OF_NOTHING.
+    is null too, unless the function has a value for no rows.
 
     Args:
-        name: of the op, in SKIPPING.
+        name: of the op, which reduces.
         function: the op, whose result has a row for each sequence of a level.
         tensor: may have nulls.
         padded: whether the op has a value for a sequence without rows.
     """
     masks, given = tensor.nulls.masks, tensor
     if masks:
-        rows = NO_NULLS if name in PICKING else Nulls.of([*[None] * tensor.lod.n_levels, masks[-1]])
+        by_place = properties_of(name).picks_by_place
+        rows = NO_NULLS if by_place else Nulls.of([*[None] * tensor.lod.n_levels, masks[-1]])
         given = LoDTensor(tensor.values, tensor.lod, tensor.marks, rows).drop_nulls()
     found = function(given)
     depth = found.lod.n_levels

@@ -10,7 +10,6 @@ from itertools import pairwise
 import numpy as np
 
 from lodcli.commands.choose.item_values import (
-    REDUCTIONS,
     Values,
     below,
     chosen,
@@ -20,7 +19,8 @@ from lodcli.commands.choose.item_values import (
     reduced,
 )
 from lodcli.expressions.evaluation import Evaluation
-from lodcli.expressions.functions import EXACT_DIGITS, FUNCTIONS, QUANTILES, clipped
+from lodcli.expressions.function_table import FUNCTIONS, QUANTILES
+from lodcli.expressions.functions import EXACT_DIGITS, clipped
 from lodcli.expressions.hints import TEXT_OF_BYTES, hint_of_two
 from lodcli.expressions.parsing import Parsed, function_name
 from lodcli.expressions.syntax import no_lists
@@ -39,7 +39,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Decimals
 from lodcli.kernels.tensor.nulls import NO_NULLS, Mask, Nulls
 
-_FUNCTIONS = ("length", *REDUCTIONS, *FUNCTIONS)
+_FUNCTIONS = tuple(name for name, one in FUNCTIONS.items() if not one.apply_only)
 
 # By name, the index from the level of the items on, and the rows.
 Tensors = Mapping[str, tuple[LoD, Array]]

@@ -16,11 +16,8 @@ from lodcli.expressions.comparisons import (
     is_rounded,
     require_exact,
 )
+from lodcli.expressions.function_table import MEDIAN, QUANTILE, properties_of
 from lodcli.expressions.functions import (
-    ASKING,
-    MEDIAN,
-    PICKING,
-    QUANTILE,
     TWO,
     both_valid,
     fits,
@@ -421,10 +418,10 @@ def reduced(name: str, values: Values, *options: float) -> Values:
     """Return a function of all values of each item, by its name, with its options.
 
     Nulls are skipped, but `first` and `last` may be null; for `any` and `all`, nan is a null too.
-    The result is null for a null item, for one of which all values are null, and, unless `name` is
-    in OF_NOTHING, for one without values.
+    The result is null for a null item, for one of which all values are null, and, unless the
+    function has a value for none, for one without values.
     """
-    if name in ASKING:
+    if properties_of(name).asks:
         values = values.asked
     valid, rows = values.valid, values.rows
     if rows is None:
@@ -432,7 +429,7 @@ def reduced(name: str, values: Values, *options: float) -> Values:
     # Rows of no values have none.
     known = known_of(name, rows * 0 if 0 in values.data.shape[1:] else rows, valid)
     given = values
-    if valid is not None and name not in PICKING:
+    if valid is not None and not properties_of(name).picks_by_place:
         counts = np.concatenate([[0], np.cumsum(valid)])[rows]
         given = Values(values.data[valid], counts)
     mask = both_valid(None if known.all() else known, values.items)

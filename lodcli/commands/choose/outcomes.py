@@ -11,16 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lodcli.commands.choose.expression import Expression
-from lodcli.commands.choose.item_values import REDUCTIONS
-from lodcli.expressions.functions import (
-    CLOCK,
-    COALESCE,
-    CONDITIONS,
-    COUNTS,
-    DATE,
-    FLOOR,
-    TEXT_MAKERS,
-)
+from lodcli.expressions.function_table import DATE, properties_of
 from lodcli.expressions.parsing import LISTS, function_name
 from lodcli.expressions.syntax import is_slice
 from lodcli.formats.choosing.choice import UNKNOWN, ValueRange
@@ -31,11 +22,6 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.marks import TEXT
 from lodcli.kernels.tensor.nulls import Mask
-
-# Functions that return one of the values of an item, or null.
-_PICKS = ("max", "min", "first", "last")
-# Functions that are never an error for some values only, also of times and decimals.
-_SURE = (*_PICKS, *CONDITIONS, *COUNTS, "tensor", CLOCK, DATE, *TEXT_MAKERS)
 
 
 @dataclass(frozen=True)
@@ -274,8 +260,9 @@ class _Conditions:
     def _side(self, node: ast.expr) -> _Side | None:
         """Return the known range of a side of a comparison; None if it is unknown."""
         function = function_name(node)
-        picks = function in _PICKS
-        if isinstance(node, ast.Call) and len(node.args) == 1 and (picks or function == DATE):
+        properties = properties_of(function)
+        of_range = properties.picks or function == DATE
+        if isinstance(node, ast.Call) and len(node.args) == 1 and of_range:
             node = node.args[0]
         name = self._expression.named(node)
         if name is None:
@@ -284,8 +271,8 @@ class _Conditions:
             names = any(self._expression.named(one) is not None for one in inside)
             return None if function or calls or names else _Side()
         known = self._known[name]
-        by_code = function in ("max", "min") and known.spec.marks.categories is not None
-        return None if by_code else _Side(name, known, nulls=picks)
+        by_code = properties.needs_order and known.spec.marks.categories is not None
+        return None if by_code else _Side(name, known, nulls=properties.picks)
 
 
 _OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -330,7 +317,7 @@ def _may_fail(expression: Expression, schema: Schema) -> bool:
         several.update(found if len(found) > 1 else ())
         if found and is_slice(node):  # as long as no other slice, nor as the tensor
             return {ast.unparse(node)}
-        return set() if function_name(node) in REDUCTIONS else found
+        return set() if properties_of(function_name(node)).reduces else found
 
     several = set[str]()
     rows_of(expression.tree)
@@ -368,8 +355,8 @@ def _may_fail_alone(node: ast.AST, *, exact: bool) -> bool:
     if isinstance(node, ast.IfExp):
         return True  # whole numbers may not be exact beside others
     if isinstance(node, ast.Call):
-        function = function_name(node)
-        return function in (COALESCE, FLOOR) or (exact and function not in _SURE)
+        fails = properties_of(function_name(node)).fails
+        return fails == "always" or (exact and fails == "exact")
     if isinstance(node, ast.UnaryOp):
         is_number = isinstance(node.operand, ast.Constant)
         return exact and not is_number and not isinstance(node.op, ast.Not)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.commands.run_rnn.work_stats import Work
-from lodcli.expressions.decimals import without_decimals
+from lodcli.expressions.digits import without_decimals
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec
 from lodcli.kernels.errors import InvalidDataError, OptionError, ShapeMismatchError

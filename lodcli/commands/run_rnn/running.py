@@ -22,7 +22,7 @@ from lodcli.commands.run_rnn.runners import (
     fed,
 )
 from lodcli.commands.run_rnn.step_function import load_step
-from lodcli.expressions.decimals import spec_without_decimals
+from lodcli.expressions.digits import spec_without_decimals
 from lodcli.formats.core.errors import naming, naming_file
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.weights import read_weights

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lodcli.expressions.decimals import without_decimals
+from lodcli.expressions.digits import without_decimals
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lodcli.commands.train.labels import numbered, of_sequences
-from lodcli.expressions.decimals import without_decimals
+from lodcli.expressions.digits import without_decimals
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.io import one_tensor
 from lodcli.formats.core.names import listing

@@ -14,7 +14,6 @@ import pytest
 from lodcli.commands.apply import results, running
 from lodcli.commands.apply.arguments import described
 from lodcli.commands.apply.expression import OWN
-from lodcli.expressions.functions import FUNCTIONS
 from lodcli.formats.core import io
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.plugins import find_op
@@ -456,9 +455,7 @@ def test_a_gpu_that_cannot_be_used_is_unsupported(lod: Lod, folder: Path) -> Non
 NOON = datetime(2024, 5, 1, 12)
 
 
-@pytest.mark.parametrize(
-    "name", sorted(name for name in (*OWN, *FUNCTIONS) if find_op(name) is None)
-)
+@pytest.mark.parametrize("name", sorted(name for name in OWN if find_op(name) is None))
 def test_the_example_of_a_function_that_is_no_op_works(lod: Lod, folder: Path, name: str) -> None:
     done = lod("apply", name, "x.lod.h5")
     assert f"no op {name!r}; in an expression it is a function, as in '" in done.stderr
