@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import glob
 import math
 import os
 import re
@@ -16,6 +17,7 @@ import click
 from lodcli.formats.core.names import check_name, split_reference
 from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.table import TABLE
+from lodcli.formats.remote.urls import is_url
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.runtime.memory_budget import default_budget, memory_budget, within_budget
 from lodcli.kernels.runtime.precision import PRECISIONS, Precision
@@ -200,7 +202,10 @@ def _check_file_first(source: str, ctx: click.Context) -> None:
 def _looks_like_file(path: str) -> bool:
     from lodcli.formats.core.registry import of_name
 
-    return path == "-" or os.path.exists(path) or of_name(path) is not None
+    if path == "-" or is_url(path) or of_name(path) is not None:
+        return True
+    # A path, or a pattern with a match: those in expressions, as in x * 2, have none.
+    return os.path.exists(path) or any(glob.iglob(path, recursive=True))
 
 
 # How many items, as `count`.

@@ -103,3 +103,23 @@ def test_standard_input_has_a_name_for_messages() -> None:
 def test_commands_take_a_tensor_of_standard_input(line: str, shell: Lod) -> None:
     done = shell(f"cat many.lod.h5 | lod {line}")
     assert (done.code, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("command", ["select", "drop"])
+def test_a_file_called_as_a_tensor_does_not_change_what_the_source_is(
+    command: str, lod: Lod, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("x").write_text("")
+    Path("d").mkdir()
+    for number in range(2):
+        Path(f"d/part-{number}").write_text('{"x":1,"y":2}\n')
+    kept = {"select": 1, "drop": 2}[command]
+    for pattern in ("d/*", "d/part-?", f"{tmp_path}/**/part-[01]"):
+        done = lod(command, pattern, "x", "--from", "jsonl", "-fqo", "o.jsonl")
+        assert (done.code, done.stderr) == (0, "")
+        assert [*map(int, Path("o.jsonl").read_text().split())] == [kept] * 2
+    done = lod(command, "memory://data", "x", "--from", "jsonl")
+    assert "the file goes first" not in done.stderr
+    done = lod(command, "x * y", "x")
+    assert (done.code, "the file goes first" in done.stderr) == (2, True)
