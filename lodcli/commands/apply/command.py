@@ -219,7 +219,7 @@ def op_command(entry: OpEntry, *, chained: bool = False) -> click.Command:
     )
     @options.from_format
     @guarded
-    @computed(dtype=all(one.name != "dtype" for one in own.options))
+    @computed(dtype=None if any(one.name == "dtype" for one in own.options) else _FOR_OP)
     def command(steps: list[Step], writing: Writing) -> None:
         from lodcli.commands.apply.running import apply
 
@@ -274,7 +274,7 @@ class ExpressionCommand(options.Command):
 def expression_command(text: str, *, chained: bool = False) -> ExpressionCommand:
     """Return the command that writes the value of an expression."""
 
-    @computed()
+    @computed(dtype=f"{_FOR_OP[:-1]}; floats of the result, too.")
     def function(columns: list[Column], source: Reference, writing: Writing) -> None:
         from lodcli.commands.apply.running import apply_expressions
 
@@ -289,11 +289,11 @@ def expression_command(text: str, *, chained: bool = False) -> ExpressionCommand
     return made
 
 
-def computed(*, dtype: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def computed(*, dtype: str | None) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """--into, --dtype, --device and the target, as one Writing called `writing`.
 
     Args:
-        dtype: False for an op with an option of this name.
+        dtype: help of --dtype; None for an op with an option of this name.
     """
 
     def decorated(function: Callable[..., None]) -> Callable[..., None]:
@@ -322,18 +322,15 @@ def computed(*, dtype: bool = True) -> Callable[[Callable[..., None]], Callable[
             with computing_on(device) as place:
                 function(writing=Writing(target, into, float_dtype, place), **rest)
 
-        return _FLOAT_DTYPE(wrapped) if dtype else wrapped
+        if dtype is None:
+            return wrapped
+        floats = click.Choice(("float16", "bfloat16", "float32", "float64"))
+        return click.option("--dtype", "float_dtype", type=floats, help=dtype)(wrapped)
 
     return decorated
 
 
-_FLOAT_DTYPE = click.option(
-    "--dtype",
-    "float_dtype",
-    type=click.Choice(("float16", "bfloat16", "float32", "float64")),
-    help="Convert to this dtype first, such as whole numbers for softmax; of an expression, floats "
-    "of the result too.",
-)
+_FOR_OP = "Convert to this dtype first, such as whole numbers for softmax."
 
 
 @click.group(cls=OpGroup, invoke_without_command=True, no_args_is_help=True)

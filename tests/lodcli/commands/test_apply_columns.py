@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lodcli.formats.core import io
@@ -165,6 +166,48 @@ def test_a_dtype_is_that_of_floats_computed_from_times(lod: Lod, folder: Path) -
         whole = wanted is None or "hour" in text
         assert str(found.dtype) == ("int64" if whole else dtype)
         assert wanted is None or found.to_list() == wanted
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (["last(t) - first(t)", "--dtype", "float16"], None),
+        (
+            ["(last(t) - first(t)) / 'PT1S'", "--dtype", "float16", "--into", "r"],
+            "r: row 1: 172800.0 does not fit float16; give --dtype float32 or float64",
+        ),
+        (["n * 2", "--dtype", "bfloat16"], None),
+        (
+            ["n * 2", "--dtype", "float16"],
+            "n: row 1: 70000 does not fit float16; give --dtype float32 or float64",
+        ),
+        (
+            ["sum", "in.lod.h5::w", "--dtype", "float32"],
+            "w: level 0 item 0, row 0: 1e+39 does not fit float32; give --dtype float64",
+        ),
+        (
+            ["sum", "in.lod.h5::w", "--dtype", "bfloat16"],
+            "w: level 0 item 0, row 0: 1e+39 does not fit",
+        ),
+        (["v + 1", "--dtype", "float16"], None),  # is inf in the file
+    ],
+)
+def test_values_too_large_for_a_dtype_are_an_error(
+    lod: Lod, folder: Path, line: list[str], said: str | None
+) -> None:
+    times = LoDTensor.from_lists([["2024-05-01", "2024-05-01"], ["2024-05-01", "2024-05-03"]])
+    data = {
+        "t": times,
+        "n": LoDTensor(np.array([1, 70000])),
+        "v": LoDTensor(np.array([np.inf, np.nan])),
+        "w": LoDTensor(np.array([1e39, 1]), [[1, 1]]),
+    }
+    io.write("text.lod.h5", data)
+    assert lod("cast", "text.lod.h5", "t=timestamp[s]", "-o", "in.lod.h5").code == 0
+    source = [] if "in.lod.h5::w" in line else ["in.lod.h5"]
+    done = lod("apply", line[0], *source, *line[1:], "-o", "out.lod.h5")
+    assert done.code == (0 if said is None else 1)
+    assert (said in done.stderr) if said else not done.stderr
 
 
 @pytest.mark.parametrize("last", [[], ["--into", "ly"]])

@@ -47,6 +47,11 @@ def test_every_option_of_an_op_has_a_help_in_words_of_the_shell(name: str) -> No
         assert "`sequence_" not in one.text, one.option
 
 
+def test_only_the_help_of_an_expression_has_a_dtype_of_the_result(lod: Lod) -> None:
+    assert "floats of the result" not in lod("apply", "windows", "--help").stdout
+    assert "floats of the result" in lod("apply", "x + 1", "--help").stdout
+
+
 def test_the_help_of_an_op_explains_the_letters_of_its_equation(lod: Lod) -> None:
     told = " ".join(lod("apply", "first", "--help").stdout.split())
     assert "y[s] = x[lo] x are the rows, y is the result, s a sequence, lo to hi-1 its" in told
