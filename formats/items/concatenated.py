@@ -22,6 +22,7 @@ from lodcli.formats.core.schema import (
     TensorSpec,
     total,
 )
+from lodcli.formats.structs.names import names_without_told
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import SelectionError, ShapeMismatchError, counted
 from lodcli.kernels.index.lod import LoD
@@ -78,15 +79,11 @@ def require_equal_names(schemas: Sequence[Schema], labels: Sequence[str]) -> Non
     Those that store which records are null are not compared: `with_equal_records` adds them.
     """
     first = schemas[0]
-    known = _names(first)
+    known = names_without_told(first)
     for schema, label in zip(schemas, labels, strict=True):
-        if schema is not first and _names(schema) != known:
+        if schema is not first and names_without_told(schema) != known:
             with naming_file(label):
                 _require_names(first, schema, labels[0])
-
-
-def _names(schema: Schema) -> list[str]:
-    return [spec.name for spec in schema if not spec.marks.tells_records]
 
 
 def as_joined(batches: Iterable[Batch], own: Schema, joined: Schema) -> Iterator[Batch]:
@@ -206,7 +203,7 @@ def _require_names(first: Schema, other: Schema, label: str) -> None:
             what = "it is the manifest of a dataset; name its folder, which is read as one file"
             raise ShapeMismatchError(f"does not fit {label}: {what}")
         found, expected = _only_in(other, names), _only_in(first, others)
-        if not found and not expected:  # in another order
+        if not found and not expected:  # those that store null records have other names
             found, expected = listing(others), listing(names)
         what = f"it holds the tensors {found}, not {expected}"
         if not found or not expected:
@@ -219,8 +216,7 @@ def _require_names(first: Schema, other: Schema, label: str) -> None:
 
 def _only_in(schema: Schema, known: Sequence[str]) -> str:
     """Return the names of tensors that are not among `known`, for a message."""
-    own = [spec for spec in schema if not spec.marks.tells_records]
-    return listing(spec.name for spec in own if spec.name not in known)
+    return listing(name for name in names_without_told(schema) if name not in known)
 
 
 def _require_fitting(first: Schema, other: Schema, label: str) -> None:

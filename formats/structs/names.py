@@ -98,6 +98,11 @@ def records_above(spec: TensorSpec) -> list[str]:
     return list(accumulate((field.name for field in spec.marks.fields[:-1]), "{}.{}".format))
 
 
+def names_without_told(schema: Schema) -> list[str]:
+    """Return the names of all tensors but those that store which records are null."""
+    return [spec.name for spec in schema if not spec.marks.tells_records]
+
+
 def within(spec: TensorSpec, name: str) -> int:
     """Return how many leading fields of a tensor's path form the name of records; 0 if none do.
 

@@ -27,7 +27,7 @@ from lodcli.kernels.tensor.nulls import Mask, Nulls
 
 
 def with_equal_records(schemas: Sequence[Schema]) -> list[Schema]:
-    """Return the schemas of files in which records are described alike.
+    """Return the schemas of files in which records are described alike, in the order of the first.
 
     Where the files differ in how they tell null records, each gets a tensor that stores them.
 
@@ -42,6 +42,10 @@ def with_equal_records(schemas: Sequence[Schema]) -> list[Schema]:
     if not mixed:
         return list(schemas)
     equal = {schema: _with_told(schema, mixed) for schema in dict.fromkeys(schemas)}
+    places = {spec.name: place for place, spec in enumerate(equal[schemas[0]])}
+    for schema, found in equal.items():
+        if places.keys() == {spec.name for spec in found}:
+            equal[schema] = tuple(sorted(found, key=lambda spec: places[spec.name]))
     return [equal[schema] for schema in schemas]
 
 

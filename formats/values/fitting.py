@@ -13,6 +13,7 @@ from lodcli.formats.core.errors import changed_while_read
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source
 from lodcli.formats.core.schema import Batch, Schema, find_all
 from lodcli.formats.core.wrapped import Wrapped
+from lodcli.formats.structs.names import names_without_told
 from lodcli.formats.values.relabelled import Relabelled
 
 
@@ -45,12 +46,14 @@ def fitted(source: Source, schema: Schema) -> Source:
 
 
 def _fitted(first: Schema, own: Schema, kind: Format, *, untyped: bool) -> Schema:
-    specs, names = {spec.name: spec for spec in own}, [spec.name for spec in first]
     has_names = not (untyped and kind.empty_file)
-    if has_names and specs.keys() != {*names}:
+    if has_names and {*names_without_told(own)} != {*names_without_told(first)}:
         return own
     if not untyped:
-        return own if [*specs] == names else tuple(specs[name] for name in names)
+        places = {spec.name: place for place, spec in enumerate(first)}
+        # Those that `first` lacks store null records; `with_equal_records` finds their places.
+        found = sorted(own, key=lambda spec: places.get(spec.name, len(places)))
+        return own if tuple(found) == own else tuple(found)
     return tuple(
         replace(spec, rows=0, levels=tuple(replace(level, items=0) for level in spec.levels))
         for spec in first

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -142,3 +143,34 @@ def test_an_error_lists_only_tensors_that_the_files_have(lod: Lod, folder: Path)
     assert (done.code, done.stderr) == (1, f"lod concat: {said}")
     done = lod("convert", "?.parquet", "-o", "o.jsonl")
     assert (done.code, said in done.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "lod.h5", "lods"])
+@pytest.mark.parametrize("first", [0, 1])
+def test_records_of_files_in_another_order_of_which_one_tells_null_ones(
+    lod: Lod, folder: Path, suffix: str, first: int
+) -> None:
+    hollow = {"s": {"a": None, "c": None}, "x": 2}
+    items: list[list[dict[str, Any]]] = [
+        [{"s": {"a": 1, "c": 1}, "x": 1}, hollow, {"s": None, "x": 3}],
+        [{"x": 4, "s": {"a": 1, "c": 2}}, {"x": 5, "s": None}],
+    ]
+    for number in (0, 1):
+        lines = [json.dumps(one) + "\n" for one in items[number]]
+        Path("in.jsonl").write_text("".join(lines))
+        out = f"{(number + first) % 2}.{suffix}"
+        assert lod("convert", "in.jsonl", "--nulls", "keep", "-qo", out).code == 0
+    wanted = items[first] + items[1 - first]
+    chosen = [{"s": one["s"]} for one in wanted]
+    for line, expected in (
+        (("concat", f"0.{suffix}", f"1.{suffix}"), wanted),
+        (("convert", f"?.{suffix}"), wanted),
+        (("filter", f"?.{suffix}", "x > 1"), [one for one in wanted if one["x"] > 1]),
+        (("sort", f"?.{suffix}", "--by", "-x"), sorted(wanted, key=lambda one: -one["x"])),
+        (("concat", f"0.{suffix}::s", f"1.{suffix}::s"), chosen),
+    ):
+        done = lod(*line, "-fqo", "whole.jsonl")
+        assert (done.code, done.stderr) == (0, "")
+        found = read_jsonl("whole.jsonl")
+        assert found == expected
+        assert len({tuple(one) for one in found}) == 1
