@@ -100,9 +100,13 @@ class WithoutNulls(Wrapped):
         if not isinstance(text, str) or _TIME.match(text):
             return
         if not any(one is not None and text in one.words for one in known):
+            hint = ""
+            if any(spec.marks.is_text and spec.nullable for spec in self._inner.schema):
+                shell = "lod apply 'coalesce(NAME, \"other\")' FILE --into NAME"
+                hint = f"; for text, {by_reader(shell=shell, python='fill_nulls of a tensor')}"
             raise OptionError(
                 f"{option_name('nulls')}: {self._how}: expected a number, a date, a time, "
-                "a duration, true, false or a word of categories"
+                f"a duration, true, false or a word of categories{hint}"
             )
 
     def _spec(self, spec: TensorSpec) -> TensorSpec:
@@ -137,7 +141,7 @@ class WithoutNulls(Wrapped):
                 # A number is a word of categories, and no code.
                 word = item.marks.categories is not None and self._how.startswith("fill=")
                 value = self._how.removeprefix("fill=") if word else fill_value(self._how)
-                return item.fill_nulls(value)
+                return item.fill_nulls(0 if item.marks.values else value)  # texts become empty
             others = ("keep",) if item.marks.categories is not None else ("zero", "nan")
             _refuse_rows(item, before, "no row is empty", *others, "drop", "fill=X")
             return LoDTensor(item.values, item.lod, item.marks)

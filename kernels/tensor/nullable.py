@@ -29,10 +29,15 @@ def chosen(data: Array, lod: LoD, nulls: Nulls, items: Offsets) -> Parts:
 def filled(data: Array, lod: LoD, nulls: Nulls, value: Any, marks: Marks) -> tuple[Array, LoD]:
     """Return rows and index with `value` in place of null rows, or of null texts or bytes.
 
+    Args:
+        data, lod, nulls, marks: of the tensor.
+        value: a number, or what the unit of the marks takes; of texts or bytes, one of them, or 0
+            for empty ones.
+
     Raises:
         InvalidDataError: the dtype, or the marks, cannot represent the value.
     """
-    if marks.values and isinstance(value, str | bytes):
+    if marks.values:
         return _filled_texts(data, lod, nulls, value, marks)
     mask = nulls.rows
     if mask is None:
@@ -49,23 +54,29 @@ def filled(data: Array, lod: LoD, nulls: Nulls, value: Any, marks: Marks) -> tup
 
 
 def _filled_texts(
-    data: Array, lod: LoD, nulls: Nulls, value: str | bytes, marks: Marks
+    data: Array, lod: LoD, nulls: Nulls, value: Any, marks: Marks
 ) -> tuple[Array, LoD]:
+    kind = str if marks.is_text else bytes
+    if isinstance(value, int | np.integer) and value == 0:
+        value = kind()
+    if not isinstance(value, kind):
+        raise InvalidDataError(
+            f"no {marks.values} is {value!r}, which nulls are to be filled with; "
+            f"give a {kind.__name__}"
+        )
     try:
         raw = value.encode() if isinstance(value, str) else value
     except UnicodeEncodeError:
         raise InvalidDataError(f"half of a surrogate pair in {value!r}") from None
-    if marks.is_text != isinstance(value, str):
-        raise InvalidDataError(f"no {marks.values} is {value!r}, which nulls are to be filled with")
     mask, offsets = nulls.masks[-2], lod.levels[-1]
-    if mask is None:
+    if mask is None or not raw:  # null texts have no rows
         return data, lod
     letters = np.frombuffer(raw, np.uint8)
-    starts, count = offsets[:-1][~mask], np.count_nonzero(~mask)
-    rows = np.insert(
-        on_host(data, "fill_nulls"), np.repeat(starts, letters.size), np.tile(letters, count)
-    )
     lengths = np.where(mask, offsets_to_lengths(offsets), letters.size)
+    old = np.repeat(mask, lengths)
+    rows = np.empty(old.size, np.uint8)
+    rows[old] = on_host(data, "fill_nulls")
+    rows[~old] = np.tile(letters, np.count_nonzero(~mask))
     levels = [*lod.levels[:-1], lengths_to_offsets(lengths, level=lod.n_levels - 1)]
     return rows, LoD._trusted(levels, lod.names)
 

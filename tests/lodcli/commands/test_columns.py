@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lodcli.formats.core import io
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.lodcli.conftest import Lod
 
 RECORDS = '{"ids":[1,2],"turns":[{"role":"u","n":1}],"odd":1}\n{"ids":[],"turns":[],"odd":"x"}\n'
@@ -22,6 +24,20 @@ def test_convert_takes_columns_and_new_names_also_from_a_pipe(lod: Lod, shell: L
     for source in ("x.jsonl", "- --from jsonl < x.jsonl", "- < x.lods"):
         done = shell(f"lod convert {source} {options}")
         assert (done.code, done.stdout) == (0, want), done.stderr
+
+
+def test_nulls_of_text_are_filled_by_an_expression(lod: Lod, folder: Path) -> None:
+    Path("t.jsonl").write_text('{"t": "a", "n": null}\n{"t": null, "n": 1.5}\n')
+    done = lod("convert", "t.jsonl", "--nulls", "fill=abc", "-o", "out.jsonl")
+    assert done.code == 2
+    remedy = "lod apply 'coalesce(NAME, \"other\")' FILE --into NAME"
+    assert f"true, false or a word of categories; for text, {remedy}" in done.stderr
+    for how in ("fill=5", "nan", "zero"):  # numbers
+        done = lod("convert", "t.jsonl", "--nulls", how, "-fqo", "out.lod.h5")
+        assert (done.code, done.stderr) == (0, "")
+        text = io.read("out.lod.h5", "t")
+        assert isinstance(text, LoDTensor)
+        assert text.to_list() == ["a", ""]
 
 
 @pytest.mark.usefixtures("folder")
