@@ -23,7 +23,6 @@ from lodcli.formats.core.schema import (
     total,
 )
 from lodcli.formats.structs.names import names_without_told
-from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import SelectionError, ShapeMismatchError, counted
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.options import option
@@ -225,7 +224,7 @@ def _require_fitting(first: Schema, other: Schema, label: str) -> None:
     for a, b in zip(first, other, strict=True):
         if a.array or b.array:
             raise SelectionError(f"{b.name} is a TensorArray; `lod pack` it first")
-        if differs := _spec_difference(a, b):
+        if differs := _spec_difference(a, b, label):
             what, found, expected, remedy = differs
             with naming(b.name):
                 raise ShapeMismatchError(
@@ -242,7 +241,7 @@ def _joinable(marks: Marks) -> Marks:
     return dataclasses.replace(marks, unit=unit, attributes="")
 
 
-def _spec_difference(a: TensorSpec, b: TensorSpec) -> _Difference | None:
+def _spec_difference(a: TensorSpec, b: TensorSpec, label: str) -> _Difference | None:
     marks = _Difference("the marks ", str(b.marks), str(a.marks))
     for text, other in ((a.marks, b.marks), (b.marks, a.marks)):
         if text.is_text and isinstance(other.unit, Times):
@@ -256,15 +255,7 @@ def _spec_difference(a: TensorSpec, b: TensorSpec) -> _Difference | None:
         remedy = _TEXT_LEVELS if codes else _cast_remedy(a, b)
         return _Difference("", found, expected, remedy)
     if a.dtype != b.dtype:
-        numbers = not any(one.marks.of_values for one in (a, b)) and _castable(a, b)
-        wider = numbers and a.dtype.kind in "iu" and is_float(b.dtype)
-        name = f"{b.name}={(b if wider else a).dtype.name}"
-        remedy = f"; lod cast {quote(name)}" if numbers else ""
-        if wider:  # floats may have fractions
-            remedy += " converts the other file"
-        if numbers and {a.dtype, b.dtype} == _WHOLE:  # readers of text choose by the numbers
-            wide = f"{option('dtype', 'uint64')} reads text files so"
-            remedy = f"; {wide}, lod cast {quote(f'{b.name}=uint64')} converts others"
+        remedy = "" if a.marks.of_values or b.marks.of_values else _common_cast(a, b, label)
         return _Difference("dtype ", b.dtype.name, a.dtype.name, remedy)
     if a.row_shape != b.row_shape:
         return _Difference("rows of shape ", str(b.row_shape), str(a.row_shape))
@@ -288,6 +279,27 @@ def _castable(a: TensorSpec, b: TensorSpec) -> bool:
     if b.dtype.kind == "c" and a.dtype.kind != "c":
         return False
     return (a.depth, a.row_shape) == (b.depth, b.row_shape)
+
+
+def _common_cast(a: TensorSpec, b: TensorSpec, label: str) -> str:
+    """Return the command that gives two tensors of numbers a dtype that holds both; "" for none.
+
+    Args:
+        a: of the file of this label.
+        b: of the file that the message names.
+        label: of the file of `a`.
+    """
+    if (a.depth, a.row_shape) != (b.depth, b.row_shape):
+        return ""
+    if {a.dtype, b.dtype} == _WHOLE:  # readers of text choose by the numbers
+        wide = f"{option('dtype', 'uint64')} reads text files so"
+        return f"; {wide}, lod cast {quote(f'{b.name}=uint64')} converts others"
+    # NumPy has no common dtype for bfloat16 and most others.
+    each = [np.dtype(np.float32) if one.dtype.kind == "V" else one.dtype for one in (a, b)]
+    safe = (x.dtype for x, y in ((a, b), (b, a)) if np.can_cast(y.dtype, x.dtype))
+    dtype = next(safe, np.result_type(*each))
+    which = {a.dtype: "", b.dtype: f" converts {label}"}.get(dtype, " converts both")
+    return f"; lod cast {quote(f'{b.name}={dtype.name}')}{which}"
 
 
 def _cast_remedy(a: TensorSpec, b: TensorSpec) -> str:

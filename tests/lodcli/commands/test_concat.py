@@ -16,6 +16,7 @@ from lodcli.formats.container.reader import ContainerSource
 from lodcli.formats.core import io
 from lodcli.formats.core.schema import Schema
 from lodcli.formats.items.concatenated import joined_schema
+from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.lodcli.conftest import Lod, read_jsonl, tensor
@@ -130,7 +131,7 @@ def test_files_that_do_not_fit_are_refused_before_anything_is_written(
             "n m",
             "int64",
             "float64",
-            "lod cast 'n m=float64' converts the other file",
+            "lod cast 'n m=float64' converts a.lod.h5",
         ),
         ({"n m": ["12"], "k": ["a"]}, "n m", "int64", "text", "lod cast 'n m=int64'"),
         ({"n m": [1], "k": [["a"]]}, "k", "1", "2 levels", None),
@@ -267,17 +268,35 @@ def test_a_table_without_rows_needs_the_same_columns(lod: Lod, folder: Path) -> 
     )
 
 
-def test_whole_numbers_beside_floats_are_an_error_with_the_cast_that_helps(
-    lod: Lod, folder: Path
+@pytest.mark.parametrize(
+    ("one", "value", "other", "more", "remedy"),
+    [
+        ("int64", 1, "float64", 1.5, "float64 converts a.lod.h5"),
+        ("float64", 1.5, "int64", 1, "float64"),
+        ("int8", 1, "int64", 300, "int64 converts a.lod.h5"),
+        ("bool", 1, "float64", 1.5, "float64 converts a.lod.h5"),
+        ("int64", 2**53 - 1, "float16", 1.5, "float64 converts both"),
+        ("uint8", 200, "int8", -1, "int16 converts both"),
+        ("float64", 1.5, "complex64", 1j, "complex128 converts both"),
+        ("float32", 1.5, "complex64", 1j, "complex64 converts a.lod.h5"),
+        ("bfloat16", 1.5, "int64", 2**31 - 1, "float64 converts both"),
+        ("float32", 1.5, "bfloat16", 2.5, "float32"),
+    ],
+)
+def test_other_dtypes_are_an_error_with_the_cast_that_helps(
+    lod: Lod, folder: Path, one: str, value: float, other: str, more: complex, remedy: str
 ) -> None:
-    Path("a.jsonl").write_text('{"ms":1}\n')
-    Path("b.jsonl").write_text('{"ms":1.5}\n')
-    done = lod("concat", "a.jsonl", "b.jsonl", "-o", "o.jsonl")
-    said = "it has dtype float64, not int64; lod cast ms=float64 converts the other file\n"
-    assert (done.code, done.stderr) == (1, f"lod concat: b.jsonl: ms: does not fit a.jsonl: {said}")
-    assert lod("cast", "a.jsonl", "ms=float64", "-o", "c.lod.h5").code == 0
-    assert lod("concat", "c.lod.h5", "b.jsonl", "-o", "o.jsonl").code == 0
-    assert read_jsonl("o.jsonl") == [1.0, 1.5]
+    for path, dtype, number in (("a.lod.h5", one, value), ("b.lod.h5", other, more)):
+        io.write(path, {"x": LoDTensor(np.array([number]).astype(dtype_of_rows(dtype)))})
+    done = lod("concat", "a.lod.h5", "b.lod.h5", "-o", "o.lod.h5")
+    said = f"x: does not fit a.lod.h5: it has dtype {other}, not {one}; lod cast x={remedy}\n"
+    assert (done.code, done.stderr) == (1, f"lod concat: b.lod.h5: {said}")
+    common, _, which = remedy.partition(" converts ")
+    for path in {"": ["b.lod.h5"], "both": ["a.lod.h5", "b.lod.h5"]}.get(which, [which]):
+        done = lod("cast", path, f"x={common}", "-fo", path)
+        assert (done.code, done.stderr) == (0, "")
+    assert lod("concat", "a.lod.h5", "b.lod.h5", "-o", "o.lod.h5").code == 0
+    assert tensor("o.lod.h5").data.tolist() == [value, more]
 
 
 def test_a_pipe_is_read_once(shell: Lod, folder: Path) -> None:
@@ -368,8 +387,16 @@ def test_text_beside_numbers_is_an_error_with_the_cast_that_helps(
         ("long", "text", "text, not decimal(40, 2); lod cast 'data=decimal(40, 2)'"),
         ("text", "decimal", "decimal(5, 2), not text; lod cast data=text"),
         ("complex", "text", "text, not complex64"),
-        ("complex", "float", "dtype float64, not complex64; lod cast data=complex64"),
-        ("float", "complex", "dtype complex64, not float64"),
+        (
+            "complex",
+            "float",
+            "dtype float64, not complex64; lod cast data=complex128 converts both",
+        ),
+        (
+            "float",
+            "complex",
+            "dtype complex64, not float64; lod cast data=complex128 converts both",
+        ),
         ("pairs", "text", "text, not int64"),
         ("text", "pairs", "int64, not text"),
         ("pairs", "float", "dtype float64, not int64"),
@@ -400,6 +427,9 @@ def test_a_cast_is_advised_only_where_it_helps(
     assert (done.code, done.stderr) == (1, f"{where}{said}\n")
     _, cast, remedy = said.partition("; lod cast ")
     if cast:
-        (dtype,) = shlex.split(remedy)
-        assert lod("cast", "-q", f"{second}.lod.h5", dtype, "-o", "c.lod.h5").code == 0
-        assert lod("concat", "-q", f"{first}.lod.h5", "c.lod.h5", "-o", "o.lod.h5").code == 0
+        dtype, *both = shlex.split(remedy)
+        for name in (first, second) if both else (second,):
+            assert lod("cast", "-q", f"{name}.lod.h5", dtype, "-fo", f"{name}.lod.h5").code == 0
+        assert (
+            lod("concat", "-q", f"{first}.lod.h5", f"{second}.lod.h5", "-o", "o.lod.h5").code == 0
+        )
