@@ -214,9 +214,11 @@ def per_segment(values: npt.ArrayLike, count: int, what: str, op: str) -> Offset
         return values  # fast path
     array = on_host(values, f"{op}: {what}")
     if array.size and array.dtype.kind not in "iu":
-        large = next((one for one in array.flat if type(one) is int), None)
-        if large is not None:  # beyond 64 bits
-            raise InvalidDataError(f"{op}: {what}: {large} is out of range: no array is as long")
+        if all(type(one) is int for one in array.flat):
+            large = max(array.flat, key=abs)
+            if abs(large) >= 1 << 63:
+                why = ": no array is as long" * (large > 0)
+                raise InvalidDataError(f"{op}: {what}: {large} is out of range{why}")
         raise InvalidDataError(f"{op}: {what} must be whole numbers, found {array.dtype}")
     if array.shape not in ((count,), (count, 1)):
         raise ShapeMismatchError(

@@ -13,11 +13,11 @@ from lodcli.kernels.tensor.exchange.rows import rows_of
 # Ops that take one row for each sequence as well, by the name of the function of rows:
 _WITH_POOLED = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "div"}
 _PRODUCTS = ("dot", "matmul")
-# Of a ufunc: functions of Python that call it for items of a tensor, and the op for sequences.
+# Of a ufunc: functions of Python that call it for items of a tensor, and the ops for sequences.
 _OF_ITEMS = {
-    "add": ("sum()", "sum", "adds the rows"),
-    "less": ("sorted()", "sort", "sorts the rows"),
-    "greater": ("max()", "max", "returns the greatest value"),
+    "add": "sum(), lodcli.ops.sum(tensor) adds the rows",
+    "less": "min() or sorted(), lodcli.ops.min(tensor) or sort(tensor) compares the rows",
+    "greater": "max(), lodcli.ops.max(tensor) returns the greatest value",
 }
 
 
@@ -63,7 +63,8 @@ def misfit(
             return _unlike(shape, name, owner, leads=bool(given) and given[0] is owner)
     said = str(error).removeprefix(f"{name}: ")
     if name == "matmul" and "not have enough dimensions" in said:
-        said = "expected two arrays, found a single number; write x * 3"
+        number = next((one for one in values if not np.ndim(one)), "y")
+        said = f"expected two arrays, found a single number; write x * {number}"
     if "negative integer powers" in said:
         said = "whole numbers have no negative powers; convert them with astype('float64')"
     return InvalidDataError(f"{name}: {said}")
@@ -90,8 +91,7 @@ def hint_on_items(tensor: Any, name: str) -> str:
     """Return a hint on functions of Python that take the items of a tensor, as "; .."; or ""."""
     if tensor.lod.n_levels or name not in _OF_ITEMS:
         return ""
-    python, op, does = _OF_ITEMS[name]
-    return f"; if this is Python's {python}, lodcli.ops.{op}(tensor) {does} of each sequence"
+    return f"; if this is Python's {_OF_ITEMS[name]} of each sequence"
 
 
 def _broadcasts(shape: Sequence[int], rows: Sequence[int]) -> bool:

@@ -44,7 +44,11 @@ def test_lists_of_different_lengths_are_refused_with_what_takes_them(
     ("call", "said"),
     [
         (lambda: sum(PARTS), "add: 2 rows against 1; if this is Python's sum(), lodcli.ops.sum("),
-        (lambda: sorted(PARTS), "; if this is Python's sorted(), lodcli.ops.sort(tensor) sorts"),
+        (
+            lambda: sorted(PARTS),
+            "; if this is Python's min() or sorted(), lodcli.ops.min(tensor) or sort(tensor) compares",
+        ),
+        (lambda: min(PARTS), "; if this is Python's min() or sorted(), lodcli.ops.min(tensor) or"),
         (lambda: max(PARTS), "; if this is Python's max(), lodcli.ops.max(tensor) returns the gr"),
     ],
 )
@@ -143,6 +147,11 @@ def test_a_negative_power_of_whole_numbers_names_a_dtype(call: Callable[[], Any]
         (lambda: X == ["a", "b"], "equal: expected a value, or one for each row, of "),
         (lambda: X != ["a", "b"], "not_equal: expected a value, or one for each row, of "),
         (lambda: XY @ 3, "matmul: expected two arrays, found a single number; write x * 3"),
+        (lambda: 2.5 @ XY, "matmul: expected two arrays, found a single number; write x * 2.5"),
+        (
+            lambda: XY @ np.float32(0.5),
+            "matmul: expected two arrays, found a single number; write x * 0.5",
+        ),
         (lambda: np.matmul(3, XY), "matmul: expected two arrays, found a single number;"),
         (lambda: np.stack(axis=1, arrays=[X, [1, 2]]), "stack: all input arrays must have the"),
     ],
