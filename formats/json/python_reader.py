@@ -40,6 +40,8 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 _DECODER = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_unique)
 _BLANKS = b" \t\r\n"
+# The beginning of a word, or the end of a number or an escape that lacks digits.
+_PART = re.compile(r"t(ru?)?|f(a(ls?)?)?|n(ul?)?|-|\.|[eE][-+]?|u[0-9a-fA-F]{0,4}")
 # Begins each value in a sequence of RFC 7464, as `jq --seq` and GDAL write it.
 RECORD_SEPARATOR = b"\x1e"
 WITHOUT_SEPARATORS = r"lines begin with the separator of RFC 7464; remove it, as with tr -d '\36'"
@@ -64,7 +66,8 @@ def parsed(lines: list[bytes], first: int, blanks: list[int] | None = None) -> l
         except (ValueError, RecursionError) as error:
             if blanks is None or line.strip(_BLANKS):
                 remedy = "" if blanks is None else _remedy(error, line)
-                raise InvalidDataError(f"line {number}: {_told(error, line)}{remedy}") from None
+                told = _told(error, line, lines=blanks is not None)
+                raise InvalidDataError(f"line {number}: {told}{remedy}") from None
             blanks.append(number)
     return values
 
@@ -108,18 +111,31 @@ def _remedy(error: Exception, line: bytes) -> str:
     return f"; jsonl has one value per line; {as_json} reads values one after another"
 
 
-def _is_cut(error: json.JSONDecodeError, end: int) -> bool:
-    """Return whether a value that is not JSON ends within a text, or before its end."""
-    return error.pos >= end or error.msg.startswith("Unterminated string")
+def _is_cut(error: ValueError, line: bytes, *, lines: bool) -> bool:
+    """Return whether a text that is not JSON may be the beginning of a value."""
+    if line.endswith(b"\n"):
+        return False
+    if isinstance(error, UnicodeDecodeError):
+        return error.reason == "unexpected end of data"
+    if not isinstance(error, json.JSONDecodeError):
+        return False
+    rest = error.doc.rstrip()[error.pos :]
+    # An element of an array may be such a part, but is not the end of the file.
+    part = lines and _PART.fullmatch(rest) is not None
+    return not rest or part or error.msg.startswith("Unterminated string")
 
 
-def _told(error: ValueError | RecursionError, line: bytes) -> str:
+def _told(error: ValueError | RecursionError, line: bytes, *, lines: bool) -> str:
+    """Return what is wrong with a value; `lines`: of JSON lines, not of a document."""
     if isinstance(error, _RefusedError):
         return str(error)
     if isinstance(error, RecursionError):
         return "is nested too deeply"
+    part = "line" if lines else "value"
+    cut = f"the file seems cut off: copy it again, or delete its last {part}"
+    is_cut = isinstance(error, ValueError) and _is_cut(error, line, lines=lines)
     if isinstance(error, UnicodeDecodeError):
-        return f"byte {error.start} is not UTF-8; {to_utf_8()}"
+        return f"byte {error.start} is not UTF-8; {cut if is_cut else to_utf_8()}"
     if not line.strip(_BLANKS):
         return "is blank; expected one JSON value; take it out"
     if isinstance(error, json.JSONDecodeError):
@@ -130,8 +146,8 @@ def _told(error: ValueError | RecursionError, line: bytes) -> str:
             remedy = f"; {WITHOUT_RETURNS}"
         # Not error.colno: at the end of a truncated line it is a column of the next line.
         end = len(line.decode().rstrip())
-        if not remedy and not line.endswith(b"\n") and _is_cut(error, end):
-            remedy = "; the file seems cut off: copy it again (of jsonl, or take out its end)"
+        if not remedy and is_cut:
+            remedy = f"; {cut}"
         if error.pos >= end:
             if not remedy and line.endswith(b"\n"):
                 as_json = option("from", "json")

@@ -277,7 +277,28 @@ def test_a_list_of_objects_needs_a_name(tmp_path: Path) -> None:
         ),
         (b"[1]\n[1,]", "line 2: column [34]: is not JSON"),
         (b"[1]\n[1", "line 2: column 3: ends before its value does .*; the file seems cut off"),
-        (b'{"a":1}\n{"a', r"\(Unterminated string .*\); the file seems cut off: copy it again"),
+        *(
+            (
+                b'{"a":1}\n{"b":%s' % end,
+                r"line 2: .*; the file seems cut off: copy it again, or delete its last line$",
+            )
+            for end in (
+                b'"x',
+                b"tru",
+                b"fals",
+                b"nu",
+                b"-",
+                b"-1.",
+                b"1e",
+                b"2.5E-",
+                b'"\\u00',
+                b'"\xc3',
+            )
+        ),
+        (b'{"a":"\xe9"}', "line 1: byte 6 is not UTF-8; give its encoding=, such as latin1"),
+        (b'{"a":true', "line 1: column 10: ends before its value does .*; the file seems cut off"),
+        (b'{"a":trun', r"line 1: column 6: is not JSON \(Expecting value\)$"),
+        (b'{"a":tru\n', r"line 1: column 6: is not JSON \(Expecting value\)$"),
         (b"[1]\n[1,2\n", "line 2: column 5: ends before its value does"),
         (b"[1]\n[1,2 \r\n[3]\n", "line 2: column 5: ends before its value does"),
         (
