@@ -11,6 +11,13 @@ from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
 from lodcli.kernels.index.checks import Array, is_masked
 
 MOST_AXES = 64  # of NumPy
+_NUMBERS = (int, float, complex, np.generic)
+# What takes tensors with marks: a single one, a list of them, and nested lists.
+_KEEPS = (
+    "as_numbers() returns a tensor of the numbers",
+    "LoDTensor.from_lists([one.to_list() for one in data]) keeps it",
+    "LoDTensor.from_lists takes nested lists of what to_list() of each tensor returns",
+)
 
 
 def is_on_device(data: object) -> TypeGuard[Array]:
@@ -49,19 +56,18 @@ def as_array(values: npt.ArrayLike) -> Array:
 
 def _refuse_marked(values: Any) -> None:
     """Raise InvalidDataError for tensors of times, texts or others, whose marks would be lost."""
-    several = isinstance(values, list | tuple)
-    items = values if several else [values]
-    if not any(hasattr(kind, "marks") for kind in set(map(type, items))):
+    items, depth = [values], 0
+    # To the first of the innermost lists; a list may contain itself.
+    while items and isinstance(items[0], list | tuple) and depth < MOST_AXES:
+        items, depth = items[0], depth + 1
+    if not items or isinstance(items[0], _NUMBERS):  # a long list is not looked through
         return
     for one in items:
-        kind = one.marks.kind if hasattr(one, "marks") else None
-        if kind is not None:
-            remedy = "as_numbers() returns a tensor of the numbers"
-            if several:
-                remedy = "LoDTensor.from_lists([one.to_list() for one in data]) keeps it"
+        kind = getattr(getattr(one, "marks", None), "kind", None)
+        if isinstance(kind, str):
             raise InvalidDataError(
                 f"data: expected numbers, found a {type(one).__name__} of {kind}, which would be "
-                f"lost; {remedy}"
+                f"lost; {_KEEPS[min(depth, 2)]}"
             )
 
 

@@ -46,7 +46,7 @@ def test_lists_of_different_lengths_are_refused_with_what_takes_them(
         (lambda: sum(PARTS), "add: 2 rows against 1; if this is Python's sum(), lodcli.ops.sum("),
         (
             lambda: sorted(PARTS),
-            "; if this is Python's min() or sorted(), lodcli.ops.min(tensor) or sort(tensor) compares",
+            "; if this is Python's min() or sorted(), lodcli.ops.min(tensor) or sort(tensor)",
         ),
         (lambda: min(PARTS), "; if this is Python's min() or sorted(), lodcli.ops.min(tensor) or"),
         (lambda: max(PARTS), "; if this is Python's max(), lodcli.ops.max(tensor) returns the gr"),

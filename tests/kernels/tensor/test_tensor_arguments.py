@@ -43,6 +43,10 @@ def other_array(make: str) -> Any:
     return getattr(pytest.importorskip(module), name)(RAGGED)
 
 
+NESTED_IN_ITSELF: list[Any] = []
+NESTED_IN_ITSELF.append(NESTED_IN_ITSELF)
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("make", "said"),
@@ -93,6 +97,11 @@ def other_array(make: str) -> Any:
             lambda: list(DAYS),
             r"of date, .*; LoDTensor.from_lists\(\[one.to_list\(\) for one in data",
         ),
+        (
+            lambda: [list(DAYS)],
+            r"of date, .*; LoDTensor.from_lists takes nested lists of what to_list\(\) of each",
+        ),
+        (lambda: NESTED_IN_ITSELF, "no array can be made of this list"),
     ],
 )
 def test_an_argument_that_is_no_data_is_refused_with_a_remedy(
@@ -101,6 +110,15 @@ def test_an_argument_that_is_no_data_is_refused_with_a_remedy(
     with pytest.raises(LodError, match=said) as caught:
         LoDTensor(make())
     assert "\n" not in str(caught.value)
+
+
+def test_marks_of_other_classes_are_ignored() -> None:
+    class Student(np.ndarray):
+        marks = 3
+
+    graded = np.arange(2).view(Student)
+    for given in (graded, [graded, graded]):
+        np.testing.assert_array_equal(LoDTensor(given).data, np.asarray(given))
 
 
 @pytest.mark.parametrize(
