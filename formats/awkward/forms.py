@@ -147,7 +147,10 @@ class Reader:
         primitive, inner = form.get("primitive"), form.get("inner_shape", [])
         if primitive not in PRIMITIVES:
             said = str(primitive)[:40]
-            near = "int64" if said.startswith(("datetime64", "timedelta64")) else "float64"
+            if said.startswith(("datetime64", "timedelta64")):
+                how = "lodcli.write(PATH, LoDTensor.from_awkward(array)) keeps their unit"
+                raise UnsupportedError(f"holds {said}, which this format has without a unit; {how}")
+            near = "complex128" if said.startswith("complex") else "float64"
             raise UnsupportedError(
                 f"holds {said}, which tensors cannot hold; apply ak.values_astype(array, {near!r})"
             )

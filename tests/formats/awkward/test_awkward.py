@@ -107,7 +107,15 @@ def test_every_layout_without_missing_values_is_read(
         (lambda ak: ak.Array([1, "a"]), "a union of types"),
         (
             lambda ak: ak.Array([np.datetime64("2020-01-01")]),
-            r"holds datetime64.* apply ak\.values_astype\(array, 'int64'\)",
+            r"holds datetime64.*; lodcli\.write\(PATH, LoDTensor\.from_awkward\(array\)\) keeps",
+        ),
+        (
+            lambda ak: ak.Array(np.zeros(2, np.clongdouble)),
+            r"apply ak\.values_astype\(array, 'complex128'\)",
+        ),
+        (
+            lambda ak: ak.Array(np.zeros(2, np.longdouble)),
+            r"apply ak\.values_astype\(array, 'float64'\)",
         ),
         (lambda ak: ak.Array([{}]), "records without fields"),
     ],
