@@ -29,12 +29,19 @@ _SYNTAX: tuple[tuple[str, str], ...] = (
     (r"&&|\|\||!(?!=)|\b(AND|OR|NOT)\b", "write and, or, not"),
     (r"\?|\bcase\b|\bthen\b|(^|[-+*/(,=<>])\s*if\s*\(", CHOICE),
     (r"[0-9]{4}-[0-9]{2}-[0-9]{2}", "write a date in quotes"),
-    (r"^\s*(where|select)\b", "write the condition alone, as in x > 1"),
+    (
+        r"^\s*(where|select)\b(?!\s*(:?=|[<>!]|(and|or|in|is)\b))",
+        "write the condition alone, as in x > 1",
+    ),
     (
         r"[\w)](\s+|:)(desc|asc)(ending)?\b",
         "lod sort --by x puts the least first, --by -x the greatest",
     ),
-    (r"^\s*\w+\s*:?=(?!=).*[-+*/(]", "equality is ==; lod apply --into NAME names the result"),
+    # A calculation, not only a value or a call to compare with, as in x = -1.
+    (
+        r"^\s*\w+\s*:?=(?!=).*[\w)\]]\s*[-+*/]",
+        "equality is ==; lod apply --into NAME names the result",
+    ),
     (r"(?<![=<>!])=(?!=)|===", "equality is =="),
     (r";\s*$", "write it without the semicolon"),
 )
@@ -245,6 +252,8 @@ def syntax_hint(text: str) -> str:
 
     >>> syntax_hint("age IS NULL")
     '; write x is None, x is not None'
+    >>> syntax_hint("n = max(tags)"), syntax_hint("where = 1")
+    ('; equality is ==', '; equality is ==')
     """
     bare = re.sub(r"\"[^\"]*\"|'[^']*'", "''", text)
     found = (

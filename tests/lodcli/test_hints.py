@@ -622,7 +622,7 @@ REMEDIES = [
     ("sort n.jsonl --by 'x desc'", "lod sort --by x puts the least first, --by -x the greatest"),
     ("sort n.jsonl --by 'x, id ASC'", "lod sort --by x puts the least first"),
     ("apply 'y = x * 2' n.jsonl", "; equality is ==; lod apply --into NAME names the result"),
-    ("filter n.jsonl 'x = 2'", "; equality is ==\n"),
+    ("filter n.jsonl 'x = -2'", "; equality is ==\n"),
     ("filter n.jsonl 'WHERE x > 1'", "; write the condition alone, as in x > 1"),
     ("filter n.jsonl 'x > 1;'", "; write it without the semicolon"),
     ("filter n.jsonl '.x > 1'", "; write a name without a point before it"),
