@@ -214,9 +214,12 @@ def _checked(part: Any) -> int | slice | Array:
     if _is_whole(part):
         return int(part)
     if isinstance(part, list | range | np.ndarray) or hasattr(part, "__array__"):
-        plain = type(part) in (list, range, np.ndarray)
+        plain = type(part) in (list, np.ndarray)
         try:  # not always on_host, which takes longer
-            array = np.asarray(part) if plain else on_host(part, "key")
+            if isinstance(part, range):  # NumPy would read it item by item
+                array = np.arange(part.start, part.stop, part.step)
+            else:
+                array = np.asarray(part) if plain else on_host(part, "key")
         except ValueError:
             array = on_host(part, "key")  # explains the error
         if not array.ndim and array.dtype.kind in "iu":  # such as an item of a tensor of torch
