@@ -39,13 +39,13 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.options import option
 from lodcli.kernels.runtime.arrays import in_native_order
 
-# Message of zarr 3 about the fill value that zarr 2 gives to arrays of bytes objects.
+# Message of zarr 3 about the fill value that zarr 2 gives to arrays of bytes objects. Of arrays of
+# fixed texts it is damage.
 _ZERO_OF_BYTES = "Invalid type: 0. Expected a string"
 # In messages of zarr and numcodecs about an unknown data type, codec or extension of an array.
 _UNKNOWN = (
     *("No Zarr data type found", "Invalid data_type", "Unknown codec", "codec not available"),
     *("Unknown chunk grid", "storage transformers", "disallowed extra fields"),
-    _ZERO_OF_BYTES,
 )
 
 
@@ -127,7 +127,7 @@ class ZarrSource(ArraySource[ZarrArray]):
                 yield f"{name}: values are as stored: {', '.join(named)} not applied"
 
     def _look(self, name: str, path: str) -> ZarrArray:
-        with self._damage(name):
+        with self._damage(name, path):
             found = zarr.open_array(self._store, path=path, mode="r")
             if any(getattr(one, "codec_id", None) == "pickle" for one in _codecs(found)):
                 raise UnsupportedError(
@@ -150,14 +150,14 @@ class ZarrSource(ArraySource[ZarrArray]):
     def read_array(self, array: ZarrArray, start: int, stop: int) -> Array:
         size = (stop - start) * math.prod(array.shape[1:]) * array.dtype.itemsize
         self._bounds.check_block(size, f"{array.label}: has")
-        with self._damage(array.label):
+        with self._damage(array.label, array.array.path):
             found = np.asarray(array.array[start:stop])
         rows = np.ascontiguousarray(in_native_order(found))
         return rows.view(BFLOAT16) if array.dtype == BFLOAT16 else rows
 
     @contextmanager
-    def _damage(self, name: str) -> Iterator[None]:
-        """Convert errors of zarr and its codecs to those of lod."""
+    def _damage(self, name: str, path: str) -> Iterator[None]:
+        """Convert errors of zarr and its codecs on the array at a path to those of lod."""
         try:
             with naming(name):
                 yield
@@ -170,7 +170,8 @@ class ZarrSource(ArraySource[ZarrArray]):
                 raise
             words = " ".join(str(error).split())[:200] or type(error).__name__
             # In a store of lod, everything is known.
-            unknown = not self._store.whole and any(one in words for one in _UNKNOWN)
+            objects = _ZERO_OF_BYTES in words and self._has_objects(path)
+            unknown = not self._store.whole and (objects or any(one in words for one in _UNKNOWN))
             kind = UnsupportedError if unknown else DamagedFileError
             remedy = ""
             if "vlen-array" in words:  # arrays of different lengths, of zarr 2
@@ -178,9 +179,14 @@ class ZarrSource(ArraySource[ZarrArray]):
                     "; zarr 2 does: save numpy.concatenate(array[:]) and the lengths of its items, "
                     f"for {option('data')} and {option('lengths')}"
                 )
-            elif "object_codec_id" in words or _ZERO_OF_BYTES in words:
+            elif "object_codec_id" in words or objects:
                 remedy = "; save an array of numbers, or of texts"
             raise kind(f"{name}: zarr cannot read it ({words}){remedy}") from None
+
+    def _has_objects(self, path: str) -> bool:
+        """Return whether an array of Zarr 2 is one of Python objects."""
+        described = self._store.metadata(f"{path}/.zarray".lstrip("/"))
+        return isinstance(described, dict) and described.get("dtype") == "|O"
 
     def close(self) -> None:
         self._store.close()

@@ -490,3 +490,13 @@ def test_arrays_of_objects_say_what_to_save(
     (tmp_path / "t.zarr" / "x" / ".zarray").write_text(json.dumps(described))
     with pytest.raises(UnsupportedError, match=message):
         lodcli.read(tmp_path / "t.zarr")
+
+
+@pytest.mark.parametrize("dtype", ["<U3", "|V3", "|S3", [["a", "<i4"]]])
+def test_a_fill_value_of_another_type_is_damage(dtype: Any, tmp_path: Path) -> None:
+    described = {"zarr_format": 2, "shape": [2], "chunks": [2], "dtype": dtype, "order": "C"}
+    described |= {"filters": None, "compressor": None, "fill_value": 0}
+    (tmp_path / "t.zarr").mkdir()
+    (tmp_path / "t.zarr" / ".zarray").write_text(json.dumps(described))
+    with pytest.raises(DamagedFileError, match=r"zarr cannot read it \(Invalid type: 0\. .*\)$"):
+        lodcli.read(tmp_path / "t.zarr")
