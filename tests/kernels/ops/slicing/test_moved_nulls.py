@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -89,6 +90,52 @@ def test_windows_keep_the_nulls_of_their_items(seed: int) -> None:
         (sequence_windows(tensor, 3, head="keep", level=level), at_all(level, grown, values)),
     ):
         assert found.identical(LoDTensor.from_lists(wanted, levels=depth + 1, dtype=found.dtype))
+
+
+DAY = date(2024, 5, 1)
+
+
+def wide(tensor: LoDTensor) -> LoDTensor:
+    rows = np.stack([tensor.values, -tensor.values], axis=1)
+    return LoDTensor(rows, tensor.lod, nulls=tensor.nulls)
+
+
+@pytest.mark.parametrize(
+    ("values", "change"),
+    [
+        ([["a", None, "", "bcd", "e"], None, [], [None], ["fg"]], None),
+        ([[DAY, None, DAY, None, None], None, [], [None], [DAY]], None),
+        ([[b"a", None, b""], None, [b"bc"] * 4], None),
+        ([[True, None, False], None, [True] * 4], None),
+        ([[1, None, 3], None, [], [None], [5, 6, 7, 8, 9]], wide),
+    ],
+    ids=["text", "dates", "bytes", "booleans", "pairs"],
+)
+@pytest.mark.parametrize(("length", "stride"), [(2, 1), (2, 2), (3, 2), (1, 3), (4, 3)])
+@pytest.mark.parametrize("tail", ["drop", "keep"])
+def test_windows_of_any_values_keep_nulls(
+    values: list[Any],
+    change: Callable[[LoDTensor], LoDTensor] | None,
+    length: int,
+    stride: int,
+    tail: Literal["drop", "keep"],
+) -> None:
+    def windows(part: list[Any]) -> list[Any]:
+        found, start = list[Any](), 0
+        while start + length <= len(part):
+            found.append(part[start : start + length])
+            start += stride
+        left = start < len(part) and (not found or start + length - stride < len(part))
+        return [*found, part[start:]] if tail == "keep" and left else found
+
+    tensor = LoDTensor.from_lists(values)
+    cut = LoDTensor.from_lists([None if one is None else windows(one) for one in values])
+    if change is not None:
+        tensor, cut = change(tensor), change(cut)
+    found = sequence_windows(tensor, length, stride=stride, tail=tail, level=0, name="window")
+    names = (None, "window", *tensor.lod.names[1:])
+    wanted = LoDTensor(cut.values, cut.lod.with_names(names), cut.marks, cut.nulls)
+    assert found.identical(wanted)
 
 
 def at_all(level: int, change: Callable[[list[Any]], Any], values: list[Any]) -> list[Any]:
