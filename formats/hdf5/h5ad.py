@@ -242,6 +242,7 @@ class _H5adSource(Source):
         words: list[bytes] = hdf5.texts(stored, 0, stored.shape[0])
         codes = hdf5.dataset(self._file, f"{path}/codes")
         _require_names(codes, count)
+        _require_kind(codes, "iu", "whole numbers")
         found = hdf5.numbers(codes, 0, count).tolist()
         for place, code in enumerate(found):
             if code not in range(-1, len(words)):
@@ -256,6 +257,7 @@ class _H5adSource(Source):
         stored, mask = (hdf5.dataset(self._file, f"{path}/{part}") for part in ("values", "mask"))
         for part in (stored, mask):
             _require_names(part, count)
+        _require_kind(mask, "biu", "booleans")
         missing = hdf5.numbers(mask, 0, count).astype(bool).tolist()
         texts = hdf5.texts(stored, 0, count)
         return [None if null else text for text, null in zip(texts, missing, strict=True)]
@@ -308,6 +310,12 @@ def _require_names(stored: Any, count: int) -> None:
     """Raise DamagedFileError unless a dataset has one entry for each row or column."""
     if stored.shape != (count,):
         raise DamagedFileError(f"{stored.name}: expected {count} names, found {stored.shape}")
+
+
+def _require_kind(stored: Any, kinds: str, what: str) -> None:
+    """Raise DamagedFileError unless the dtype of a dataset is of one of these kinds."""
+    if stored.dtype.kind not in kinds:
+        raise DamagedFileError(f"{stored.name}: expected {what}, found {stored.dtype}")
 
 
 def _frames(path: str) -> tuple[str, ...]:

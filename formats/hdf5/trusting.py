@@ -149,8 +149,9 @@ def require_numbers(found: h5py.Dataset) -> None:
     """Raise UnsupportedError unless a dataset holds numbers of a dtype that tensors can have."""
     with damage(found.name):
         if found.dtype.name not in ALL_DTYPES:
+            near = {"f": "it as float64", "c": "it as complex128"}.get(found.dtype.kind, "numbers")
             raise UnsupportedError(
-                f"{found.name}: holds {found.dtype}, which tensors cannot hold; store it as float64"
+                f"{found.name}: holds {found.dtype}, which tensors cannot hold; store {near}"
             )
 
 

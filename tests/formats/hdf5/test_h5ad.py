@@ -267,6 +267,8 @@ def _attribute(path: str, name: str, value: Any) -> Callable[[Any], None]:
             "/X/indptr: level 0, position 2: offsets decrease",
         ),
         (_replace("X/indptr", np.array([1, 1, 3, 3, 4])), "/X/indptr: "),
+        (_replace("X/indptr", np.array([b"0"] * 5)), r"holds \|S1, which .* hold; store numbers"),
+        (_replace("X/data", np.zeros(4, "clongdouble")), "holds complex256, .* it as complex128"),
         (_replace("X/indptr", np.zeros((5, 1), int)), r"found \(5, 1\)"),
         (_attribute("X", "encoding-type", None), "is stored as None, expected csr_matrix"),
         (_attribute("X", "encoding-type", "csc_matrix"), "is stored as csc_matrix"),
@@ -287,6 +289,32 @@ def test_damage_is_named(change: Callable[[Any], None], message: str, tmp_path: 
     with pytest.raises(LodError, match=message) as caught:
         content(path)
     assert str(caught.value).startswith(str(path))
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        (
+            ("codes", "c8", "categories"),
+            "/obs/_index/codes: expected whole numbers, found complex64",
+        ),
+        (("codes", "S1", "categories"), r"/obs/_index/codes: expected whole numbers, found \|S1"),
+        (("codes", "f4", "categories"), "/obs/_index/codes: expected whole numbers, found float32"),
+        (("mask", "S1", "values"), r"/obs/_index/mask: expected booleans, found \|S1"),
+    ],
+)
+def test_codes_and_masks_of_names_have_their_dtypes(
+    parts: tuple[str, str, str], message: str, tmp_path: Path
+) -> None:
+    numbers, dtype, texts = parts
+
+    def change(file: Any) -> None:
+        del file["obs/_index"]
+        file[f"obs/_index/{numbers}"] = np.zeros(4, dtype)
+        file[f"obs/_index/{texts}"] = np.array(["a", "b", "c", "d"], h5py.string_dtype())
+
+    with pytest.raises(DamagedFileError, match=message):
+        content(crafted(tmp_path, change))
 
 
 def test_a_file_without_x_names_the_matrices_it_has(tmp_path: Path) -> None:
