@@ -34,22 +34,22 @@ _TEXT_LEVELS = "; lod convert --text-levels changes them"
 _WHOLE = {np.dtype(np.int64), np.dtype(np.uint64)}
 
 
-def joined_schema(schemas: Sequence[Schema], labels: Sequence[str]) -> Schema:
+def joined_schema(schemas: Sequence[Schema], labels: Sequence[str], first: int = 0) -> Schema:
     """Return the common schema of all sources.
 
     Args:
         schemas: one of each source.
         labels: names of the sources in messages.
+        first: the place of the source that all must fit.
 
     Raises:
         ShapeMismatchError: they do not fit; names the first that does not.
     """
-    first = schemas[0]
     fitting = set[int]()
     for schema, label in zip(schemas, labels, strict=True):
         if id(schema) not in fitting:  # many files may share one object
             with naming_file(label):  # and no other file that is open
-                _require_fitting(first, schema, labels[0])
+                _require_fitting(schemas[first], schema, labels[first])
             fitting.add(id(schema))
     joined, keys = [], LevelKeys()
     for specs in zip(*schemas, strict=True):
@@ -72,17 +72,16 @@ def joined_schema(schemas: Sequence[Schema], labels: Sequence[str]) -> Schema:
     return tuple(joined)
 
 
-def require_equal_names(schemas: Sequence[Schema], labels: Sequence[str]) -> None:
-    """Raise ShapeMismatchError if sources have other tensors than the first, as `joined_schema`.
+def require_equal_names(schemas: Sequence[Schema], labels: Sequence[str], first: int = 0) -> None:
+    """Raise ShapeMismatchError if sources have other tensors than one, as `joined_schema`.
 
     Those that store which records are null are not compared: `with_equal_records` adds them.
     """
-    first = schemas[0]
-    known = names_without_told(first)
+    known = names_without_told(schemas[first])
     for schema, label in zip(schemas, labels, strict=True):
-        if schema is not first and names_without_told(schema) != known:
+        if schema is not schemas[first] and names_without_told(schema) != known:
             with naming_file(label):
-                _require_names(first, schema, labels[0])
+                _require_names(schemas[first], schema, labels[first])
 
 
 def as_joined(batches: Iterable[Batch], own: Schema, joined: Schema) -> Iterator[Batch]:

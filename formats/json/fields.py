@@ -65,10 +65,13 @@ def find_columns(values: list[Any], options: ReadOptions) -> Columns:
         values: of the first lines.
         options: levels, field, dtype, skip_unsupported.
     """
-    if not values or type(values[0]) is not dict:
-        _refuse_fields(values, options)
-        column = _column(Leaf(DEFAULT_NAME, values), None, options)
-        return Columns((column,), untyped=not values)
+    if not values:
+        chosen = options.field or (DEFAULT_NAME,)
+        empty = tuple(_column(Leaf(name, []), None, options) for name in chosen)
+        return Columns(empty, untyped=True)
+    if type(values[0]) is not dict:
+        _refuse_fields(values[0], options.field)
+        return Columns((_column(Leaf(DEFAULT_NAME, values), None, options),))
     left_out: LeftOut = {}
     lacking = options.nulls not in (None, "error")
     first = _first_fields(values if lacking else values[:1])
@@ -96,17 +99,13 @@ def find_columns(values: list[Any], options: ReadOptions) -> Columns:
     return Columns(_distinct(columns), known, left_out, nulls, lacking, notes)
 
 
-def _refuse_fields(values: list[Any], options: ReadOptions) -> None:
-    """Raise SelectionError if fields are chosen of lines that are not objects."""
-    if options.field is None or options.field == (DEFAULT_NAME,):
-        return
-    chosen = ", ".join(options.field)
-    if not values:
-        raise SelectionError(f"no lines to choose {chosen} from")
-    raise SelectionError(
-        f"line 1: has no fields to choose {chosen} from: expected an object, found "
-        f"{kind_of(values[0])}"
-    )
+def _refuse_fields(value: Any, chosen: tuple[str, ...] | None) -> None:
+    """Raise SelectionError if fields are chosen of lines whose first value is not an object."""
+    if chosen is not None and chosen != (DEFAULT_NAME,):
+        raise SelectionError(
+            f"line 1: has no fields to choose {', '.join(chosen)} from: expected an object, found "
+            f"{kind_of(value)}"
+        )
 
 
 def _held(leaf: Leaf, field: str, options: ReadOptions, left_out: LeftOut) -> list[Column]:

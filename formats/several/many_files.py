@@ -39,7 +39,7 @@ from lodcli.formats.storage.inputs import Input
 from lodcli.formats.structs.presence import as_described, with_equal_records
 from lodcli.formats.text.lines import shown
 from lodcli.formats.values.file_attributes import alike
-from lodcli.formats.values.fitting import fitted, fitted_schemas
+from lodcli.formats.values.fitting import fitted, fitted_schema
 from lodcli.formats.values.partitions import NOT_READ
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Offsets
@@ -266,8 +266,8 @@ class ManyFiles(SelectiveSource):
 
     def __init__(self, files: Listed, open_one: Open, keys: Iterable[str] = ()) -> None:
         self._paths, self._open_one, self._label = files.paths, open_one, files.label
-        found: list[Schema] = []
-        untyped: list[bool] = []
+        found: list[tuple[Schema, bool]] = []
+        first: int | None = None  # the place of the first file with values
         # Equal ones are kept once: there may be many files of many columns.
         specs: dict[TensorSpec, TensorSpec] = {}
         schemas: dict[Schema, Schema] = {}
@@ -277,23 +277,30 @@ class ManyFiles(SelectiveSource):
         for path in files.paths:
             with _one_format(files), open_one(path) as file:
                 if not found:
-                    self.kind, self.left_out = file.kind, file.source.left_out
-                    self.records, has_keys = file.source.records, file.source.has_keys
+                    self.kind, has_keys = file.kind, file.source.has_keys
+                if first is None:
+                    self.left_out, self.records = file.source.left_out, file.source.records
+                    first = None if file.source.untyped else len(found)
                 if file.kind.name != self.kind.name:
                     raise SelectionError(
                         f"{path}: is {file.kind.name}, and {files.paths[0]} is {self.kind.name}; "
                         "name files of one format, as with '*.EXTENSION'"
                     )
                 schema = tuple(specs.setdefault(spec, spec) for spec in file.source.schema)
-                found.append(schemas.setdefault(schema, schema))
-                untyped.append(file.source.untyped)
+                found.append((schemas.setdefault(schema, schema), file.source.untyped))
                 versions.append(file.input.version)
                 attributes = [alike([*attributes, file.source.attributes])]
         self.attributes, self.version = attributes[0], tuple(versions)
-        self._schemas = fitted_schemas(found, untyped, [self.kind] * len(found))
-        require_equal_names(self._schemas, files.paths)
+        self.untyped, first = first is None, first or 0
+        model, fitting = found[first][0], dict[tuple[int, bool], Schema]()
+        for schema, untyped in found:
+            if (id(schema), untyped) not in fitting:
+                own = fitted_schema(model, schema, self.kind, untyped=untyped)
+                fitting[id(schema), untyped] = own
+        self._schemas = [fitting[id(schema), untyped] for schema, untyped in found]
+        require_equal_names(self._schemas, files.paths, first)
         self._described = with_equal_records(self._schemas)
-        self._joined = joined_schema(self._described, files.paths)
+        self._joined = joined_schema(self._described, files.paths, first)
         self._by_file = self.kind.max_levels == 0
         self.schema = self._joined
         if self._by_file:

@@ -6,7 +6,7 @@ lines, the names of its tensors: it fits any other file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from lodcli.formats.core.errors import changed_while_read
@@ -17,24 +17,35 @@ from lodcli.formats.structs.names import names_without_told
 from lodcli.formats.values.relabelled import Relabelled
 
 
-def fitted_schemas(
-    schemas: Sequence[Schema], untyped: Sequence[bool], kinds: Sequence[Format]
-) -> list[Schema]:
-    """Return the schemas of files, in the order of the first one that tells its dtypes.
+def fitted_schema(first: Schema, own: Schema, kind: Format, *, untyped: bool) -> Schema:
+    """Return the schema of a file that is to be joined with others.
 
     Args:
-        schemas: of the files.
-        untyped: whether each has no values; see Source.
-        kinds: their formats.
+        first: the schema of the first file with values.
+        own: that of this file.
+        kind: its format.
+        untyped: whether it has no values; see Source.
+
+    Returns:
+        The schema with its tensors in the order of `first`, or that of `first` without values;
+        `own` if it has other tensors.
     """
-    typed = (schema for schema, without in zip(schemas, untyped, strict=True) if not without)
-    first = next(typed, schemas[0])
-    each = zip(schemas, untyped, kinds, strict=True)
-    return [_fitted(first, schema, kind, untyped=without) for schema, without, kind in each]
+    has_names = not (untyped and kind.empty_file)
+    if has_names and {*names_without_told(own)} != {*names_without_told(first)}:
+        return own
+    if untyped:
+        return tuple(
+            replace(spec, rows=0, levels=tuple(replace(level, items=0) for level in spec.levels))
+            for spec in first
+        )
+    places = {spec.name: place for place, spec in enumerate(first)}
+    # Those that `first` lacks store null records; `with_equal_records` finds their places.
+    found = tuple(sorted(own, key=lambda spec: places.get(spec.name, len(places))))
+    return own if found == own else found
 
 
 def fitted(source: Source, schema: Schema) -> Source:
-    """Return a file with a schema from `fitted_schemas`."""
+    """Return a file with a schema from `fitted_schema`."""
     if source.schema == schema:
         return source
     if source.untyped:
@@ -43,21 +54,6 @@ def fitted(source: Source, schema: Schema) -> Source:
     if specs.keys() != {spec.name for spec in schema}:
         return source
     return Relabelled(source, {spec.name: specs[spec.name] for spec in schema})
-
-
-def _fitted(first: Schema, own: Schema, kind: Format, *, untyped: bool) -> Schema:
-    has_names = not (untyped and kind.empty_file)
-    if has_names and {*names_without_told(own)} != {*names_without_told(first)}:
-        return own
-    if not untyped:
-        places = {spec.name: place for place, spec in enumerate(first)}
-        # Those that `first` lacks store null records; `with_equal_records` finds their places.
-        found = sorted(own, key=lambda spec: places.get(spec.name, len(places)))
-        return own if tuple(found) == own else tuple(found)
-    return tuple(
-        replace(spec, rows=0, levels=tuple(replace(level, items=0) for level in spec.levels))
-        for spec in first
-    )
 
 
 class _Empty(Wrapped):

@@ -18,7 +18,7 @@ from lodcli.formats.items.concatenated import (
     require_equal_names,
 )
 from lodcli.formats.structs.presence import as_described, with_equal_records
-from lodcli.formats.values.fitting import fitted, fitted_schemas
+from lodcli.formats.values.fitting import fitted, fitted_schema
 from lodcli.shell.opened import Opened, opened, selected
 from lodcli.shell.references import Reference
 
@@ -39,19 +39,18 @@ def joined(
     with ExitStack() as stack:
         few = len(sources) <= MOST_KEPT
         parts = [_Part(source, stack, few=few) for source in sources]
-        whole = fitted_schemas(
-            [part.schema for part in parts],
-            [part.untyped for part in parts],
-            [part.kind for part in parts],
-        )
-        for part, schema in zip(parts, whole, strict=True):
-            part.schema = schema
+        first = next((place for place, part in enumerate(parts) if not part.untyped), None)
+        if first is not None:
+            model = parts[first].schema, parts[first].selected(parts[first].schema)
+            for part in parts:
+                part.fit(*model)
+        first = first or 0
         labels = [one.label for one in sources]
-        require_equal_names([part.selected(part.schema) for part in parts], labels)
+        require_equal_names([part.selected(part.schema) for part in parts], labels, first)
         # Of the whole files: of records with one field, another tensor marks the null ones.
         described = with_equal_records([part.schema for part in parts])
         schemas = [part.selected(whole) for part, whole in zip(parts, described, strict=True)]
-        schema = joined_schema(schemas, labels)
+        schema = joined_schema(schemas, labels, first)
         contents = (
             as_joined(part.batches(whole), own, schema)
             for part, whole, own in zip(parts, described, schemas, strict=True)
@@ -72,18 +71,18 @@ class _Part:
         few: whether there are few sources.
 
     Attributes:
-        schema: of the whole file, from `fitted_schemas` later.
+        schema: of the whole file; after `fit`, of one without values only the selected tensors.
         untyped: whether it has no values; see Source.
-        kind: its format.
     """
 
     def __init__(self, source: Reference, stack: ExitStack, *, few: bool) -> None:
         self.source = source
         self.opened: Opened | None = None
+        self._is_selected = False  # whether the schema holds only the selected tensors
         with ExitStack() as opening:
             file = opening.enter_context(opened(source))
             self.schema, self.untyped = file.source.schema, file.source.untyped
-            self.kind = registry.get(file.format_name)
+            self._kind = registry.get(file.format_name)
             if not self.untyped:
                 self.selected(self.schema)  # raises the error for its name
             pipe = not (os.path.isfile(source.path) or os.path.isdir(source.path))
@@ -91,9 +90,24 @@ class _Part:
                 self.opened = file
                 stack.enter_context(opening.pop_all())
 
+    def fit(self, first: Schema, chosen: Schema) -> None:
+        """Give the file the schema that fits the first one with values.
+
+        Args:
+            first: the schema of that file.
+            chosen: the selected tensors of it.
+        """
+        own = self.schema
+        if self.untyped:
+            first = chosen
+            if not self._kind.empty_file:  # its header names its tensors
+                own = selected(self.source, own)
+        self.schema = fitted_schema(first, own, self._kind, untyped=self.untyped)
+        self._is_selected = self.untyped
+
     def selected(self, schema: Schema) -> Schema:
         """Return the selected tensors of a schema of the file."""
-        return selected(self.source, schema)
+        return schema if self._is_selected else selected(self.source, schema)
 
     def batches(self, described: Schema) -> Iterator[Batch]:
         """Yield the batches of the selected tensors of a schema from `with_equal_records`."""
@@ -109,4 +123,5 @@ class _Part:
         if source.schema != self.schema:
             with naming_file(self.source.label):
                 raise changed_while_read()
-        return replace(file, source=as_described(source, schema))
+        reference = replace(self.source, name=None) if self._is_selected else self.source
+        return replace(file, reference=reference, source=as_described(source, schema))

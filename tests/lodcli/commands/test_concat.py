@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -258,6 +258,49 @@ def test_a_file_without_values_fits_files_of_any_dtypes(
     assert each == [[], [1], [], [2]][first:]
 
 
+@pytest.mark.parametrize(
+    "files", ["f.jsonl::q e.jsonl", "e.jsonl::q f.jsonl::q", "h.csv::q g.csv::q"]
+)
+def test_a_file_without_values_fits_the_selected_tensor(files: str, lod: Lod, folder: Path) -> None:
+    Path("e.jsonl").touch()
+    Path("f.jsonl").write_text('{"q":3,"z":1}\n')
+    Path("h.csv").write_text("q,a\n")
+    Path("g.csv").write_text("z,q\n1,3\n")
+    assert lod("concat", *files.split(), "-o", "o.lod.h5").code == 0
+    found = lodcli.read_all("o.lod.h5")
+    assert (list(found), found["q"].dtype, found["q"].data.tolist()) == (["q"], np.int64, [3])
+
+
+def test_an_error_for_files_behind_one_without_values_names_the_first_with_values(
+    lod: Lod, folder: Path
+) -> None:
+    for name, text in (("a", ""), ("b", '{"n":1}'), ("c", '{"n":0.5}')):
+        Path(f"{name}.jsonl").write_text(text)
+    for line in ("convert [abc].jsonl", "concat a.jsonl b.jsonl c.jsonl"):
+        done = lod(*line.split(), "-o", "o.lod.h5")
+        assert done.code == 1
+        assert "c.jsonl: n: does not fit b.jsonl: it has dtype float64, not int64" in done.stderr
+
+
+def test_what_is_left_out_is_told_behind_a_file_without_values(lod: Lod, folder: Path) -> None:
+    Path("1.jsonl").touch()
+    Path("2.jsonl").write_text('{"n":1,"u":[1,"a"]}\n')
+    done = lod("convert", "[12].jsonl", "--skip-unsupported", "-o", "o.jsonl")
+    assert done.code == 0
+    assert "u is left out" in done.stderr
+    assert read_jsonl("o.jsonl") == [1]
+
+
+def test_columns_are_chosen_of_files_of_which_one_has_no_values(lod: Lod, folder: Path) -> None:
+    Path("1.jsonl").touch()
+    Path("2.jsonl").write_text('{"n":1,"u":2}\n')
+    assert lod("convert", "[12].jsonl", "--columns", "u", "-qo", "o.jsonl").code == 0
+    assert read_jsonl("o.jsonl") == [2]
+    Path("2.jsonl").write_text("")
+    assert lod("convert", "[12].jsonl", "--columns", "u", "-fqo", "o.jsonl").code == 0
+    assert read_jsonl("o.jsonl") == []
+
+
 def test_a_table_without_rows_needs_the_same_columns(lod: Lod, folder: Path) -> None:
     Path("a.csv").write_text("x,y\n1,2\n")
     Path("b.csv").write_text("x,z\n")
@@ -320,10 +363,10 @@ def test_a_file_that_is_replaced_between_its_two_readings_is_named(
     save("a.npz", [1, 2, 3], [[2, 1]])
     save("b.npz", [4, 5], [[2]])
 
-    def meanwhile(schemas: Sequence[Schema], labels: Sequence[str]) -> Schema:
+    def meanwhile(*args: Any) -> Schema:
         Path("b.npz").unlink()
         save("b.npz", [4, 5, 6], [[2, 1]])
-        return joined_schema(schemas, labels)
+        return joined_schema(*args)
 
     monkeypatch.setattr(joining, "joined_schema", meanwhile)
     done = lod("concat", "a.npz", "b.npz", "-o", "out.lod.h5")
