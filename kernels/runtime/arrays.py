@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -56,7 +57,8 @@ def as_array(values: npt.ArrayLike) -> Array:
 
 def _refuse_marked(values: Any) -> None:
     """Raise InvalidDataError for tensors of times, texts or others, whose marks would be lost."""
-    items, depth = [values], 0
+    items: Sequence[Any] = [values]
+    depth = 0
     # To the first of the innermost lists; a list may contain itself.
     while items and isinstance(items[0], list | tuple) and depth < MOST_AXES:
         items, depth = items[0], depth + 1

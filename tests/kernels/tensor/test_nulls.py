@@ -247,7 +247,11 @@ def test_null_texts_are_filled_with_text(value: str) -> None:
 
 def test_null_texts_are_not_filled_with_another_kind() -> None:
     wrong = [b"b", 5, 1.5, np.nan, None, ["z"], np.array("z"), bytearray(b"z"), "\ud800"]
-    for texts, value in (*((["a", None], one) for one in wrong), ([b"a", None], "b")):
+    pairs: list[tuple[list[Any], Any]] = [
+        *((["a", None], one) for one in wrong),
+        ([b"a", None], "b"),
+    ]
+    for texts, value in pairs:
         with pytest.raises(InvalidDataError, match=r"to be filled with|surrogate pair"):
             LoDTensor.from_lists(texts).fill_nulls(value)
 

@@ -323,7 +323,8 @@ def test_values_without_an_order_and_tensors_that_do_not_fit_are_refused() -> No
         sequence_topk(numbers, [1, 2**70])
     with pytest.raises(InvalidDataError, match=rf"k: {-(2**70)} is out of range$"):
         sequence_topk(numbers, -(2**70))
-    for wrong in ([None, 2**70], np.array([1, 2], object), [1.5, 2**70]):
+    not_whole: list[Any] = [[None, 2**70], np.array([1, 2], object), [1.5, 2**70]]
+    for wrong in not_whole:
         with pytest.raises(InvalidDataError, match="k must be whole numbers, found "):
             sequence_topk(numbers, wrong)
     with pytest.raises(ShapeMismatchError, match="k must be one number for each of 2"):
