@@ -281,6 +281,11 @@ def _groups(
             return whole
         return taken(whole, bounds[:-1] if keep == "first" else bounds[1:] - 1)
 
+    def require_fitting(group: Tensors) -> None:
+        if keep is None:
+            what = f"the group of {keys.shown(group, names)}"
+            require_fits(what, size_bytes(group), ITEM_COPIES, whole=False)
+
     held: list[Tensors] = []
     held_bytes, least_bytes = 0, batch_bytes(BATCH_BYTES)
     limit_bytes = least_bytes
@@ -296,13 +301,14 @@ def _groups(
             yield made(part(whole, 0, last), starts)
             whole = part(whole, last, item_count(whole))
         held, held_bytes = [whole], size_bytes(whole)
-        if keep is None:
-            what = f"the group of {keys.shown(whole, names)}"
-            require_fits(what, held_bytes, ITEM_COPIES, whole=False)
+        require_fitting(whole)
         # Doubled, so that a large group is not copied again for each of its batches.
         limit_bytes = max(least_bytes, 2 * held_bytes)
     whole = joined_items(held)
-    yield made(whole, np.append(starts_of(whole), item_count(whole)))
+    bounds = np.append(starts_of(whole), item_count(whole))
+    if bounds.size == 2:
+        require_fitting(whole)
+    yield made(whole, bounds)
 
 
 def _grouped(whole: Tensors, bounds: Offsets, once: Sequence[str], level: str | None) -> Tensors:

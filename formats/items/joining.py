@@ -385,6 +385,7 @@ class _Matches:
         starts, counts = np.zeros(count, np.int64), np.zeros(count, np.int64)
         found: list[Tensors] = []
         total, done, key = 0, 0, keys.lookup(items, self._names)
+        last_matches: tuple[keys.Key, int] = ((), 0)  # the last key, and the size of its matches
         self._without = []
         for others in self._upto(key(count - 1)) if count else ():
             key_of_other = keys.lookup(others, self._names)
@@ -412,19 +413,33 @@ class _Matches:
             if many:
                 total += item_count(others)
                 found.append(others)
-                if len(found) > 1:
-                    last_item = part(others, item_count(others) - 1, item_count(others))
-                    require_fits(
-                        f"the matches of {keys.shown(last_item, self._names)}",
-                        sum(map(size_bytes, found)),
-                        ITEM_COPIES,
-                        whole=False,
-                    )
+                last_matches = self._fitting(others, *last_matches)
         whole = joined_items(found or [self._none])
         if count:
             begin = starts.item(-1)
             self._held = part(whole, begin, begin + counts.item(-1))
         return whole, starts, counts
+
+    def _fitting(self, others: Tensors, last: keys.Key, last_bytes: int) -> tuple[keys.Key, int]:
+        """Return the last key of items with matches, and the size of all its matches.
+
+        Args:
+            others: the items.
+            last: the last key of those before.
+            last_bytes: the size of its matches.
+
+        Raises:
+            TooLargeError: matches of one key in several batches do not fit into the budget.
+        """
+        count, key = item_count(others), keys.lookup(others, self._names)
+        begin = bisect_left(range(count), key(count - 1), key=key)
+        matches = part(others, begin, count)
+        total_bytes = size_bytes(matches)
+        if not begin and key(0) == last:
+            total_bytes += last_bytes
+            what = f"the matches of {keys.shown(matches, self._names)}"
+            require_fits(what, total_bytes, ITEM_COPIES, whole=False)
+        return key(count - 1), total_bytes
 
     def _upto(self, last: keys.Key) -> Iterator[Tensors]:
         """Yield the items up to this key, in batches without empty ones."""

@@ -328,12 +328,12 @@ def test_blocks_of_the_runs_of_a_merge_are_a_quarter_of_the_budget(
 
     monkeypatch.setattr(external_sort, "_merged", seen)
     monkeypatch.setattr(external_sort, "BLOCK_BYTES", 1000)
-    batch, parts = large_items(60)
+    batch, parts = large_items(40)
     with within_budget(1 << 20):
         found = list(grouped(schema_of(batch), iter(parts), ["key"], by_key=True))
     assert np.concatenate([one["key"].data for one in found]).tolist() == list(range(10))
     firsts = np.concatenate([one["value"].data[::10_000] for one in found])
-    assert firsts.tolist() == [10_000 * n for n in np.arange(60).reshape(6, 10).T.ravel()]
+    assert firsts.tolist() == [10_000 * n for n in np.arange(40).reshape(4, 10).T.ravel()]
     assert len(merged) > 1
     assert max(merged) <= (1 << 20) // 4
 

@@ -224,6 +224,25 @@ def test_matches_larger_than_the_budget_are_named(lod: Lod, tmp_path: Path) -> N
         assert lod(*args, tmp_path / "out.lod.h5", "--memory", "1M", "--how", how).code == 0
 
 
+@pytest.mark.parametrize("order", ["key", "first"])
+def test_a_group_that_ends_with_the_file_is_named(order: str, lod: Lod, tmp_path: Path) -> None:
+    user = LoDTensor.from_lists(["bob"] * 10_000)
+    io.write(tmp_path / "in.lod.h5", {"user": user, "v": LoDTensor(np.zeros((10_000, 19)))})
+    args = ["group", tmp_path / "in.lod.h5", "--by", "user", "--order", order]
+    done = lod(*args, "-o", tmp_path / "out.lod.h5", "--memory", "4M")
+    assert done.code == 1
+    assert done.stderr.startswith(f"lod group: {tmp_path}/in.lod.h5: the group of user='bob': ")
+
+
+def test_matches_of_other_keys_do_not_count(lod: Lod, tmp_path: Path) -> None:
+    ids = LoDTensor(np.concatenate([np.arange(2500), np.full(6000, 2500)]))
+    io.write(tmp_path / "few.lod.h5", {"id": LoDTensor(np.arange(2501))})
+    io.write(tmp_path / "many.lod.h5", {"id": ids, "v": LoDTensor(np.zeros((8500, 20)))})
+    args = ["join", tmp_path / "few.lod.h5", tmp_path / "many.lod.h5", "--on", "id", "-o"]
+    assert lod(*args, tmp_path / "out.lod.h5", "--memory", "4M").code == 0
+    assert io.read_all(tmp_path / "out.lod.h5")["v"].rows == 8500
+
+
 def test_one_copy_is_not_called_copies(lod: Lod, tmp_path: Path) -> None:
     io.write(tmp_path / "in.lod.h5", LoDTensor.from_lists([f"{i:06}" for i in range(40_000)]))
     done = lod("sort", tmp_path / "in.lod.h5", "--by", "data", "--memory", "1M")
