@@ -33,6 +33,7 @@ from lodcli.shell import output
 from lodcli.shell.printable import printable
 from lodcli.shell.remedies import (
     deleted_folder,
+    missing_dash_hint,
     negative_hint,
     option_hint,
     owner,
@@ -90,6 +91,7 @@ def run(group: click.Group, args: Sequence[str]) -> int:
         if context is not None and context.invoked_subcommand:
             label = f"lod {context.invoked_subcommand}"
         told = owner(str(error), group, args) if isinstance(error, LodError) else ""
+        told += missing_dash_hint(error, {} if context is None else context.meta)
         code = report(error, label, as_json=_asks_for_json(args), more=told)
         if context is not None and context.meta.get(STREAM_TO_COME):
             _fail_stream()

@@ -28,6 +28,7 @@ from lodcli.shell.limits import guarded
 from lodcli.shell.messages import as_json as as_json
 from lodcli.shell.messages import quiet as quiet
 from lodcli.shell.references import Reference, parse_reference
+from lodcli.shell.remedies import BEFORE_NAMES
 from lodcli.shell.targets import Target
 
 if TYPE_CHECKING:
@@ -190,6 +191,8 @@ def _check_file_first(source: str, ctx: click.Context) -> None:
     others: list[str] = []
     for one in ctx.command.params:
         if isinstance(one, click.Argument) and one.name not in ("source", "out_argument"):
+            if one.nargs == -1:
+                ctx.meta[BEFORE_NAMES] = source
             value = ctx.params.get(one.name)
             others += [value] if isinstance(value, str) else value or ()
     file = next((one for one in others if os.path.isfile(split_reference(one)[0])), None)

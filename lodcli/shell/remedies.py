@@ -6,7 +6,7 @@ import errno
 import glob
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from shlex import quote
 
@@ -21,6 +21,8 @@ from lodcli.shell.standard_streams import has_input
 MOST_NAMES = 2000
 # Share of letters in common from which a name is suggested.
 LIKE = 0.75
+# The source in `meta` of the context of a command with any number of arguments after it.
+BEFORE_NAMES = "lodcli.source_before_names"
 _OPTION = r"(?<![\w-])--[a-z][a-z-]+"
 _COMMAND = r"\blod ([a-z][a-z-]*)"
 # Commands of the shell, SQL and data frames, and what does their work.
@@ -159,8 +161,6 @@ def remedy(code: int | None, name: str) -> str:
     near = _near(name)
     if near:
         return f"; did you mean {near}?"
-    if has_input() and re.fullmatch(r"\w+", name):
-        return f"; check the path, relative to {os.getcwd()}; - reads standard input"
     return "; check the path" + ("" if os.path.isabs(name) else f", relative to {os.getcwd()}")
 
 
@@ -187,6 +187,19 @@ def option_hint(name: str, params: Sequence[click.Parameter]) -> str:
     if name in CONVERTING and "--from" in flags:
         return f"{near} {CONVERTING[name]} {name}".lstrip()
     return near
+
+
+def missing_dash_hint(error: BaseException, meta: Mapping[str, object]) -> str:
+    """Return a hint on a missing file whose name may be one of a tensor, as - is missing; else "".
+
+    Args:
+        error: of a command.
+        meta: of its context.
+    """
+    if not isinstance(error, FileNotFoundError) or error.filename != meta.get(BEFORE_NAMES):
+        return ""
+    plain = re.fullmatch(r"\w+", str(error.filename or ""))
+    return "; - reads standard input" if plain and has_input() else ""
 
 
 def standard_input_hint(ctx: click.Context) -> str:

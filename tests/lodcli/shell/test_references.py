@@ -123,3 +123,9 @@ def test_a_file_called_as_a_tensor_does_not_change_what_the_source_is(
     assert "the file goes first" not in done.stderr
     done = lod(command, "x * y", "x")
     assert (done.code, "the file goes first" in done.stderr) == (2, True)
+
+
+def test_a_misspelled_file_in_a_loop_is_not_taken_for_a_tensor(shell: Lod, folder: Path) -> None:
+    for command, more in (("inspect nofile", ""), ("select nofile x", "; - reads standard input")):
+        done = shell(f"echo a > list; while read line; do lod {command}; done < list > out")
+        assert done.stderr.endswith(f"check the path, relative to {folder.resolve()}{more}\n")
