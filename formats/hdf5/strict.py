@@ -248,9 +248,8 @@ class StrictFile:
             if not place.links.exists(name):
                 names = _names_in(place)
                 beside = f"; beside it are: {names}" if names else ""
-                inner = path.rpartition("::")[2]
-                first = inner.strip("/").partition("/")[0].encode()
-                if "::" in path and first and place.links.exists(first):
+                _, mark, inner = path.rpartition("::")
+                if mark and _holds(place, inner):
                     beside = f"; give its name alone: {inner}"
                 raise SelectionError(f"{path}: there is no such dataset{beside}")
             if place.links.get_info(name).type != h5l.TYPE_HARD:
@@ -354,6 +353,18 @@ def _unwritten(column: Column, plist: h5p.PropDCID) -> str | None:
     count = math.prod(-(-size // chunk) for size, chunk in sizes)
     stored = dataset.get_num_chunks()
     return f"{count - stored} of {count} chunks were" if stored < count else None
+
+
+def _holds(group: h5g.GroupID, path: str) -> bool:
+    """Return whether there is something at a path below a group, without following links."""
+    place: object = group
+    for part in filter(None, path.encode().split(b"/")):
+        if not isinstance(place, h5g.GroupID) or not place.links.exists(part):
+            return False
+        if place.links.get_info(part).type != h5l.TYPE_HARD:
+            return False
+        place = h5o.open(place, part)
+    return place is not group
 
 
 def _names_in(group: h5g.GroupID) -> str:

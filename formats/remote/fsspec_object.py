@@ -34,11 +34,7 @@ class FsspecObject:
         try:
             self._system, self._path = fsspec.core.url_to_fs(url)
         except (ImportError, ValueError) as error:
-            said = " ".join(str(error).split())
-            if isinstance(error.__cause__, ModuleNotFoundError):
-                package = error.__cause__.name
-                said = f"needs the package {package}, which fsspec uses; pip install {package}"
-            raise UnsupportedError(f"{scheme}://: {said}") from None
+            raise UnsupportedError(f"{scheme}://: {' '.join(str(error).split())}") from None
         info = self._info()
         if info.get("type", "file") != "file":
             raise failed(url, os.strerror(errno.EISDIR), errno.EISDIR)

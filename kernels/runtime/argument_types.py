@@ -56,7 +56,10 @@ _REMEDIES = {
     "Generator": "numpy.random.default_rng(seed) makes one",
 }
 _WORDS = {
-    **{"ndarray": "array", "SupportsIndex": "int", "Callable": "function", "Mapping": "dict"},
+    "ndarray": "array",
+    "SupportsIndex": "int",
+    "Callable": "function",
+    "Mapping": "dict",
     "HasIndex": "LoDTensor",
 }
 # Messages of NumPy for sizes that no array can have; C code raises OverflowError.
