@@ -171,6 +171,9 @@ def test_a_wrong_name_is_an_error(theirs: h5py.File) -> None:
 def test_a_name_with_its_file_is_an_error_with_a_remedy(theirs: h5py.File) -> None:
     said = "x.h5::starts: there is no such dataset; give its name alone: starts"
     _refused(theirs, SelectionError, said, data="x.h5::starts")
+
+
+def test_a_name_with_its_file_that_is_not_there_gets_no_remedy(theirs: h5py.File) -> None:
     said = "x.h5::x/starts: there is no such dataset; beside it are: starts, x"
     _refused(theirs, SelectionError, said, data="x.h5::x/starts")
 
