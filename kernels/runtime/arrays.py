@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from itertools import chain
+from operator import itemgetter
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -13,6 +15,7 @@ from lodcli.kernels.index.checks import Array, is_masked
 
 MOST_AXES = 64  # of NumPy
 _NUMBERS = (int, float, complex, np.generic)
+_LISTS = {list, tuple}
 # What takes tensors with marks: a single one, a list of them, and nested lists.
 _KEEPS = (
     "as_numbers() returns a tensor of the numbers",
@@ -57,13 +60,24 @@ def as_array(values: npt.ArrayLike) -> Array:
 
 def _refuse_marked(values: Any) -> None:
     """Raise InvalidDataError for tensors of times, texts or others, whose marks would be lost."""
-    items: Sequence[Any] = [values]
-    depth = 0
-    # To the first of the innermost lists; a list may contain itself.
-    while items and isinstance(items[0], list | tuple) and depth < MOST_AXES:
-        items, depth = items[0], depth + 1
-    if not items or isinstance(items[0], _NUMBERS):  # a long list is not looked through
-        return
+    items = [values]
+    for depth in range(MOST_AXES):
+        if set(map(type, items)) <= _LISTS:
+            lists = list(filter(None, items))
+        else:
+            _refuse_marks(items, depth)
+            lists = [one for one in items if isinstance(one, list | tuple) and one]
+        # Lists that begin with a number are not looked through.
+        begins = set(map(type, map(itemgetter(0), lists)))
+        if all(issubclass(kind, _NUMBERS) for kind in begins):
+            return
+        lists = [one for one in lists if not isinstance(one[0], _NUMBERS)]
+        once = dict(zip(map(id, lists), lists, strict=True))  # a list may contain itself
+        items = list(chain.from_iterable(once.values()))
+
+
+def _refuse_marks(items: Iterable[Any], depth: int) -> None:
+    """Raise InvalidDataError if an item of a list at a depth is a tensor with marks."""
     for one in items:
         kind = getattr(getattr(one, "marks", None), "kind", None)
         if isinstance(kind, str):

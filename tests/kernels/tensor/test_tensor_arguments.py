@@ -101,6 +101,9 @@ NESTED_IN_ITSELF.append(NESTED_IN_ITSELF)
             lambda: [list(DAYS)],
             r"of date, .*; LoDTensor.from_lists takes nested lists of what to_list\(\) of each",
         ),
+        (lambda: [[1, 2], DAYS], r"of date, .*; LoDTensor.from_lists\(\[one.to_list"),
+        (lambda: [(1, 2), list(DAYS)], r"of date, .*; LoDTensor.from_lists takes nested lists"),
+        (lambda: [[[1, 2], [1, 2]], [[1, 2], DAYS]], r"of date, .*; LoDTensor.from_lists takes"),
         (lambda: NESTED_IN_ITSELF, "no array can be made of this list"),
     ],
 )
