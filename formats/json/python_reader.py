@@ -40,8 +40,14 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 _DECODER = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_unique)
 _BLANKS = b" \t\r\n"
-# The beginning of a word, or the end of a number or an escape that lacks digits.
-_PART = re.compile(r"t(ru?)?|f(a(ls?)?)?|n(ul?)?|-|\.|[eE][-+]?|u[0-9a-fA-F]{0,4}")
+_NUMBER_END = re.compile(r"(?<=\d)(\.|[eE][-+]?)")
+# What follows the place of an error if the text ends within a word, an escape or a number.
+_PARTS = {
+    "Expecting value": re.compile(r"t(ru?)?|f(a(ls?)?)?|n(ul?)?|-"),
+    "Invalid \\uXXXX escape": re.compile(r"u[0-9a-fA-F]{0,4}"),
+    "Expecting ',' delimiter": _NUMBER_END,
+    "Extra data": _NUMBER_END,
+}
 # Begins each value in a sequence of RFC 7464, as `jq --seq` and GDAL write it.
 RECORD_SEPARATOR = b"\x1e"
 WITHOUT_SEPARATORS = r"lines begin with the separator of RFC 7464; remove it, as with tr -d '\36'"
@@ -119,10 +125,11 @@ def _is_cut(error: ValueError, line: bytes, *, lines: bool) -> bool:
         return error.reason == "unexpected end of data"
     if not isinstance(error, json.JSONDecodeError):
         return False
-    rest = error.doc.rstrip()[error.pos :]
-    # An element of an array may be such a part, but is not the end of the file.
-    part = lines and _PART.fullmatch(rest) is not None
-    return not rest or part or error.msg.startswith("Unterminated string")
+    if error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated string"):
+        return True
+    part = _PARTS.get(error.msg)
+    # An element of an array may end within a word, but is not the end of the file.
+    return lines and part is not None and part.fullmatch(error.doc, error.pos) is not None
 
 
 def _told(error: ValueError | RecursionError, line: bytes, *, lines: bool) -> str:

@@ -299,6 +299,11 @@ def test_a_list_of_objects_needs_a_name(tmp_path: Path) -> None:
         (b'{"a":true', "line 1: column 10: ends before its value does .*; the file seems cut off"),
         (b'{"a":trun', r"line 1: column 6: is not JSON \(Expecting value\)$"),
         (b'{"a":tru\n', r"line 1: column 6: is not JSON \(Expecting value\)$"),
+        (b"1\n2.", "line 2: .*; the file seems cut off"),
+        *(
+            (line, r"line 1: .*is not JSON \((?!.*cut off)")
+            for line in (b"2 f", b'{"a":1} e', b"[1 .", b'{"a":u12', b'{"a":.', b'{"a":"\\x')
+        ),
         (b"[1]\n[1,2\n", "line 2: column 5: ends before its value does"),
         (b"[1]\n[1,2 \r\n[3]\n", "line 2: column 5: ends before its value does"),
         (
