@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import glob
 import math
 import os
 import re
@@ -183,6 +182,10 @@ def level_of(default: str) -> Callable[[F], F]:
 level, finest_level = level_of("the outermost"), level_of("the finest")
 
 
+# What a pattern of files hardly has.
+_EXPRESSION = re.compile(r"[\s<>()]")
+
+
 def _check_file_first(source: str, ctx: click.Context) -> None:
     """Raise click.UsageError if SOURCE is no file, but an argument after it is.
 
@@ -204,11 +207,15 @@ def _check_file_first(source: str, ctx: click.Context) -> None:
 
 def _looks_like_file(path: str) -> bool:
     from lodcli.formats.core.registry import of_name
+    from lodcli.formats.several.patterns import fixed_folder, matching
 
-    if path == "-" or is_url(path) or of_name(path) is not None:
+    if path == "-" or is_url(path) or of_name(path) is not None or os.path.exists(path):
         return True
-    # A path, or a pattern with a match: those in expressions, as in x * 2, have none.
-    return os.path.exists(path) or any(glob.iglob(path, recursive=True))
+    folder = fixed_folder(path)
+    if folder is None:
+        return False
+    # Expressions, as x * 2 > 4, may be patterns too.
+    return not _EXPRESSION.search(path) or os.path.isdir(folder) or bool(matching(path))
 
 
 # How many items, as `count`.

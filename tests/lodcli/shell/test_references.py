@@ -119,10 +119,15 @@ def test_a_file_called_as_a_tensor_does_not_change_what_the_source_is(
         done = lod(command, pattern, "x", "--from", "jsonl", "-fqo", "o.jsonl")
         assert (done.code, done.stderr) == (0, "")
         assert [*map(int, Path("o.jsonl").read_text().split())] == [kept] * 2
+    Path("a d").mkdir()
+    for pattern in ("nosuch-*", "nosuch/*", "a d/*"):
+        done = lod(command, pattern, "x")
+        assert (done.code, f"{pattern}: no " in done.stderr) == (3, True)
     done = lod(command, "memory://data", "x", "--from", "jsonl")
     assert "the file goes first" not in done.stderr
-    done = lod(command, "x * y", "x")
-    assert (done.code, "the file goes first" in done.stderr) == (2, True)
+    for expression in ("x * y", "x*y>2"):
+        done = lod(command, expression, "x")
+        assert (done.code, "the file goes first" in done.stderr) == (2, True)
 
 
 def test_a_misspelled_file_in_a_loop_is_not_taken_for_a_tensor(shell: Lod, folder: Path) -> None:
