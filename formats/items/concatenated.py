@@ -271,11 +271,8 @@ def _spec_difference(a: TensorSpec, b: TensorSpec, label: str) -> _Difference | 
 
 
 def _castable(a: TensorSpec, b: TensorSpec) -> bool:
-    """Return whether values of `b` can have the type of those of `a`, and only the type differs."""
-    text = a.marks.is_text or b.marks.is_text
-    if text and any(one.marks.values == "bytes" or one.dtype.kind == "c" for one in (a, b)):
-        return False
-    if b.dtype.kind == "c" and a.dtype.kind != "c":
+    """Return whether two tensors differ in the type only, and the one that is no text can be."""
+    if any(one.marks.values == "bytes" or one.dtype.kind == "c" for one in (a, b)):
         return False
     return (a.depth, a.row_shape) == (b.depth, b.row_shape)
 
@@ -297,6 +294,8 @@ def _common_cast(a: TensorSpec, b: TensorSpec, label: str) -> str:
     each = [np.dtype(np.float32) if one.dtype.kind == "V" else one.dtype for one in (a, b)]
     safe = (x.dtype for x, y in ((a, b), (b, a)) if np.can_cast(y.dtype, x.dtype))
     dtype = next(safe, np.result_type(*each))
+    if dtype.kind == "f" and a.dtype.kind in "iu" and b.dtype.kind in "iu":
+        dtype = np.dtype(np.uint64)  # beside signed numbers, and float64 rounds large ones
     which = {a.dtype: "", b.dtype: f" converts {label}"}.get(dtype, " converts both")
     return f"; lod cast {quote(f'{b.name}={dtype.name}')}{which}"
 
