@@ -320,6 +320,8 @@ def test_a_table_without_rows_needs_the_same_columns(lod: Lod, folder: Path) -> 
         ("bool", 1, "float64", 1.5, "float64 converts a.lod.h5"),
         ("int64", 2**53 - 1, "float16", 1.5, "float64 converts both"),
         ("uint8", 200, "int8", -1, "int16 converts both"),
+        ("int32", 1, "uint64", 2**63 + 1, "uint64 converts a.lod.h5"),
+        ("uint64", 2**63 + 1, "int8", 1, "uint64"),
         ("float64", 1.5, "complex64", 1j, "complex128 converts both"),
         ("float32", 1.5, "complex64", 1j, "complex64 converts a.lod.h5"),
         ("bfloat16", 1.5, "int64", 2**31 - 1, "float64 converts both"),
