@@ -219,7 +219,7 @@ def op_command(entry: OpEntry, *, chained: bool = False) -> click.Command:
     )
     @options.from_format
     @guarded
-    @computed(dtype=None if any(one.name == "dtype" for one in own.options) else _FOR_OP)
+    @computed(dtype=None if any(one.name == "dtype" for one in own.options) else _FOR_OP + _LIMITS)
     def command(steps: list[Step], writing: Writing) -> None:
         from lodcli.commands.apply.running import apply
 
@@ -274,7 +274,7 @@ class ExpressionCommand(options.Command):
 def expression_command(text: str, *, chained: bool = False) -> ExpressionCommand:
     """Return the command that writes the value of an expression."""
 
-    @computed(dtype=f"{_FOR_OP[:-1]}; floats of the result, too.")
+    @computed(dtype=f"{_FOR_OP}; floats of the result, too{_LIMITS}")
     def function(columns: list[Column], source: Reference, writing: Writing) -> None:
         from lodcli.commands.apply.running import apply_expressions
 
@@ -330,7 +330,8 @@ def computed(*, dtype: str | None) -> Callable[[Callable[..., None]], Callable[.
     return decorated
 
 
-_FOR_OP = "Convert to this dtype first, such as whole numbers for softmax."
+_FOR_OP = "Convert to this dtype first, such as whole numbers for softmax"
+_LIMITS = ". A value too large for it is an error; a result computed in it may be inf."
 
 
 @click.group(cls=OpGroup, invoke_without_command=True, no_args_is_help=True)

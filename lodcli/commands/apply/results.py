@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import chain, takewhile
 
@@ -17,7 +17,7 @@ from lodcli.commands.choose.choosing import (
     require_shared,
 )
 from lodcli.formats.core.batching import groups
-from lodcli.formats.core.errors import append_text, naming
+from lodcli.formats.core.errors import append_text
 from lodcli.formats.core.schema import (
     Batch,
     Item,
@@ -257,9 +257,7 @@ class _Computing:
                 yield batch
                 continue
             tensors = _tensors(batch, self._chosen)
-            # The item numbers in errors of an op begin with 0 in each batch.
-            with naming(f"of the items from {first} on") if first else nullcontext():
-                found, known = known or self._compute(tensors, first), None
+            found, known = known or self._compute(tensors, first), None
             first += len(tensors[self._lead.name])
             if self._into is None:
                 yield found

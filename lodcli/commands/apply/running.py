@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
@@ -101,10 +101,16 @@ def _floats(tensor: LoDTensor, dtype: np.dtype[Any], name: str, before: int) -> 
     large = np.isfinite(values) & ~np.isfinite(rows)
     if large.any():
         where, value = value_at(tensor, None, int(large.argmax()), before)
-        wider = "float64" if dtype == np.float32 else "float32 or float64"
+        narrow = np.isfinite(as_dtype(values[large], np.dtype(np.float32))).all()
+        wider = "float32 or float64" if narrow else "float64"
         with naming(name):
             raise InvalidDataError(f"{where}: {value} does not fit {dtype}; give --dtype {wider}")
     return rows
+
+
+def _after(first: int) -> AbstractContextManager[None]:
+    """Name the first outermost item of a batch in errors of ops, which count from 0 in each."""
+    return naming(f"of the items from {first} on") if first else nullcontext()
 
 
 def apply(steps: Sequence[Step], writing: Writing) -> None:
@@ -128,7 +134,9 @@ def apply(steps: Sequence[Step], writing: Writing) -> None:
 
         def compute(tensors: Mapping[str, LoDTensor], first: int) -> dict[str, LoDTensor]:
             ((name, tensor),) = tensors.items()
-            return _run(ready, [writing.prepared(tensor, name, first)], name, device)
+            values = [writing.prepared(tensor, name, first)]
+            with _after(first):
+                return _run(ready, values, name, device)
 
         keeps = all(step.entry.keeps or step.entry.pools for step in steps)
         nulls = _may_have_nulls(steps)
@@ -391,7 +399,8 @@ def _value(column: Column, writing: Writing) -> Result:
         }
         placed = {name: tensor.to_device(writing.device) for name, tensor in own.items()}
         name = expression.tensors[0] if expression.tensors else INDEX
-        made = expression.of(placed, first)
+        with _after(first):
+            made = expression.of(placed, first)
         return {name: writing.rounded(made, column.into or "result", first)}
 
     return Result(

@@ -187,9 +187,14 @@ def test_a_dtype_is_that_of_floats_computed_from_times(lod: Lod, folder: Path) -
         ),
         (
             ["sum", "in.lod.h5::w", "--dtype", "bfloat16"],
-            "w: level 0 item 0, row 0: 1e+39 does not fit",
+            "w: level 0 item 0, row 0: 1e+39 does not fit bfloat16; give --dtype float64",
+        ),
+        (
+            ["w * 1", "--dtype", "float16"],
+            "w: level 0 item 0, row 0: 1e+39 does not fit float16; give --dtype float64",
         ),
         (["v + 1", "--dtype", "float16"], None),  # is inf in the file
+        (["m * 2", "--dtype", "float16"], None),  # is computed in float16, as NumPy does
     ],
 )
 def test_values_too_large_for_a_dtype_are_an_error(
@@ -199,6 +204,7 @@ def test_values_too_large_for_a_dtype_are_an_error(
     data = {
         "t": times,
         "n": LoDTensor(np.array([1, 70000])),
+        "m": LoDTensor(np.array([1, 40000])),
         "v": LoDTensor(np.array([np.inf, np.nan])),
         "w": LoDTensor(np.array([1e39, 1]), [[1, 1]]),
     }
@@ -208,6 +214,24 @@ def test_values_too_large_for_a_dtype_are_an_error(
     done = lod("apply", line[0], *source, *line[1:], "-o", "out.lod.h5")
     assert done.code == (0 if said is None else 1)
     assert (said in done.stderr) if said else not done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "row"),
+    [
+        (["x * 1", "s.lod.h5"], "s.lod.h5: x: row 65519: 65520"),
+        (["cumsum", "l.lod.h5::x"], "l.lod.h5: x: level 0 item 65519, row 0: 65520"),
+    ],
+)
+def test_a_value_too_large_in_a_later_batch_has_its_place_in_the_file(
+    lod: Lod, folder: Path, line: list[str], row: str
+) -> None:
+    numbers = np.arange(1, 70001)
+    io.write("s.lod.h5", {"x": LoDTensor(numbers)})
+    io.write("l.lod.h5", {"x": LoDTensor(numbers, [np.ones(numbers.size, np.int64)])})
+    done = lod("apply", *line, "--dtype", "float16", "--memory", "1M", "-o", "out.lod.h5")
+    assert done.code == 1
+    assert f"{row} does not fit float16" in done.stderr
 
 
 @pytest.mark.parametrize("last", [[], ["--into", "ly"]])
