@@ -11,7 +11,7 @@ from shlex import quote
 
 import numpy as np
 
-from lodcli.formats.arrays.budget import ITEM_COPIES, batch_bytes, require_fits
+from lodcli.formats.arrays.budget import ITEM_COPIES, batch_bytes, fits, require_fits
 from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.core.schema import LevelSpec, Schema, TensorSpec, find
 from lodcli.formats.items import keys
@@ -276,15 +276,12 @@ def _groups(
 
     def made(whole: Tensors, bounds: Offsets) -> Tensors:
         if keep is None:
-            return _grouped(whole, bounds, once, level)
+            groups = _grouped(whole, bounds, once, level)
+            _require_groups_fit(groups, names, once)
+            return groups
         if bounds.size > item_count(whole):  # each group has one item
             return whole
         return taken(whole, bounds[:-1] if keep == "first" else bounds[1:] - 1)
-
-    def require_fitting(group: Tensors) -> None:
-        if keep is None:
-            what = f"the group of {keys.shown(group, names)}"
-            require_fits(what, size_bytes(group), ITEM_COPIES, whole=False)
 
     held: list[Tensors] = []
     held_bytes, least_bytes = 0, batch_bytes(BATCH_BYTES)
@@ -301,14 +298,27 @@ def _groups(
             yield made(part(whole, 0, last), starts)
             whole = part(whole, last, item_count(whole))
         held, held_bytes = [whole], size_bytes(whole)
-        require_fitting(whole)
+        if keep is None:
+            what = f"the group of {keys.shown(whole, names)}"
+            require_fits(what, held_bytes, ITEM_COPIES, whole=False)
         # Doubled, so that a large group is not copied again for each of its batches.
         limit_bytes = max(least_bytes, 2 * held_bytes)
     whole = joined_items(held)
-    bounds = np.append(starts_of(whole), item_count(whole))
-    if bounds.size == 2:
-        require_fitting(whole)
-    yield made(whole, bounds)
+    yield made(whole, np.append(starts_of(whole), item_count(whole)))
+
+
+def _require_groups_fit(groups: Tensors, names: Sequence[str], once: Sequence[str]) -> None:
+    """Raise TooLargeError if a group does not fit into the memory budget."""
+    if fits(size_bytes(groups), ITEM_COPIES):
+        return
+    sizes = np.zeros(item_count(groups), np.int64)
+    for name, tensor in groups.items():
+        if name not in once:
+            sizes += np.diff(tensor.lod.absolute(0)) * (tensor.nbytes // max(1, tensor.rows))
+    if sizes.size:
+        largest = int(np.argmax(sizes))
+        key = keys.shown(part(groups, largest, largest + 1), names)
+        require_fits(f"the group of {key}", int(sizes[largest]), ITEM_COPIES)
 
 
 def _grouped(whole: Tensors, bounds: Offsets, once: Sequence[str], level: str | None) -> Tensors:

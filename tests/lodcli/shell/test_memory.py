@@ -224,10 +224,13 @@ def test_matches_larger_than_the_budget_are_named(lod: Lod, tmp_path: Path) -> N
         assert lod(*args, tmp_path / "out.lod.h5", "--memory", "1M", "--how", how).code == 0
 
 
+@pytest.mark.parametrize("more", [0, 1])
 @pytest.mark.parametrize("order", ["key", "first"])
-def test_a_group_that_ends_with_the_file_is_named(order: str, lod: Lod, tmp_path: Path) -> None:
-    user = LoDTensor.from_lists(["bob"] * 10_000)
-    io.write(tmp_path / "in.lod.h5", {"user": user, "v": LoDTensor(np.zeros((10_000, 19)))})
+def test_a_group_near_the_end_of_the_file_is_named(
+    order: str, more: int, lod: Lod, tmp_path: Path
+) -> None:
+    user = LoDTensor.from_lists(["bob"] * 9600 + ["carol"] * more)
+    io.write(tmp_path / "in.lod.h5", {"user": user, "v": LoDTensor(np.zeros((9600 + more, 19)))})
     args = ["group", tmp_path / "in.lod.h5", "--by", "user", "--order", order]
     done = lod(*args, "-o", tmp_path / "out.lod.h5", "--memory", "4M")
     assert done.code == 1
