@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from lodcli.formats.core import registry
 from lodcli.formats.core.errors import changed_while_read, naming_file
-from lodcli.formats.core.schema import Batch, Schema
+from lodcli.formats.core.schema import DEFAULT_NAME, Batch, Schema
 from lodcli.formats.items.concatenated import (
     as_item,
     as_joined,
@@ -39,12 +39,11 @@ def joined(
     with ExitStack() as stack:
         few = len(sources) <= MOST_KEPT
         parts = [_Part(source, stack, few=few) for source in sources]
-        first = next((place for place, part in enumerate(parts) if not part.untyped), None)
-        if first is not None:
-            model = parts[first].schema, parts[first].selected(parts[first].schema)
-            for part in parts:
-                part.fit(*model)
-        first = first or 0
+        first = min(range(len(parts)), key=lambda place: parts[place].unknown)
+        model = parts[first].schema, parts[first].name
+        chosen = parts[first].selected(model[0])
+        for part in parts:
+            part.fit(*model, chosen)
         labels = [one.label for one in sources]
         require_equal_names([part.selected(part.schema) for part in parts], labels, first)
         # Of the whole files: of records with one field, another tensor marks the null ones.
@@ -71,43 +70,49 @@ class _Part:
         few: whether there are few sources.
 
     Attributes:
-        schema: of the whole file; after `fit`, of one without values only the selected tensors.
-        untyped: whether it has no values; see Source.
+        schema: of the whole file; after `fit`, of a header only the selected tensors.
+        name: that of the tensor or records that are selected; None for all.
+        unknown: 2 if the file does not tell its tensors, 1 if it does not tell their dtypes; else
+            0.
     """
 
     def __init__(self, source: Reference, stack: ExitStack, *, few: bool) -> None:
-        self.source = source
+        self.source, self.name = source, source.name
         self.opened: Opened | None = None
-        self._is_selected = False  # whether the schema holds only the selected tensors
         with ExitStack() as opening:
             file = opening.enter_context(opened(source))
-            self.schema, self.untyped = file.source.schema, file.source.untyped
-            self._kind = registry.get(file.format_name)
-            if not self.untyped:
+            self.schema, self._kind = file.source.schema, registry.get(file.format_name)
+            self.unknown = (1 + self._kind.empty_file) if file.source.untyped else 0
+            if self.unknown < 2:
                 self.selected(self.schema)  # raises the error for its name
             pipe = not (os.path.isfile(source.path) or os.path.isdir(source.path))
             if pipe or (few and file.format_name == "lod.h5"):
                 self.opened = file
                 stack.enter_context(opening.pop_all())
 
-    def fit(self, first: Schema, chosen: Schema) -> None:
-        """Give the file the schema that fits the first one with values.
+    def fit(self, first: Schema, name: str | None, chosen: Schema) -> None:
+        """Give the file a schema that fits another one.
 
         Args:
-            first: the schema of that file.
-            chosen: the selected tensors of it.
+            first: the schema of the first file that tells most.
+            name: what is selected of it.
+            chosen: the selected tensors.
         """
         own = self.schema
-        if self.untyped:
-            first = chosen
-            if not self._kind.empty_file:  # its header names its tensors
-                own = selected(self.source, own)
-        self.schema = fitted_schema(first, own, self._kind, untyped=self.untyped)
-        self._is_selected = self.untyped
+        if self.unknown == 2 and self.name in (None, DEFAULT_NAME):
+            self.name = name
+        elif self.unknown == 1:  # a header names other columns as well
+            first, own, self.name = chosen, self.selected(own), None
+        self.schema = fitted_schema(first, own, self._kind, untyped=self.unknown > 0)
+        self.selected(self.schema)  # raises the error for its name
 
     def selected(self, schema: Schema) -> Schema:
         """Return the selected tensors of a schema of the file."""
-        return schema if self._is_selected else selected(self.source, schema)
+        return selected(self._reference, schema)
+
+    @property
+    def _reference(self) -> Reference:
+        return replace(self.source, name=self.name)
 
     def batches(self, described: Schema) -> Iterator[Batch]:
         """Yield the batches of the selected tensors of a schema from `with_equal_records`."""
@@ -123,5 +128,4 @@ class _Part:
         if source.schema != self.schema:
             with naming_file(self.source.label):
                 raise changed_while_read()
-        reference = replace(self.source, name=None) if self._is_selected else self.source
-        return replace(file, reference=reference, source=as_described(source, schema))
+        return replace(file, reference=self._reference, source=as_described(source, schema))

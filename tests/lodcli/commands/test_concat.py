@@ -259,7 +259,11 @@ def test_a_file_without_values_fits_files_of_any_dtypes(
 
 
 @pytest.mark.parametrize(
-    "files", ["f.jsonl::q e.jsonl", "e.jsonl::q f.jsonl::q", "h.csv::q g.csv::q"]
+    "files",
+    [
+        *("f.jsonl::q e.jsonl", "e.jsonl::q f.jsonl::q", "e.jsonl::data f.jsonl::q"),
+        *("h.csv::q g.csv::q", "h.csv::q e.jsonl f.jsonl::q"),
+    ],
 )
 def test_a_file_without_values_fits_the_selected_tensor(files: str, lod: Lod, folder: Path) -> None:
     Path("e.jsonl").touch()
@@ -299,6 +303,36 @@ def test_columns_are_chosen_of_files_of_which_one_has_no_values(lod: Lod, folder
     Path("2.jsonl").write_text("")
     assert lod("convert", "[12].jsonl", "--columns", "u", "-fqo", "o.jsonl").code == 0
     assert read_jsonl("o.jsonl") == []
+
+
+def test_files_without_values_alone_fit_each_other(lod: Lod, folder: Path) -> None:
+    Path("a.csv").write_text("x,y\n")
+    Path("b.csv").write_text("y,x\n")
+    Path("c.jsonl").touch()
+    for line in ("concat a.csv b.csv", "concat c.jsonl b.csv a.csv", "convert [ab].csv"):
+        assert lod(*line.split(), "-fqo", "o.csv").code == 0
+        assert Path("o.csv").read_text() in ("x,y\n", "y,x\n")
+    done = lod("concat", "c.jsonl::q", "c.jsonl::q", "-o", "o.jsonl")
+    assert (done.code, done.stderr) == (
+        2,
+        "lod concat: c.jsonl: no tensor named 'q'; there are: data\n",
+    )
+
+
+def test_a_file_without_values_fits_a_field_of_records_that_may_be_null(
+    lod: Lod, folder: Path
+) -> None:
+    Path("a.jsonl").write_text('{"s":{"a":1,"c":1}}\n{"s":{"a":null,"c":null}}\n{"s":null}\n')
+    Path("b.jsonl").write_text('{"s":{"a":2,"c":1}}\n')
+    for name in "ab":
+        assert lod("convert", f"{name}.jsonl", "--nulls", "keep", f"{name}.parquet").code == 0
+    Path("e.jsonl").touch()
+    for files, wanted in (
+        ("a.parquet::s.a b.parquet::s.a e.jsonl", [1, None, None, 2]),
+        ("e.jsonl b.parquet::s.a", [2]),
+    ):
+        assert lod("concat", *files.split(), "-fo", "o.lod.h5").code == 0
+        assert lodcli.read("o.lod.h5", "s.a").to_list() == wanted
 
 
 def test_a_table_without_rows_needs_the_same_columns(lod: Lod, folder: Path) -> None:
