@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from keyword import iskeyword
+from shlex import quote
 
 import numpy as np
 
@@ -72,6 +75,13 @@ def _counted(batches: Iterable[Batch]) -> Iterator[tuple[Batch, dict[str, int]]]
             done[name] = done.get(name, 0) + len(tensor_of(item))
 
 
+def _coalesced(name: str, text: str) -> str:
+    """Return the expression with a text in place of the null texts of a tensor."""
+    plain = all(one.isidentifier() and not iskeyword(one) for one in name.split("."))
+    value, other = (json.dumps(one, ensure_ascii=False) for one in (name, text))
+    return f"coalesce({name if plain else f'tensor({value})'}, {other})"
+
+
 class WithoutNulls(Wrapped):
     """A source whose nulls are filled, dropped or refused.
 
@@ -101,8 +111,9 @@ class WithoutNulls(Wrapped):
             return
         if not any(one is not None and text in one.words for one in known):
             hint = ""
-            if any(spec.marks.is_text and spec.nullable for spec in self._inner.schema):
-                shell = "lod apply 'coalesce(NAME, \"other\")' FILE --into NAME"
+            texts = (one.name for one in self._inner.schema if one.marks.is_text and one.nullable)
+            if name := next(texts, None):
+                shell = f"lod apply {quote(_coalesced(name, text))} FILE --into {quote(name)}"
                 hint = f"; for text, {by_reader(shell=shell, python='fill_nulls of a tensor')}"
             raise OptionError(
                 f"{option_name('nulls')}: {self._how}: expected a number, a date, a time, "

@@ -57,12 +57,12 @@ def _filled_texts(
     data: Array, lod: LoD, nulls: Nulls, value: Any, marks: Marks
 ) -> tuple[Array, LoD]:
     kind = str if marks.is_text else bytes
-    if isinstance(value, int | np.integer) and value == 0:
+    if isinstance(value, int | float | np.number) and not isinstance(value, bool) and value == 0:
         value = kind()
     if not isinstance(value, kind):
         raise InvalidDataError(
-            f"no {marks.values} is {value!r}, which nulls are to be filled with; "
-            f"give a {kind.__name__}"
+            f"nulls of {marks.values} cannot be filled with {value!r}; expected {kind.__name__}, "
+            "or 0 for empty ones"
         )
     try:
         raw = value.encode() if isinstance(value, str) else value

@@ -246,14 +246,16 @@ def test_null_texts_are_filled_with_text(value: str) -> None:
 
 
 def test_null_texts_are_not_filled_with_another_kind() -> None:
-    wrong = [b"b", 5, 1.5, np.nan, None, ["z"], np.array("z"), bytearray(b"z"), "\ud800"]
+    wrong = [b"b", 5, 1.5, False, np.nan, None, ["z"], np.array("z"), bytearray(b"z"), "\ud800"]
     pairs: list[tuple[list[Any], Any]] = [
         *((["a", None], one) for one in wrong),
         ([b"a", None], "b"),
     ]
     for texts, value in pairs:
-        with pytest.raises(InvalidDataError, match=r"to be filled with|surrogate pair"):
+        with pytest.raises(InvalidDataError, match=r"be filled with .* or 0 for|surrogate pair"):
             LoDTensor.from_lists(texts).fill_nulls(value)
+    for zero in (0, 0.0, np.float32(0)):
+        assert LoDTensor.from_lists(["a", None]).fill_nulls(zero).to_list() == ["a", ""]
 
 
 def test_categories_are_filled_with_words() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -26,12 +27,26 @@ def test_convert_takes_columns_and_new_names_also_from_a_pipe(lod: Lod, shell: L
         assert (done.code, done.stdout) == (0, want), done.stderr
 
 
-def test_nulls_of_text_are_filled_by_an_expression(lod: Lod, folder: Path) -> None:
-    Path("t.jsonl").write_text('{"t": "a", "n": null}\n{"t": null, "n": 1.5}\n')
-    done = lod("convert", "t.jsonl", "--nulls", "fill=abc", "-o", "out.jsonl")
+@pytest.mark.parametrize("name", ["t", "a-b", "t.u", "is"])
+def test_nulls_of_text_are_filled_by_the_expression_that_the_error_names(
+    name: str, lod: Lod, folder: Path
+) -> None:
+    text = "it's \"\\ é"
+    nulls = LoDTensor.from_lists(["a", None])
+    io.write("t.lod.h5", {"n": LoDTensor(np.zeros(2)), name: nulls})
+    done = lod("convert", "t.lod.h5", "--nulls", f"fill={text}", "-o", "out.jsonl")
     assert done.code == 2
-    remedy = "lod apply 'coalesce(NAME, \"other\")' FILE --into NAME"
-    assert f"true, false or a word of categories; for text, {remedy}" in done.stderr
+    before, _, remedy = done.stderr.rstrip("\n").partition("; for text, lod ")
+    assert before.endswith("true, false or a word of categories")
+    args = [{"FILE": "t.lod.h5"}.get(one, one) for one in shlex.split(remedy)]
+    assert lod(*args, "-o", "filled.lod.h5").stderr == ""
+    filled = io.read("filled.lod.h5", name)
+    assert isinstance(filled, LoDTensor)
+    assert filled.to_list() == ["a", text]
+
+
+def test_numbers_in_place_of_nulls_make_texts_empty(lod: Lod, folder: Path) -> None:
+    Path("t.jsonl").write_text('{"t": "a", "n": null}\n{"t": null, "n": 1.5}\n')
     for how in ("fill=5", "nan", "zero"):  # numbers
         done = lod("convert", "t.jsonl", "--nulls", how, "-fqo", "out.lod.h5")
         assert (done.code, done.stderr) == (0, "")
