@@ -303,7 +303,7 @@ class LoDTensor(NumpyProtocol, Conversions):
         """Return a tensor without nulls: null rows, or texts, become `value`, other items empty.
 
         Raises:
-            InvalidDataError: no such value can be there: nan for integers, all but str and 0 for text.
+            InvalidDataError: no such value is possible: nan for integers; for text not str or 0.
 
         >>> LoDTensor.from_lists([[1, None], None]).fill_nulls(7).to_list()
         [[1, 7], []]
