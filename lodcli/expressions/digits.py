@@ -98,12 +98,12 @@ def decimals_of_function(name: str, decimals: Decimals, digits: int = 0) -> Deci
     exact, precision, scale = properties_of(name).digits, decimals.precision, decimals.scale
     if not exact:
         return None
-    if exact == "same" or (exact == "step" and scale <= digits):
+    if exact == "same" or (exact == "rounded" and scale <= digits):
         return decimals
-    if exact == "step":
+    if exact == "rounded":
         return decimals_of(precision - scale + 1 + digits, digits, [decimals])
     most = DECIMAL_DIGITS[max(128, decimals.bits)]
-    return decimals_of(precision + 1 if exact == "carry" else most, scale, [decimals])
+    return decimals_of(precision + 1 if exact == "one more" else most, scale, [decimals])
 
 
 def decimals_of_number(number: Fraction) -> Decimals | None:

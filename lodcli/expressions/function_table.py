@@ -31,11 +31,11 @@ class Properties:
             numbers, or if it is not defined.
         part: the part of each time that its result depends on: "date" or "clock", the time of day.
             Times without it are an error.
-        digits: how many digits its exact results of decimals have: "same", as many; "step", another
-            number after the point; "carry", one more; "sum", as many as fit; "" for floats.
+        digits: how many digits its exact results of decimals have: "same", as many; "rounded",
+            another number after the point; "one more"; "most", as many as fit; "" for floats.
         words: how many texts in quotes follow the texts that it takes; None if it takes none.
-        fails: whether it may be an error for some values only: "never"; "exact", of times and
-            decimals; "always".
+        may_fail: whether some values of a kind it takes may be an error: "no"; "times and
+            decimals", some of these; "yes".
     """
 
     elementwise: bool = False
@@ -48,9 +48,9 @@ class Properties:
     any_unit: bool = False
     times: Literal["same", "durations", "difference", "date", "clock", ""] = ""
     part: Literal["date", "clock", ""] = ""
-    digits: Literal["same", "step", "carry", "sum", ""] = ""
+    digits: Literal["same", "rounded", "one more", "most", ""] = ""
     words: int | None = None
-    fails: Literal["never", "exact", "always"] = "exact"
+    may_fail: Literal["no", "times and decimals", "yes"] = "times and decimals"
 
     @property
     def picks(self) -> bool:
@@ -73,35 +73,35 @@ _all = functools.partial(Properties, reduces=True)
 _op = functools.partial(Properties, op=True, apply_only=True)
 
 _TABLE = {
-    "length": Properties(returns="count", any_unit=True, fails="never"),
-    "sum": _all(op=True, of_nothing=True, times="durations", digits="sum"),
+    "length": Properties(returns="count", any_unit=True, may_fail="no"),
+    "sum": _all(op=True, of_nothing=True, times="durations", digits="most"),
     "mean": _all(op=True, times="same"),
     "median quantile": _all(times="same"),
-    "max min": _all(op=True, returns="value", needs_order=True, fails="never"),
-    "first last": _all(op=True, returns="value", fails="never"),
-    "any all": _all(of_nothing=True, returns="condition", fails="never"),
+    "max min": _all(op=True, returns="value", needs_order=True, may_fail="no"),
+    "first last": _all(op=True, returns="value", may_fail="no"),
+    "any all": _all(of_nothing=True, returns="condition", may_fail="no"),
     "cos exp expm1 log log10 log1p log2 sign sin tanh": _each(),
     "abs": _each(times="durations", digits="same"),
-    "ceil round": _each(times="durations", digits="step"),
-    "floor": _each(times="durations", digits="step", fails="always"),
-    "isfinite isnan": _each(returns="condition", any_unit=True, fails="never"),
+    "ceil round": _each(times="durations", digits="rounded"),
+    "floor": _each(times="durations", digits="rounded", may_fail="yes"),
+    "isfinite isnan": _each(returns="condition", any_unit=True, may_fail="no"),
     "maximum minimum": _each(returns="value", needs_order=True),
-    "coalesce": _each(returns="value", fails="always"),
-    "index": _each(returns="count", fails="never"),
-    "tensor": _each(fails="never"),
-    "date": _each(times="date", part="date", fails="never"),
-    "time": _each(times="clock", part="clock", fails="never"),
-    "year month day weekday": _each(returns="count", part="date", fails="never"),
-    "hour minute second": _each(returns="count", part="clock", fails="never"),
-    "contains startswith endswith matches": _each(returns="condition", words=1, fails="never"),
-    "chars": _each(returns="count", words=0, fails="never"),
-    "lower upper strip": _each(returns="text", words=0, fails="never"),
-    "replace replace_matches": _each(returns="text", words=2, fails="never"),
-    "split": _each(returns="text", words=1, fails="never"),  # into a list of texts
+    "coalesce": _each(returns="value", may_fail="yes"),
+    "index": _each(returns="count", may_fail="no"),
+    "tensor": _each(may_fail="no"),
+    "date": _each(times="date", part="date", may_fail="no"),
+    "time": _each(times="clock", part="clock", may_fail="no"),
+    "year month day weekday": _each(returns="count", part="date", may_fail="no"),
+    "hour minute second": _each(returns="count", part="clock", may_fail="no"),
+    "contains startswith endswith matches": _each(returns="condition", words=1, may_fail="no"),
+    "chars": _each(returns="count", words=0, may_fail="no"),
+    "lower upper strip": _each(returns="text", words=0, may_fail="no"),
+    "replace replace_matches": _each(returns="text", words=2, may_fail="no"),
+    "split": _each(returns="text", words=1, may_fail="no"),  # into a list of texts
     "stack": _each(apply_only=True, returns="row"),
     "conv reshape": _op(returns="row"),
-    "cumsum": _op(times="durations", digits="sum"),
-    "diff": _op(times="difference", digits="carry"),
+    "cumsum": _op(times="durations", digits="most"),
+    "diff": _op(times="difference", digits="one more"),
     "max_index min_index topk": _op(needs_order=True),
     "argsort edit_distance enumerate mask max_sequence_len": _op(any_unit=True),
     "pad rank_table searchsorted unpad": _op(any_unit=True),

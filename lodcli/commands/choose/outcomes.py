@@ -355,8 +355,8 @@ def _may_fail_alone(node: ast.AST, *, exact: bool) -> bool:
     if isinstance(node, ast.IfExp):
         return True  # whole numbers may not be exact beside others
     if isinstance(node, ast.Call):
-        fails = properties_of(function_name(node)).fails
-        return fails == "always" or (exact and fails == "exact")
+        may_fail = properties_of(function_name(node)).may_fail
+        return may_fail == "yes" or (exact and may_fail == "times and decimals")
     if isinstance(node, ast.UnaryOp):
         is_number = isinstance(node.operand, ast.Constant)
         return exact and not is_number and not isinstance(node.op, ast.Not)
