@@ -16,7 +16,6 @@ from lodcli.formats.choosing.choice import Choice, ValueRange
 from lodcli.formats.core.errors import (
     NotThisFormatError,
     append_text,
-    changed_while_read,
     naming_file,
 )
 from lodcli.formats.core.format import BATCH_BYTES, Format, SelectiveSource, Source
@@ -355,10 +354,7 @@ class ManyFiles(SelectiveSource):
         each = zip(self._paths, self._schemas, self._described, strict=True)
         for path, found, schema in each:
             with self._open_one(path) as file, naming_file(path):
-                source = fitted(file.source, found)
-                if source.schema != found:
-                    raise changed_while_read()
-                source = as_described(source, schema)
+                source = as_described(fitted(file.source, found), schema)
                 yield path, schema, [schema[place].name for place in wanted], source
                 said = [f"{os.path.basename(path)}: {one}" for one in file.source.notes]
                 self.notes = [*self.notes, *said][:MOST_NOTES]

@@ -45,15 +45,19 @@ def fitted_schema(first: Schema, own: Schema, kind: Format, *, untyped: bool) ->
 
 
 def fitted(source: Source, schema: Schema) -> Source:
-    """Return a file with a schema from `fitted_schema`."""
+    """Return a file with a schema from `fitted_schema`, given when it was opened before.
+
+    Raises:
+        DamagedFileError: it was changed since.
+    """
     if source.schema == schema:
         return source
-    if source.untyped:
+    if source.untyped and all(spec.rows == 0 for spec in schema):
         return _Empty(source, schema)
     specs = {spec.name: spec for spec in source.schema}
-    if specs.keys() != {spec.name for spec in schema}:
-        return source
-    return Relabelled(source, {spec.name: specs[spec.name] for spec in schema})
+    if tuple(specs.get(spec.name) for spec in schema) != schema or len(specs) != len(schema):
+        raise changed_while_read()
+    return Relabelled(source, {spec.name: spec for spec in schema})
 
 
 class _Empty(Wrapped):

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from lodcli.formats.core import registry
-from lodcli.formats.core.errors import changed_while_read, naming_file
+from lodcli.formats.core.errors import naming_file
 from lodcli.formats.core.schema import DEFAULT_NAME, Batch, Schema
 from lodcli.formats.items.concatenated import (
     as_item,
@@ -104,7 +104,6 @@ class _Part:
         elif self.unknown == 1:  # a header names other columns as well
             first, own, self.name = chosen, self.selected(own), None
         self.schema = fitted_schema(first, own, self._kind, untyped=self.unknown > 0)
-        self.selected(self.schema)  # raises the error for its name
 
     def selected(self, schema: Schema) -> Schema:
         """Return the selected tensors of a schema of the file."""
@@ -124,8 +123,6 @@ class _Part:
 
     def _described(self, file: Opened, schema: Schema) -> Opened:
         """Return the file with the tensors of a schema from `with_equal_records`."""
-        source = fitted(file.source, self.schema)
-        if source.schema != self.schema:
-            with naming_file(self.source.label):
-                raise changed_while_read()
+        with naming_file(self.source.label):
+            source = fitted(file.source, self.schema)
         return replace(file, reference=self._reference, source=as_described(source, schema))

@@ -411,6 +411,25 @@ def test_a_file_that_is_replaced_between_its_two_readings_is_named(
     assert not Path("out.lod.h5").exists()
 
 
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_a_file_that_loses_its_values_between_its_two_readings_is_named(
+    kind: str, lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = {"csv": "x\n1\n", "jsonl": '{"x":1}\n'}[kind]
+    for name in "ab":
+        Path(f"{name}.{kind}").write_text(text)
+
+    def meanwhile(*args: Any) -> Schema:
+        Path(f"b.{kind}").write_text({"csv": "x\n", "jsonl": ""}[kind])
+        return joined_schema(*args)
+
+    monkeypatch.setattr(joining, "joined_schema", meanwhile)
+    done = lod("concat", f"a.{kind}", f"b.{kind}", "-o", "out.lod.h5")
+    assert done.code == 1
+    assert done.stderr == f"lod concat: b.{kind}: was changed while it was read; read it again\n"
+    assert not Path("out.lod.h5").exists()
+
+
 def test_few_containers_are_opened_once(
     lod: Lod, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
