@@ -12,6 +12,7 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterable
+from keyword import iskeyword
 
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.suggestions import did_you_mean
@@ -162,3 +163,12 @@ def there_are(names: Iterable[str], wanted: str) -> str:
         near = did_you_mean(wanted, known, 2)
         hint = f"{near} " if near else ""
     return f"{hint}there are: {listing(known) or 'none'}"
+
+
+def is_plain(name: str) -> bool:
+    """Return whether expressions refer to a tensor by its name alone, without tensor('NAME').
+
+    >>> is_plain("turns.ids"), is_plain("a-b"), is_plain("in")
+    (True, False, False)
+    """
+    return all(one.isidentifier() and not iskeyword(one) for one in name.split("."))

@@ -47,6 +47,9 @@ from lodcli.kernels.platform.processes import OpenFileLock
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import attributes_text
 
+# Attributes of the open file, which the child tells.
+_FACTS = ("partial", "has_keys", "untyped")
+
 
 class IsolatedSource(SelectiveSource):
     """A file read in a child process.
@@ -96,11 +99,8 @@ class IsolatedSource(SelectiveSource):
         self._again = True
         try:
             with self._reply(do="open") as reply:
-                told = facts(
-                    reply.file.readline(MOST_FACTS_BYTES), "partial", "has_keys", "untyped"
-                )
-                self._partial, self.has_keys = told["partial"], told["has_keys"]
-                self.untyped = told["untyped"]
+                told = facts(reply.file.readline(MOST_FACTS_BYTES), *_FACTS)
+                self._partial, self.has_keys, self.untyped = (told[name] for name in _FACTS)
                 self.left_out = errors_of(reply.file.readline(JSON_LIMIT_BYTES))
                 header = decode(reply.file.read(JSON_LIMIT_BYTES + 1))
                 self.schema, self.attributes = header.schema, parsed(header.attributes)
@@ -230,9 +230,7 @@ def _declared(opened: Source) -> int:
 
 def _answer(opened: Source, request: dict[str, Any], replies: ReplyWriter) -> None:
     if request["do"] == "open":
-        told = {
-            "partial": opened.partial, "has_keys": opened.has_keys, "untyped": opened.untyped
-        }  # fmt: skip
+        told = {name: getattr(opened, name) for name in _FACTS}
         replies.write(json.dumps(told).encode() + b"\n")
         replies.write(line_of(opened.left_out))
         replies.write(encode(plan(opened.schema, attributes_text(opened.attributes))))

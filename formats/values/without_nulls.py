@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from keyword import iskeyword
 from shlex import quote
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from lodcli.formats.core.batching import groups, only
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import BATCH_BYTES, Source
+from lodcli.formats.core.names import is_plain
 from lodcli.formats.core.options import fill_value
 from lodcli.formats.core.schema import Batch, Item, Schema, StoredArray, TensorSpec, tensor_of
 from lodcli.formats.core.wrapped import Wrapped
@@ -77,9 +77,8 @@ def _counted(batches: Iterable[Batch]) -> Iterator[tuple[Batch, dict[str, int]]]
 
 def _coalesced(name: str, text: str) -> str:
     """Return the expression with a text in place of the null texts of a tensor."""
-    plain = all(one.isidentifier() and not iskeyword(one) for one in name.split("."))
     value, other = (json.dumps(one, ensure_ascii=False) for one in (name, text))
-    return f"coalesce({name if plain else f'tensor({value})'}, {other})"
+    return f"coalesce({name if is_plain(name) else f'tensor({value})'}, {other})"
 
 
 class WithoutNulls(Wrapped):

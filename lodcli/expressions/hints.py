@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
-from keyword import iskeyword
 from shlex import quote
 
-from lodcli.formats.core.names import listing
+from lodcli.formats.core.names import is_plain, listing
 from lodcli.kernels.suggestions import did_you_mean
 
 Listed = ast.Tuple | ast.List | ast.Set
@@ -298,8 +297,7 @@ def as_written(name: str) -> str:
     >>> as_written("turns.ids"), as_written("a-b"), as_written("in")
     ('turns.ids', "tensor('a-b')", "tensor('in')")
     """
-    plain = all(one.isidentifier() and not iskeyword(one) for one in name.split("."))
-    return name if plain else f"tensor({name!r})"
+    return name if is_plain(name) else f"tensor({name!r})"
 
 
 def cast_hint(name: str | None, text: str, dtype: str) -> str:
