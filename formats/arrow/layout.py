@@ -239,9 +239,9 @@ def item_field(kind: pa.DataType) -> pa.Field | None:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type of the values without encodings and extensions."""
+    """Return the type of the values without encodings and extensions, except booleans of a byte."""
     while True:
-        if isinstance(kind, pa.BaseExtensionType):
+        if isinstance(kind, pa.BaseExtensionType) and not isinstance(kind, pa.Bool8Type):
             kind = kind.storage_type
         elif types.is_dictionary(kind) or types.is_run_end_encoded(kind):
             kind = kind.value_type
@@ -306,7 +306,7 @@ def _leaf(
     name: str, kind: pa.DataType, shape: tuple[int, ...], order: tuple[int, ...] | None = None
 ) -> Leaf | None:
     """Return the layout of rows of values of this type, None if they are not numbers."""
-    if types.is_null(kind):
+    if types.is_null(kind) or isinstance(kind, pa.Bool8Type):
         return Leaf(name, _BOOL, shape, order)
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
         return Leaf(name, number_dtype(kind), shape, order)

@@ -292,7 +292,7 @@ def _extents(kind: Any) -> list[int]:
 
 def _coded(array: Any) -> tuple[Any, Categories | None]:
     """Return an array without encodings; for a dictionary of text, the codes and the words."""
-    while isinstance(array, pa.ExtensionArray):
+    while isinstance(array, pa.ExtensionArray) and not isinstance(array, pa.Bool8Array):
         array = array.storage
     if isinstance(array, pa.DictionaryArray) and is_text(array.type.value_type):
         words = categories_of(array)
@@ -303,6 +303,8 @@ def _coded(array: Any) -> tuple[Any, Categories | None]:
 
 def _plain(array: Any) -> Any:
     while True:
+        if isinstance(array, pa.Bool8Array):
+            return array.storage.cast(pa.bool_())
         if isinstance(array.type, pa.BaseExtensionType):
             array = array.storage
         elif types.is_dictionary(array.type):

@@ -339,6 +339,28 @@ def test_lists_of_an_extension_type_may_all_be_null(kind: Any, tmp_path: Path) -
 
 
 @SUFFIXES
+def test_booleans_of_a_byte_are_true_unless_they_are_0(suffix: str, tmp_path: Path) -> None:
+    """arrow.bool8, as DuckDB exports booleans with lossless conversion."""
+    values = pa.ExtensionArray.from_storage(pa.bool8(), pa.array([0, 1, 2, -1, None], pa.int8()))
+    starts = pa.array([0, 2, 2, 5], pa.int32())
+    columns = {
+        "x": values.slice(1, 3),
+        "list": pa.ListArray.from_arrays(starts, values),
+        "record": pa.StructArray.from_arrays([values.slice(2)], ["b"]),
+        "pair": pa.FixedSizeListArray.from_arrays(pa.concat_arrays([values.slice(0, 3)] * 2), 2),
+    }
+    path = written_by_pyarrow(tmp_path / f"t{suffix}", pa.table(columns), 1)
+    found = content(path)
+    assert {one.dtype for one in found.values()} == {np.dtype(np.bool_)}
+    assert {name: one.to_list() for name, one in found.items()} == {
+        "x": [True, True, True],
+        "list": [[False, True], [], [True, True, None]],
+        "record.b": [True, True, None],
+        "pair": [[False, True], [True, False], [True, True]],
+    }
+
+
+@SUFFIXES
 def test_rows_of_the_null_type_may_all_be_null(suffix: str, tmp_path: Path) -> None:
     table = pa.table({"x": pa.nulls(2, pa.list_(pa.null(), 3))})
     found = column(written_by_pyarrow(tmp_path / f"t{suffix}", table))

@@ -82,6 +82,7 @@ def test_a_range_is_that_of_the_values_in_their_unit(
         (pa.binary(2), [b"ab"]),
         (pa.float64(), [float("nan")]),
         (pa.float16(), [float("nan")]),
+        (pa.bool8(), [2]),
     ],
 )
 def test_a_range_is_unknown_if_it_may_mean_something_else(

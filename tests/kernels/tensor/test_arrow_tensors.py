@@ -42,6 +42,15 @@ def test_permuted_axes_are_an_error() -> None:
         LoDTensor.from_arrow(permuted)
 
 
+def test_booleans_of_a_byte_are_true_unless_they_are_0() -> None:
+    values = pa.ExtensionArray.from_storage(pa.bool8(), pa.array([0, 1, 2, -1, None], pa.int8()))
+    found = LoDTensor.from_arrow(values.slice(1))
+    assert found.dtype == np.bool_
+    assert found.to_list() == [True, True, True, None]
+    lists = pa.ListArray.from_arrays(pa.array([0, 3, 3, 4], pa.int32()), values)
+    assert LoDTensor.from_arrow(lists).to_list() == [[False, True, True], [], [True]]
+
+
 def runs_of(values: pa.Array) -> pa.Array:
     return pa.RunEndEncodedArray.from_arrays([2, 3], values)
 
