@@ -133,17 +133,32 @@ def open_file(
     if (files := listed(path, format_name)) is not None:
         from lodcli.formats.several import many_files
 
-        how: dict[str, Any] = {"options": options, "limits": limits, "one": one}
-        how |= {"name": name, "format_name": format_name, "optional": optional}
+        how: dict[str, Any] = {"limits": limits, "one": one, "format_name": format_name}
         # --field chooses columns in the files.
         reads_keys = not options.skip_partitions and options.field is None
         known = keys_of(files.folder, files.paths) if reads_keys else {}
 
-        def open_one(path: str) -> AbstractContextManager[OpenFile]:
-            return open_file(path, keys=known.get(path, NO_KEYS), **how)
+        def together(options: ReadOptions, name: str | None) -> AbstractContextManager[Any]:
+            def open_one(path: str) -> AbstractContextManager[OpenFile]:
+                own = known.get(path, NO_KEYS)
+                return open_file(path, name, options=options, optional=optional, keys=own, **how)
 
-        with many_files.opened(files, open_one, known.get(files.paths[0], ())) as found:
-            yield OpenFile(*found)
+            keys_of_first = known.get(files.paths[0], ())
+            return many_files.opened(files, open_one, keys_of_first, options.nulls)
+
+        with ExitStack() as opening:
+            try:
+                source, kind, folder = opening.enter_context(together(options, name))
+            except SelectionError:
+                if not _may_lack(options):
+                    raise
+                every = dataclasses.replace(
+                    options, columns=None, rename=None, skip_unsupported=True
+                )
+                source, kind, folder = opening.enter_context(together(every, None))
+                with naming_file(files.label):
+                    source = _relabelled(source, options, name)
+            yield OpenFile(source, kind, folder)
         return
     with Input(path) as source, naming(source.label), ExitStack() as opening:
         opening.enter_context(naming_file(source.label))  # and no file that is open already
@@ -163,6 +178,15 @@ def open_file(
             yield OpenFile(opened, kind, source)
         finally:
             opened.close()
+
+
+def _may_lack(options: ReadOptions) -> bool:
+    """Return whether chosen columns that some of several files lack are null in them.
+
+    Not with options for the columns of each file: they would be applied to all columns.
+    """
+    others = options.levels, options.text_levels, options.dtype
+    return options.nulls not in (None, "error") and others == (None, None, None)
 
 
 def _opened(

@@ -46,7 +46,7 @@ class ReadOptions:
         names: names for the tensors of a file that does not name them, in the order of the file.
         nulls: how to read nulls: "keep", "empty", "zero", "nan", "drop", "error" or "fill=X".
             None keeps them too, but assumes that a text file without nulls at its beginning has
-            none. For every format.
+            none, and refuses several files some of which lack a column. For every format.
         end_token: the token that ends each document, in a file of tokens.
         start_token: the token that begins each document.
         encoding: the encoding of text, such as "latin1"; None is UTF-8.

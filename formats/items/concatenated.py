@@ -72,16 +72,22 @@ def joined_schema(schemas: Sequence[Schema], labels: Sequence[str], first: int =
     return tuple(joined)
 
 
-def require_equal_names(schemas: Sequence[Schema], labels: Sequence[str], first: int = 0) -> None:
+def require_equal_names(
+    schemas: Sequence[Schema], labels: Sequence[str], first: int = 0, nulls: str | None = None
+) -> None:
     """Raise ShapeMismatchError if sources have other tensors than one, as `joined_schema`.
 
     Those that store which records are null are not compared: `with_equal_records` adds them.
+
+    Args:
+        schemas, labels, first: see `joined_schema`.
+        nulls: how nulls are read, for the remedy; see ReadOptions.
     """
     known = names_without_told(schemas[first])
     for schema, label in zip(schemas, labels, strict=True):
         if schema is not schemas[first] and names_without_told(schema) != known:
             with naming_file(label):
-                _require_names(schemas[first], schema, labels[first])
+                _require_names(schemas[first], schema, labels[first], nulls)
 
 
 def as_joined(batches: Iterable[Batch], own: Schema, joined: Schema) -> Iterator[Batch]:
@@ -189,12 +195,10 @@ class _Difference(NamedTuple):
     remedy: str = ""
 
 
-def _require_names(first: Schema, other: Schema, label: str) -> None:
+def _require_names(first: Schema, other: Schema, label: str, nulls: str | None = None) -> None:
     """Raise ShapeMismatchError if a file has other tensors than the first one."""
     names, others = [spec.name for spec in first], [spec.name for spec in other]
-    # Formats without names call their only tensor so.
-    nameless = len(names) == len(others) == 1 and DEFAULT_NAME in (*names, *others)
-    if names != others and not nameless:
+    if names != others and not are_nameless(first, other):
         from lodcli.formats.dataset.manifest import SIZES
 
         if SIZES in others:
@@ -203,13 +207,26 @@ def _require_names(first: Schema, other: Schema, label: str) -> None:
         found, expected = _only_in(other, names), _only_in(first, others)
         if not found and not expected:  # those that store null records have other names
             found, expected = listing(others), listing(names)
-        what = f"it holds the tensors {found}, not {expected}"
-        if not found or not expected:
+        if found and expected:
+            what, remedies = f"it holds the tensors {found}, not {expected}", []
+        else:
             what = f"it also holds {found}" if found else f"it lacks {expected}"
-            what += "; lod drop removes tensors that some files lack"
+            remedies = ["lod drop removes tensors that some files lack"]
+        if nulls is None:
+            remedies.insert(0, f"{option('nulls', 'keep')} reads tensors that some lack as nulls")
+        elif nulls != "error":
+            equal = "only files whose tensors have equally many items can be filled with nulls"
+            remedies.insert(0, equal)
+        what = "; ".join(filter(None, (what, ", ".join(remedies))))
         raise ShapeMismatchError(
             f"does not fit {label}: {what}", expected=expected or None, found=found or None
         )
+
+
+def are_nameless(*schemas: Schema) -> bool:
+    """Return whether all files hold one tensor, which in formats without names is called "data"."""
+    names = [spec.name for schema in schemas for spec in schema]
+    return all(len(schema) == 1 for schema in schemas) and DEFAULT_NAME in names
 
 
 def _only_in(schema: Schema, known: Sequence[str]) -> str:

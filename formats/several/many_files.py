@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from lodcli.formats.choosing.choice import Choice, ValueRange
@@ -31,6 +31,7 @@ from lodcli.formats.items.concatenated import (
     require_equal_names,
 )
 from lodcli.formats.remote.urls import is_url
+from lodcli.formats.several.fitting import Fitted, Part, fitted, model_of
 from lodcli.formats.several.patterns import files_below, fixed_folder, is_file, is_hidden, matching
 from lodcli.formats.several.tables import refuse_table
 from lodcli.formats.storage.compression import suffix_codec
@@ -38,7 +39,6 @@ from lodcli.formats.storage.inputs import Input
 from lodcli.formats.structs.presence import as_described, with_equal_records
 from lodcli.formats.text.lines import shown
 from lodcli.formats.values.file_attributes import alike
-from lodcli.formats.values.fitting import fitted, fitted_schema
 from lodcli.formats.values.partitions import NOT_READ
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Offsets
@@ -189,7 +189,7 @@ def _in_order(paths: Iterable[str]) -> tuple[str, ...]:
 
 @contextmanager
 def opened(
-    files: Listed, open_one: Open, keys: Iterable[str] = ()
+    files: Listed, open_one: Open, keys: Iterable[str] = (), nulls: str | None = None
 ) -> Iterator[tuple[Source, Format, Input]]:
     """Yield files as one source, their format, and their folder as an input.
 
@@ -197,10 +197,11 @@ def opened(
         files: the files.
         open_one: opens one of them.
         keys: columns that are in the names of their folders.
+        nulls: how to read nulls, and columns that some files lack; see ReadOptions.
     """
     with Input(files.folder) as folder:
         folder.label = files.label
-        source = ManyFiles(files, open_one, keys)
+        source = ManyFiles(files, open_one, keys, nulls)
         yield source, source.kind, folder
 
 
@@ -253,6 +254,7 @@ class ManyFiles(SelectiveSource):
         files: the files.
         open_one: opens one of them.
         keys: columns that are in the names of their folders.
+        nulls: how to read nulls, and columns that some files lack; see ReadOptions.
 
     Attributes:
         kind: their format.
@@ -263,42 +265,50 @@ class ManyFiles(SelectiveSource):
         SelectionError: one has another format.
     """
 
-    def __init__(self, files: Listed, open_one: Open, keys: Iterable[str] = ()) -> None:
+    def __init__(
+        self, files: Listed, open_one: Open, keys: Iterable[str] = (), nulls: str | None = None
+    ) -> None:
         self._paths, self._open_one, self._label = files.paths, open_one, files.label
-        found: list[tuple[Schema, bool]] = []
-        first: int | None = None  # the place of the first file with values
+        found: list[Part] = []
         # Equal ones are kept once: there may be many files of many columns.
         specs: dict[TensorSpec, TensorSpec] = {}
-        schemas: dict[Schema, Schema] = {}
+        parts: dict[Part, Part] = {}
         versions: list[tuple[tuple[int, ...], ...]] = []
         attributes: list[Mapping[str, Any]] = []
         has_keys = False
+        self.untyped = True
         for path in files.paths:
             with _one_format(files), open_one(path) as file:
                 if not found:
                     self.kind, has_keys = file.kind, file.source.has_keys
-                if first is None:
+                if self.untyped:
                     self.left_out, self.records = file.source.left_out, file.source.records
-                    first = None if file.source.untyped else len(found)
+                    self.untyped = file.source.untyped
                 if file.kind.name != self.kind.name:
                     raise SelectionError(
                         f"{path}: is {file.kind.name}, and {files.paths[0]} is {self.kind.name}; "
                         "name files of one format, as with '*.EXTENSION'"
                     )
-                schema = tuple(specs.setdefault(spec, spec) for spec in file.source.schema)
-                found.append((schemas.setdefault(schema, schema), file.source.untyped))
+                part = Part.of(file.source, file.kind)
+                part = replace(
+                    part, schema=tuple(specs.setdefault(one, one) for one in part.schema)
+                )
+                found.append(parts.setdefault(part, part))
                 versions.append(file.input.version)
                 attributes = [alike([*attributes, file.source.attributes])]
         self.attributes, self.version = attributes[0], tuple(versions)
-        self.untyped, first = first is None, first or 0
-        model, fitting = found[first][0], dict[tuple[int, bool], Schema]()
-        for schema, untyped in found:
-            if (id(schema), untyped) not in fitting:
-                own = fitted_schema(model, schema, self.kind, untyped=untyped)
-                fitting[id(schema), untyped] = own
-        self._schemas = [fitting[id(schema), untyped] for schema, untyped in found]
-        require_equal_names(self._schemas, files.paths, first)
-        self._described = with_equal_records(self._schemas)
+        model, first = model_of(found, nulls)
+        fits: dict[int, Fitted] = {}
+        for path, part in zip(files.paths, found, strict=True):
+            if id(part) not in fits:
+                with naming_file(path):
+                    fits[id(part)] = fitted(part, model, nulls)
+        self._fitted = [fits[id(part)] for part in found]
+        if any(one.lacking for one in self._fitted):
+            self.records = all(one.records for one in parts)
+        schemas = [one.schema for one in self._fitted]
+        require_equal_names(schemas, files.paths, first, nulls)
+        self._described = with_equal_records(schemas)
         self._joined = joined_schema(self._described, files.paths, first)
         self._by_file = self.kind.max_levels == 0
         self.schema = self._joined
@@ -351,10 +361,10 @@ class ManyFiles(SelectiveSource):
         """
         places = {spec.name: place for place, spec in enumerate(self.schema)}
         wanted = [places[name] for name in names]
-        each = zip(self._paths, self._schemas, self._described, strict=True)
-        for path, found, schema in each:
+        each = zip(self._paths, self._fitted, self._described, strict=True)
+        for path, fit, schema in each:
             with self._open_one(path) as file, naming_file(path):
-                source = as_described(fitted(file.source, found), schema)
+                source = as_described(fit.applied(file.source), schema)
                 yield path, schema, [schema[place].name for place in wanted], source
                 said = [f"{os.path.basename(path)}: {one}" for one in file.source.notes]
                 self.notes = [*self.notes, *said][:MOST_NOTES]

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
 import numpy as np
 
-from lodcli.formats.choosing.choice import Choice, ValueRange
+from lodcli.formats.choosing.choice import ValueRange
 from lodcli.formats.core.errors import naming
-from lodcli.formats.core.format import BATCH_BYTES, Format, Source
+from lodcli.formats.core.format import Format, Source
 from lodcli.formats.core.names import check_name, listing
-from lodcli.formats.core.schema import Batch, LevelSpec, Schema, TensorSpec, tensor_of
-from lodcli.formats.core.wrapped import Wrapped
+from lodcli.formats.core.schema import LevelSpec, Schema, TensorSpec
+from lodcli.formats.values.added_columns import WithColumns
 from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError
-from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.options import option
 from lodcli.kernels.tensor.exchange.time_texts import number_of
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import NO_MARKS, TEXT, Marks, Times
-from lodcli.kernels.tensor.nulls import Mask, Nulls
+from lodcli.kernels.tensor.nulls import Nulls
 
 # The value of a key that is null.
 _NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -42,11 +40,13 @@ class Key:
         marks: of the column: text, dates or whole numbers.
         value: a number, or text; None for a null.
         nullable: whether it is null in any of the files.
+        like: see Added.
     """
 
     marks: Marks
     value: int | str | None
     nullable: bool
+    like = None
 
     def spec(self, name: str, items: int | None) -> TensorSpec:
         """Return the column of a file with this many items."""
@@ -58,9 +58,9 @@ class Key:
         bytes_ = np.dtype(np.uint8)
         return TensorSpec(name, bytes_, (), levels, rows, marks=TEXT, nullable=self.nullable)
 
-    def column(self, items: int) -> LoDTensor:
-        """Return the column with this many items."""
-        nulls = Nulls()
+    def column(self, like: LoDTensor) -> LoDTensor:
+        """See Added."""
+        items, nulls = len(like), Nulls()
         if self.value is None:
             nulls = Nulls((np.zeros(items, np.bool_), *[None] * self.marks.is_text))
         if not self.marks.is_text:
@@ -71,7 +71,7 @@ class Key:
 
     @property
     def range(self) -> ValueRange:
-        """The range of its values in the file."""
+        """See Added."""
         if self.value is None:
             return ValueRange(nulls=True, values=False)
         value = self._bytes if self.marks.is_text else int(self.value)
@@ -79,7 +79,7 @@ class Key:
 
     @property
     def item_bytes(self) -> int:
-        """The bytes of an item of the column, with its offset."""
+        """See Added."""
         return 8 + self.marks.is_text * len(self._bytes) + self.nullable
 
     @property
@@ -165,16 +165,32 @@ def _column(texts: Sequence[str | None]) -> list[Key]:
     return [Key(marks, one if one is None else numbers.get(one, one), nullable) for one in texts]
 
 
-def takes_keys(source: Source, kind: Format) -> bool:
-    """Return whether a file has items of which each can have the values of the keys."""
+def has_items(source: Source, kind: Format) -> bool:
+    """Return whether all tensors of a file have the same items, to which columns can be added."""
     if kind.max_levels == 0:  # the file is an item
         return False
     return source.records or (len(source.schema) == 1 and not source.schema[0].array)
 
 
 def with_keys(opened: Source, kind: Format, keys: Keys) -> Source:
-    """Return a file with the columns of the keys if it takes them; else itself."""
-    return Partitioned(opened, keys) if keys and takes_keys(opened, kind) else opened
+    """Return a file with the columns of the keys, in place of its own of the same names.
+
+    A file that does not take them is returned as it is.
+    """
+    if not keys or not has_items(opened, kind):
+        return opened
+    specs = {spec.name: spec for spec in opened.schema if not _is_replaced(spec, keys)}
+    items = min(opened.schema, key=lambda spec: len(spec.levels)).items
+    specs |= {name: key.spec(name, items) for name, key in keys.items()}
+    found = WithColumns(opened, tuple(specs.values()), keys)
+    found.has_keys = True
+    return found
+
+
+def _is_replaced(spec: TensorSpec, keys: Keys) -> bool:
+    """Return whether a tensor of a file, or the records whose field it is, is a key."""
+    outer = spec.marks.fields[0].name if spec.marks.fields else spec.name
+    return spec.name in keys or outer in keys
 
 
 def refuse_keys(keys: Iterable[str], schema: Schema, names: Iterable[str]) -> None:
@@ -183,90 +199,3 @@ def refuse_keys(keys: Iterable[str], schema: Schema, names: Iterable[str]) -> No
     for name in names:
         if name in keys and name not in known:
             raise SelectionError(f"{name!r} is in the names of folders, {NOT_READ}")
-
-
-class Partitioned(Wrapped):
-    """A file with further columns, the keys; in place of a column of the file with that name.
-
-    Args:
-        inner: the open file; it takes keys.
-        keys: the values, by name.
-    """
-
-    def __init__(self, inner: Source, keys: Keys) -> None:
-        super().__init__(inner)
-        self.records = self.has_keys = True
-        self._keys = keys
-        # To count the items, if only keys are read.
-        self._lead = min(inner.schema, key=lambda spec: len(spec.levels))
-        items = self._lead.items
-        self._own_specs = {spec.name: spec for spec in inner.schema if not self._is_replaced(spec)}
-        specs = dict(self._own_specs)
-        specs |= {name: key.spec(name, items) for name, key in keys.items()}
-        self.schema = tuple(specs.values())
-
-    def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        wanted = list(names)
-        for batch in self._inner.batches_of(self._own(wanted), self._left(limit_bytes, wanted)):
-            yield self._with_keys(batch, wanted)
-
-    def chosen_batches(
-        self, names: Iterable[str], choice: Choice, limit_bytes: int = BATCH_BYTES
-    ) -> Iterator[tuple[int, Batch]]:
-        wanted = list(names)
-        keyed = _Keyed(choice, self._keys, self._with_keys)
-        left = self._left(limit_bytes, wanted)
-        for first, batch in self._inner.chosen_batches(self._own(wanted), keyed, left):
-            yield first, self._with_keys(batch, wanted)
-
-    def _own(self, names: Sequence[str]) -> list[str]:
-        """Return the tensors of the file to read."""
-        return [name for name in names if name not in self._keys] or [self._lead.name]
-
-    def _is_replaced(self, spec: TensorSpec) -> bool:
-        """Return whether a tensor of the file, or the records whose field it is, is a key."""
-        outer = spec.marks.fields[0].name if spec.marks.fields else spec.name
-        return spec.name in self._keys or outer in self._keys
-
-    def _left(self, limit_bytes: int, names: Sequence[str]) -> int:
-        """Return the bytes of a batch without those of its keys."""
-        own = sum(_item_bytes(self._own_specs.get(one, self._lead)) for one in self._own(names))
-        keys = sum(key.item_bytes for name, key in self._keys.items() if name in names)
-        return max(1, int(limit_bytes * own / (own + keys))) if keys else limit_bytes
-
-    def _with_keys(self, batch: Batch, names: Sequence[str]) -> Batch:
-        """Return a batch of the file with those of the keys that are among the names."""
-        count = len(tensor_of(next(iter(batch.values()))))
-        columns = {name: key.column(count) for name, key in self._keys.items() if name in names}
-        return {**{k: one for k, one in batch.items() if k in self._own_specs}, **columns}
-
-
-def _item_bytes(spec: TensorSpec) -> float:
-    """Return the mean bytes of an item; of one row if their number is unknown."""
-    row = spec.dtype.itemsize * math.prod(spec.row_shape)
-    rows = 1.0 if spec.rows is None or not spec.items else spec.rows / spec.items
-    return row * rows + 8 * len(spec.levels)
-
-
-class _Keyed:
-    """A choice by further columns, the keys; see Choice."""
-
-    def __init__(
-        self, choice: Choice, keys: Keys, with_keys: Callable[[Batch, Sequence[str]], Batch]
-    ) -> None:
-        self._choice, self._keys, self._with_keys = choice, keys, with_keys
-
-    @property
-    def deciding(self) -> list[str]:
-        return [name for name in self._choice.deciding if name not in self._keys]
-
-    @property
-    def span(self) -> range:
-        return self._choice.span
-
-    def of_ranges(self, ranges: Mapping[str, Sequence[ValueRange]], offsets: Offsets) -> Mask:
-        known = {name: [key.range] * (offsets.size - 1) for name, key in self._keys.items()}
-        return self._choice.of_ranges({**ranges, **known}, offsets)
-
-    def of_batch(self, batch: Batch, first: int) -> bool:
-        return self._choice.of_batch(self._with_keys(batch, self._choice.deciding), first)

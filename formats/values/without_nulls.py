@@ -97,9 +97,7 @@ class WithoutNulls(Wrapped):
         super().__init__(inner)
         self._how = how
         self._records = records or len(inner.schema) == 1
-        # Without nulls no record is null, so nothing has to store which are.
-        told = (spec for spec in inner.schema if not spec.marks.tells_records)
-        self.schema = tuple(map(self._spec, told))
+        self.schema = schema_without_nulls(inner.schema, how)
         self._check_fill()
 
     def _check_fill(self) -> None:
@@ -118,11 +116,6 @@ class WithoutNulls(Wrapped):
                 f"{option_name('nulls')}: {self._how}: expected a number, a date, a time, "
                 f"a duration, true, false or a word of categories{hint}"
             )
-
-    def _spec(self, spec: TensorSpec) -> TensorSpec:
-        if self._how == "drop" and any(one.nullable for one in self._inner.schema):
-            spec = replace(spec.uncounted(), rows=spec.rows if spec.array else None)
-        return replace(spec, nullable=False)
 
     def batches_of(self, names: Iterable[str], limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         wanted = list(names)
@@ -155,6 +148,20 @@ class WithoutNulls(Wrapped):
             others = ("keep",) if item.marks.categories is not None else ("zero", "nan")
             _refuse_rows(item, before, "no row is empty", *others, "drop", "fill=X")
             return LoDTensor(item.values, item.lod, item.marks)
+
+
+def schema_without_nulls(schema: Schema, how: str) -> Schema:
+    """Return the schema of a file whose nulls are filled, dropped or refused; see WithoutNulls."""
+    drops = how == "drop" and any(spec.nullable for spec in schema)
+    # Without nulls no record is null, so nothing has to store which are.
+    return tuple(
+        replace(
+            replace(spec.uncounted(), rows=spec.rows if spec.array else None) if drops else spec,
+            nullable=False,
+        )
+        for spec in schema
+        if not spec.marks.tells_records
+    )
 
 
 def _refuse_rows(item: LoDTensor, before: int, why: str, *others: str) -> None:

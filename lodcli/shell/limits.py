@@ -115,8 +115,8 @@ _OPTIONS = (
         type=_NULLS,
         metavar="HOW",
         help="How to read nulls: keep, empty (lists and text), zero, nan, fill=X, drop or error "
-        "[default: keep]. If given, also as keep, missing fields, empty texts of csv without "
-        "quotes, and NA among numbers are nulls.",
+        "[default: keep]. If given, also as keep, missing fields, columns that some of several "
+        "files lack, empty texts of csv without quotes, and NA among numbers are nulls.",
     ),
     _option(
         "--separator",

@@ -27,7 +27,7 @@ def command(sources: list[Reference], new_level: str | None, target: Target) -> 
       lod concat vowels.lod.h5 more.lod.h5 --new-level day -o days.lod.h5
 
     All must hold the same tensors: names, dtypes, row shapes and numbers of levels. Their order
-    may differ.
+    may differ. With --nulls keep, a tensor that a file lacks is null in its items.
     With --new-level each file becomes one sequence: one recording per .npy file, for example.
     """
     from lodcli.commands.concat.joining import joined

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from lodcli.formats.core import registry
 from lodcli.formats.core.errors import naming_file
+from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, Batch, Schema
 from lodcli.formats.items.concatenated import (
     as_item,
@@ -17,8 +18,9 @@ from lodcli.formats.items.concatenated import (
     joined_schema,
     require_equal_names,
 )
+from lodcli.formats.several.fitting import Part, fitted, model_of
 from lodcli.formats.structs.presence import as_described, with_equal_records
-from lodcli.formats.values.fitting import fitted, fitted_schema
+from lodcli.shell.limits import reading
 from lodcli.shell.opened import Opened, opened, selected
 from lodcli.shell.references import Reference
 
@@ -38,14 +40,17 @@ def joined(
     """
     with ExitStack() as stack:
         few = len(sources) <= MOST_KEPT
-        parts = [_Part(source, stack, few=few) for source in sources]
-        first = min(range(len(parts)), key=lambda place: parts[place].unknown)
-        model = parts[first].schema, parts[first].name
-        chosen = parts[first].selected(model[0])
+        parts = [_Source(source, stack, few=few) for source in sources]
+        # Chosen tensors may have another name in each file, so none is lacking.
+        are_whole = all(part.name is None for part in parts)
+        nulls = reading(ReadOptions()).nulls if are_whole else "error"
+        model, first = model_of([part.held for part in parts], nulls)
+        name = parts[first].name
+        chosen = parts[first].selected(model)
         for part in parts:
-            part.fit(*model, chosen)
+            part.fit(model, name, chosen, nulls)
         labels = [one.label for one in sources]
-        require_equal_names([part.selected(part.schema) for part in parts], labels, first)
+        require_equal_names([part.selected(part.schema) for part in parts], labels, first, nulls)
         # Of the whole files: of records with one field, another tensor marks the null ones.
         described = with_equal_records([part.schema for part in parts])
         schemas = [part.selected(whole) for part, whole in zip(parts, described, strict=True)]
@@ -61,7 +66,7 @@ def joined(
             yield below(schema, new_level, len(parts)), items
 
 
-class _Part:
+class _Source:
     """One source. A pipe, and each of few containers, stays open; a file is opened again.
 
     Args:
@@ -70,10 +75,8 @@ class _Part:
         few: whether there are few sources.
 
     Attributes:
-        schema: of the whole file; after `fit`, of a header only the selected tensors.
+        held: what the whole file holds.
         name: that of the tensor or records that are selected; None for all.
-        unknown: 2 if the file does not tell its tensors, 1 if it does not tell their dtypes; else
-            0.
     """
 
     def __init__(self, source: Reference, stack: ExitStack, *, few: bool) -> None:
@@ -81,29 +84,35 @@ class _Part:
         self.opened: Opened | None = None
         with ExitStack() as opening:
             file = opening.enter_context(opened(source))
-            self.schema, self._kind = file.source.schema, registry.get(file.format_name)
-            self.unknown = (1 + self._kind.empty_file) if file.source.untyped else 0
-            if self.unknown < 2:
-                self.selected(self.schema)  # raises the error for its name
+            self.held = Part.of(file.source, registry.get(file.format_name))
+            if not self.held.nameless:
+                self.selected(self.held.schema)  # raises the error for its name
             pipe = not (os.path.isfile(source.path) or os.path.isdir(source.path))
             if pipe or (few and file.format_name == "lod.h5"):
                 self.opened = file
                 stack.enter_context(opening.pop_all())
 
-    def fit(self, first: Schema, name: str | None, chosen: Schema) -> None:
-        """Give the file a schema that fits another one.
+    def fit(self, model: Schema, name: str | None, chosen: Schema, nulls: str | None) -> None:
+        """Make the file fit the others.
 
         Args:
-            first: the schema of the first file that tells most.
-            name: what is selected of it.
+            model, nulls: see `model_of`.
+            name: what is selected of the first file with values.
             chosen: the selected tensors.
         """
-        own = self.schema
-        if self.unknown == 2 and self.name in (None, DEFAULT_NAME):
-            self.name = name
-        elif self.unknown == 1:  # a header names other columns as well
-            first, own, self.name = chosen, self.selected(own), None
-        self.schema = fitted_schema(first, own, self._kind, untyped=self.unknown > 0)
+        held = self.held
+        if held.nameless:
+            self.name = name if self.name in (None, DEFAULT_NAME) else self.name
+        elif held.untyped:  # a header names other columns as well
+            model, self.name = chosen, None
+            held = replace(held, schema=self.selected(held.schema))
+        with naming_file(self.source.label):
+            self._fitted = fitted(held, model, nulls)
+
+    @property
+    def schema(self) -> Schema:
+        """The tensors of the whole file that fits; of a header only the selected ones."""
+        return self._fitted.schema
 
     def selected(self, schema: Schema) -> Schema:
         """Return the selected tensors of a schema of the file."""
@@ -124,5 +133,5 @@ class _Part:
     def _described(self, file: Opened, schema: Schema) -> Opened:
         """Return the file with the tensors of a schema from `with_equal_records`."""
         with naming_file(self.source.label):
-            source = fitted(file.source, self.schema)
+            source = self._fitted.applied(file.source)
         return replace(file, reference=self._reference, source=as_described(source, schema))

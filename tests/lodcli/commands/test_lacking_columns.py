@@ -1,0 +1,231 @@
+"""Files some of which lack columns that others have, read with `nulls`."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lodcli
+from lodcli.errors import LodError, SelectionError, ShapeMismatchError
+from lodcli.formats.core import io
+from lodcli.kernels.tensor.lod_tensor import LoDTensor
+from tests.lodcli.conftest import Lod, read_jsonl
+
+# Of a user, then with new columns of each kind, then with new fields in their records.
+FIRST = [{"id": 1, "tags": ["a", ""]}, {"id": 2, "tags": []}]
+SECOND = [
+    {
+        "id": 3,
+        "tags": ["b"],
+        "score": 2.5,
+        "name": "ü",
+        "path": [[1], [2, 3]],
+        "at": {"x": 1, "deep": {"y": "q"}},
+        "events": [{"t": 1}, {"t": 2}],
+    },
+    {
+        "id": 4,
+        "tags": ["c"],
+        "score": -1.5,
+        "name": "",
+        "path": [],
+        "at": {"x": 2, "deep": {"y": ""}},
+        "events": [],
+    },
+]
+THIRD = [
+    {
+        "id": 5,
+        "at": {"x": 3, "deep": {"y": "r", "z": [7]}, "new": {"w": True}},
+        "events": [{"t": 3, "kind": "k", "sub": [{"v": 1}]}, {"t": 4, "kind": "", "sub": []}],
+    }
+]
+ORDERS = [(FIRST, SECOND, THIRD), (THIRD, FIRST, SECOND), (SECOND, THIRD), (THIRD, SECOND, FIRST)]
+
+
+def _written(folder: Path, files: Sequence[Sequence[dict[str, Any]]]) -> tuple[str, str]:
+    """Write lines of JSON as several files and as one; return a pattern, and a path."""
+    named = {f"part-{number}": rows for number, rows in enumerate(files)}
+    for name, rows in {**named, "all": [row for one in files for row in one]}.items():
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(folder / "part-*.jsonl"), str(folder / "all.jsonl")
+
+
+def _content(path: str, nulls: str) -> dict[str, object]:
+    """Return all that the tensors of a file hold, but those that tell which records are null."""
+    with lodcli.open(path, nulls=nulls) as file:
+        read = file.read()
+    return {
+        name: (
+            str(tensor.marks.unit or tensor.marks.values or tensor.dtype),
+            [level.tolist() for level in tensor.lod.levels],
+            [None if mask is None else mask.tolist() for _, mask in tensor.nulls.present()],
+            tensor.values.tolist(),
+        )
+        for name, tensor in read.items()
+        if not tensor.marks.tells_records
+    }
+
+
+@pytest.mark.parametrize("nulls", ["keep", "empty", "zero", "nan", "fill=7", "drop"])
+@pytest.mark.parametrize("files", ORDERS)
+def test_lines_cut_into_files_are_those_of_one_file(
+    tmp_path: Path, files: Sequence[Sequence[dict[str, Any]]], nulls: str
+) -> None:
+    pattern, whole = _written(tmp_path, files)
+    try:
+        expected: object = _content(whole, nulls)
+    except LodError as error:
+        with pytest.raises(type(error)):
+            _content(pattern, nulls)
+    else:
+        assert _content(pattern, nulls) == expected
+
+
+@pytest.mark.parametrize("files", ORDERS)
+def test_records_of_files_that_lack_them_are_null(
+    tmp_path: Path, files: Sequence[Sequence[dict[str, Any]]], lod: Lod
+) -> None:
+    pattern, whole = _written(tmp_path, files)
+    parts = sorted(str(path) for path in tmp_path.glob("part-*.jsonl"))
+    for number, given in enumerate(([whole], [pattern], parts)):
+        out = str(tmp_path / f"out-{number}.json")
+        assert lod("concat", *given, "--nulls", "keep", "-o", out, "--quiet").code == 0
+    first, *others = (json.loads((tmp_path / f"out-{n}.json").read_text()) for n in range(3))
+    assert first[0]["id"] == files[0][0]["id"]
+    assert others == [first, first]
+
+
+def test_parquet_files_are_joined_as_by_pyarrow(tmp_path: Path, lod: Lod) -> None:
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    day = datetime.date(2024, 2, 29)
+    tables = [
+        pa.table({"n": [1, 2, None]}),
+        pa.table(
+            {
+                "word": pa.array(["a", "b", "a"]).dictionary_encode(),
+                "n": [3, 4, 5],
+                "day": [day, None, day],
+                "at": pa.array([{"x": 1}, None, {"x": 3}]),
+                "events": pa.array([[{"t": 1}, {"t": 2}], None, []]),
+            }
+        ),
+        pa.table(
+            {
+                "at": pa.array([{"x": 5, "y": ["p"]}]),
+                "n": [6],
+                "events": pa.array([[{"t": 9, "k": 0.5}]]),
+                "price": pa.array([1], pa.decimal128(9, 2)),
+            }
+        ),
+    ]
+    for number, table in enumerate(tables):
+        parquet.write_table(table, tmp_path / f"{number}.parquet")
+    plain = [one.cast(pa.schema([_without_words(field) for field in one.schema])) for one in tables]
+    expected = pa.concat_tables(plain, promote_options="permissive").to_pylist()
+    out = tmp_path / "out.parquet"
+    line = ("convert", str(tmp_path / "?.parquet"), "--nulls", "keep", "-o", str(out))
+    assert lod(*line).code == 0
+    got = parquet.read_table(out).to_pylist()
+    assert [{name: row[name] for name in expected[0]} for row in got] == expected
+
+
+def _without_words(field: Any) -> Any:
+    """Return a field of Arrow as text if it has categories."""
+    words = getattr(field.type, "value_type", None) if "dictionary" in str(field.type) else None
+    return field if words is None else field.with_type(words)
+
+
+def test_containers_are_joined_if_their_tensors_have_equally_many_items(
+    lod: Lod, folder: Path
+) -> None:
+    io.write("a.lod.h5", {"n": LoDTensor([1, 2]), "w": LoDTensor.from_lists([["a"], []])})
+    io.write("b.lod.h5", {"n": LoDTensor([3]), "x": LoDTensor(np.ones((2, 3)), [[2]])})
+    io.write("c.lod.h5", {"n": LoDTensor([4, 5]), "x": LoDTensor([6.0])})
+    line = ("concat", "a.lod.h5", "b.lod.h5", "--nulls", "keep", "-o", "ab.jsonl", "--quiet")
+    assert lod(*line).code == 0
+    assert read_jsonl("ab.jsonl") == [
+        {"n": 1, "w": ["a"], "x": None},
+        {"n": 2, "w": [], "x": None},
+        {"n": 3, "w": None, "x": [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]},
+    ]
+    done = lod("concat", "a.lod.h5", "c.lod.h5", "--nulls", "keep", "-o", "ac.jsonl")
+    assert done.code == 1
+    assert "c.lod.h5: does not fit a.lod.h5: it lacks w; only files" in done.stderr
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet", "arrow", "csv"])
+@pytest.mark.parametrize(
+    ("expression", "kept"), [("k == 2", [4]), ("k is None", [0, 1, 3]), ("n > 0 and k < 2", [2])]
+)
+def test_items_are_chosen_by_columns_that_a_file_lacks(
+    lod: Lod, folder: Path, suffix: str, expression: str, kept: list[int]
+) -> None:
+    k = LoDTensor.from_lists([1, None, 2])
+    io.write(f"a.{suffix}", {"n": LoDTensor([0, 1]), "m": LoDTensor([0, 1])})
+    io.write(f"b.{suffix}", {"n": LoDTensor([2, 3, 4]), "k": k})
+    line = ("filter", f"?.{suffix}", expression, "--nulls", "keep", "-o", "o.jsonl", "--quiet")
+    assert lod(*line).code == 0
+    assert [row["n"] for row in read_jsonl("o.jsonl")] == kept
+
+
+def test_chosen_columns_may_be_lacking(tmp_path: Path) -> None:
+    pattern, _ = _written(tmp_path, (FIRST, SECOND))
+    found = lodcli.open(pattern, nulls="keep", columns=["score", "id"])
+    with found as file:
+        assert file.read()["score"].to_list() == [None, None, 2.5, -1.5]
+        assert [spec.name for spec in file.schema] == ["score", "id"]
+    assert lodcli.read(pattern, "score", nulls="zero").data.tolist() == [0, 0, 2.5, -1.5]
+    with pytest.raises(SelectionError, match="no tensor named 'scores'"):
+        lodcli.read(pattern, "scores", nulls="keep")
+    with pytest.raises(SelectionError, match=r"part-0.jsonl: no field 'score'"):
+        lodcli.read(pattern, "score")
+
+
+def test_columns_in_names_of_folders_stay_beside_lacking_ones(lod: Lod, folder: Path) -> None:
+    for day, row in (("d=2024-01-01", {"n": 1}), ("d=2024-01-02", {"n": 2, "x": 0.5})):
+        Path("t", day).mkdir(parents=True)
+        Path("t", day, "part.jsonl").write_text(json.dumps(row) + "\n")
+    assert lod("convert", "t", "--nulls", "keep", "-o", "o.jsonl", "--quiet").code == 0
+    assert read_jsonl("o.jsonl") == [
+        {"n": 1, "x": None, "d": "2024-01-01"},
+        {"n": 2, "x": 0.5, "d": "2024-01-02"},
+    ]
+
+
+def test_what_is_left_out_of_a_file_is_not_null(lod: Lod, folder: Path) -> None:
+    Path("a.jsonl").write_text('{"id":1,"x":1}\n')
+    Path("b.jsonl").write_text('{"id":2,"x":1}\n{"id":3,"x":"b"}\n')
+    options = ("--nulls", "keep", "--skip-unsupported", "-o", "o.lod.h5")
+    for line in (("convert", "?.jsonl"), ("concat", "a.jsonl", "b.jsonl")):
+        done = lod(*line, *options)
+        assert done.code == 1
+        assert "b.jsonl: line 2: field x: expected a number, found text" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"n": 1, "e": 1}, {"n": 2, "e": {"x": 1}}),
+        ({"n": 1, "e": {"x": 1}}, {"n": 2, "e": [{"y": 1}]}),
+    ],
+)
+def test_records_of_another_depth_are_refused(
+    tmp_path: Path, first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    pattern, _ = _written(tmp_path, ([first], [second]))
+    with pytest.raises(ShapeMismatchError, match=r"part-1.jsonl: does not fit .*part-0.jsonl: it"):
+        lodcli.open(pattern, nulls="keep").close()
+
+
+def test_one_tensor_without_a_name_is_that_of_the_others(lod: Lod, folder: Path) -> None:
+    io.write("a.npy", LoDTensor([1, 2]))
+    io.write("b.parquet", {"n": LoDTensor([3])})
+    assert lod("concat", "a.npy", "b.parquet", "--nulls", "keep", "-o", "o.parquet").code == 0
+    assert lodcli.read("o.parquet").data.tolist() == [1, 2, 3]
