@@ -13,6 +13,7 @@ The body is plain Python; arrays may be NumPy's or any that act like them, such 
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -155,11 +156,18 @@ class WhileLoop:
             condition: a truth value, or an array with a single value.
 
         Raises:
-            InvalidDataError: not called within a frame.
+            InvalidDataError: not called within a frame, or with an array of several values or none.
         """
         if not self._inside:
             raise InvalidDataError("break_if ends a frame; call it inside of `with loop.frame():`")
-        if bool(_value_of(condition)):
+        value = _value_of(condition)
+        shape = tuple(getattr(value, "shape", ()))
+        if (count := math.prod(shape)) != 1:
+            raise InvalidDataError(
+                f"break_if: expected a single value, found {count or 'none'} in an array of shape "
+                f"{shape}; combine them, as in break_if((x > 1).all()), or any()"
+            )
+        if bool(value):
             self._going = False
             raise _Broken(self)
 

@@ -96,6 +96,23 @@ def test_an_except_in_the_frame_does_not_swallow_the_break() -> None:
     assert loop.iterations == 0
 
 
+@pytest.mark.parametrize("library", [np.asarray, DeviceArray])
+def test_a_condition_of_several_values_is_refused(library: Any) -> None:
+    loop = while_loop()
+    with loop.frame():
+        with pytest.raises(InvalidDataError) as found:
+            loop.break_if(library(np.array([True, False])))
+        with pytest.raises(InvalidDataError, match=r"found none in an array of shape \(0,\)"):
+            loop.break_if(Var(library(np.zeros(0))))
+    assert str(found.value) == (
+        "break_if: expected a single value, found 2 in an array of shape (2,); combine them, as in "
+        "break_if((x > 1).all()), or any()"
+    )
+    with loop.frame():
+        loop.break_if(library(np.array([[True]])))
+    assert not loop
+
+
 def test_a_frame_that_changes_nothing_is_refused_instead_of_hanging() -> None:
     step = Var(0)
     loop = while_loop([step])
