@@ -23,7 +23,7 @@ from lodcli.kernels.tensor.exchange.rows import rows_of
 from lodcli.kernels.tensor.exchange.units import OBJECTS
 from lodcli.kernels.tensor.marks import Decimals, Marks, Times
 from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
-from lodcli.kernels.tensor.operands import hint_on_items, hint_on_pooled, misfit
+from lodcli.kernels.tensor.operands import hint_on_items, hint_on_pooled, misfit, refuse_texts
 
 # What NumPy takes as it is; a type may be an argument such as dtype=.
 _OF_NUMPY = (np.ndarray, np.generic, type)
@@ -269,6 +269,9 @@ class NumpyProtocol(NDArrayOperatorsMixin):
             plain = [data_of(value) for value in inputs]
             try:
                 result = ufunc(*plain)
+            except TypeError:
+                refuse_texts(ufunc.__name__, owner, inputs)
+                raise
             except ValueError as error:
                 raise misfit(error, ufunc.__name__, owner, plain, given=inputs) from error
             return _rewrapped(result, owner, ufunc.__name__)
@@ -678,7 +681,7 @@ def _common_index(values: Sequence[Any], name: str) -> Any:
         if other.data.shape[0] != tensors[0].data.shape[0]:
             raise ShapeMismatchError(
                 f"{name}: {tensors[0].data.shape[0]} rows against {other.data.shape[0]}"
-                f"{hint_on_items(tensors[0], name)}"
+                f"{hint_on_items((tensors[0], other), name)}"
             )
     return tensors[0]
 

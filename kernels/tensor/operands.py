@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError
+from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
 from lodcli.kernels.tensor.exchange.rows import rows_of
 
 # Ops that take one row for each sequence as well, by the name of the function of rows:
@@ -87,11 +87,44 @@ def hint_on_pooled(left: Any, right: Any, name: str) -> str:
     )
 
 
-def hint_on_items(tensor: Any, name: str) -> str:
+def hint_on_items(tensors: Sequence[Any], name: str) -> str:
     """Return a hint on functions of Python that take the items of a tensor, as "; .."; or ""."""
-    if tensor.lod.n_levels or name not in _OF_ITEMS:
+    if name not in _OF_ITEMS or any(one.lod.n_levels for one in tensors):
+        return ""
+    # The rows of an item are a part of those of its tensor.
+    arrays = [one.data for one in tensors]
+    if not any(type(one.base) is type(one) and one.base.size > one.size for one in arrays):
         return ""
     return f"; if this is Python's {_OF_ITEMS[name]} of each sequence"
+
+
+def refuse_texts(name: str, owner: Any, values: Sequence[Any]) -> None:
+    """Raise UnsupportedError if one of the values is a text, or several; == and != take texts.
+
+    Args:
+        name: of a ufunc.
+        owner: a tensor.
+        values: the arguments.
+    """
+    texts = [one for one in values if not isinstance(one, type(owner)) and _is_text(one)]
+    if not texts or name in ("equal", "not_equal"):
+        return
+    marks, found = owner.marks, type(texts[0]).__name__
+    if marks.kind in ("text", "category"):
+        expected = f"numbers beside {marks.kind}"
+        how = (
+            "; LoDTensor.from_lists makes a tensor of what Python makes of tensor.to_list(), and "
+            "lod apply 'NAME + \"b\"' joins texts of a file"
+        )
+    elif marks.unit is not None:
+        expected, how = f"numbers that count the unit of {marks.unit}", "; take as_numbers()"
+    else:
+        expected, how = f"a number beside {owner.dtype}, or one for each row", ""
+    raise UnsupportedError(f"{name}: expected {expected}, found {found}{how}")
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str | bytes) or np.asarray(value).dtype.kind in "SU"
 
 
 def _broadcasts(shape: Sequence[int], rows: Sequence[int]) -> bool:

@@ -238,3 +238,58 @@ def test_the_remedy_of_np_take_says_what_differs() -> None:
     with pytest.raises(UnsupportedError, match=r"tensor\[numbers\], .* takes whole items$"):
         np.take(X, [1])
     assert X[[1]].data.tolist() == [5, 7]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: LoDTensor([1, 2]) + LoDTensor([1, 2, 3]),
+        lambda: LoDTensor([1, 2]) < LoDTensor([1, 2, 3]),
+        lambda: sum((LoDTensor([1, 2]), LoDTensor([1, 2, 3]))),
+    ],
+)
+def test_tensors_that_are_no_items_have_no_hint_on_functions_of_python(
+    call: Callable[[], Any],
+) -> None:
+    with pytest.raises(ShapeMismatchError, match=r"2 rows against 3$"):
+        call()
+
+
+TEXTS: Any = LoDTensor.from_lists(["a", "bc"])
+OF_LISTS = (
+    "{}: expected numbers beside {}, found {}; LoDTensor.from_lists makes a tensor of what Python "
+    "makes of tensor.to_list(), and lod apply 'NAME + \"b\"' joins texts of a file"
+)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: TEXTS + "b", OF_LISTS.format("add", "text", "str")),
+        (lambda: "b" + TEXTS, OF_LISTS.format("add", "text", "str")),
+        (lambda: np.add(TEXTS, ["b", "c"]), OF_LISTS.format("add", "text", "list")),
+        (lambda: TEXTS < "b", OF_LISTS.format("less", "text", "str")),
+        (
+            lambda: LoDTensor([0]).as_categories(["a"]) + "b",
+            OF_LISTS.format("add", "category", "str"),
+        ),
+        (lambda: X + "b", "add: expected a number beside float64, or one for each row, found str"),
+        (lambda: X > b"b", "greater: expected a number beside float64, or one for each row, fou"),
+        (
+            lambda: LoDTensor.from_lists([np.datetime64("2024-01-01")]) - "2024-01-01",
+            "subtract: expected numbers that count the unit of date[D], found str; take as_numb",
+        ),
+    ],
+)
+def test_a_text_beside_a_tensor_is_refused_with_what_works(
+    call: Callable[[], Any], said: str
+) -> None:
+    with pytest.raises(UnsupportedError) as found:
+        call()
+    assert str(found.value).startswith(said)
+
+
+def test_no_number_equals_a_text_and_other_operands_have_the_error_of_python() -> None:
+    assert (X == "b").data.tolist() == [False] * 5
+    with pytest.raises(TypeError, match="NoneType"):
+        X + None
