@@ -14,7 +14,7 @@ import torch
 
 from lodcli.formats.core.limits import Limits
 from lodcli.formats.core.options import ReadKeywords
-from lodcli.formats.loading.dataset_torch import Batch, Dataset, Layout, collate
+from lodcli.formats.loading.dataset_torch import Batch, Collate, Dataset, Layout
 from lodcli.formats.loading.epochs import Epoch, epoch
 from lodcli.formats.loading.handing_torch import in_worker
 from lodcli.formats.loading.samplers import (
@@ -115,7 +115,7 @@ class Batches(torch.utils.data.IterableDataset[Any]):
             self.dataset = self.dataset.in_order_of_file()
         self.tokens, self.items, self.pool, self.seed = tokens, items, pool, seed
         self.shuffle, self.drop_last = shuffle, drop_last
-        self._collate = collate(layout, pad_value=pad_value)
+        self._collate = Collate(layout, pad_value, "Batches")
         # The epoch, and its first batch that no rank has taken yet. In shared memory, so that
         # persistent workers see changes by set_epoch.
         self._begin: torch.Tensor = torch.zeros(2, dtype=torch.int64)

@@ -363,22 +363,26 @@ class Collate:
     Attributes:
         layout: of the batches.
         pad_value: of padded batches.
+        caller: the function, or the class, whose arguments these are, for errors.
     """
 
     layout: Layout
     pad_value: npt.ArrayLike | Mapping[str, npt.ArrayLike] = 0
+    caller: str = "collate"
 
     def __post_init__(self) -> None:
         layouts = get_args(Layout)
         if not isinstance(self.layout, str):
+            collates = self.caller == "collate"
+            how = "; call it for a DataLoader: collate_fn=collate()" if collates else ""
             raise OptionError(
-                f"collate: layout: expected one of {', '.join(layouts)}, found "
-                f"{type(self.layout).__name__}; call it for a DataLoader: collate_fn=collate()"
+                f"{self.caller}: layout: expected one of {', '.join(layouts)}, found "
+                f"{type(self.layout).__name__}{how}"
             )
         if self.layout not in layouts:
             raise OptionError(
-                f"collate: layout: expected one of {', '.join(layouts)}, found {self.layout!r}"
-                f"{or_near(self.layout, layouts)}"
+                f"{self.caller}: layout: expected one of {', '.join(layouts)}, found "
+                f"{self.layout!r}{or_near(self.layout, layouts)}"
             )
         named = isinstance(self.pad_value, Mapping)
         values = self.pad_value if isinstance(self.pad_value, Mapping) else {"": self.pad_value}
@@ -388,7 +392,8 @@ class Collate:
             isinstance(self.pad_value, Mapping) or np.any(np.asarray(self.pad_value) != 0)
         ):
             raise OptionError(
-                f"collate: pad_value is for the layout 'padded'; {self.layout!r} has no padding"
+                f"{self.caller}: pad_value is for the layout 'padded'; {self.layout!r} has no "
+                "padding"
             )
 
     def _key(self) -> object:
@@ -417,7 +422,7 @@ class Collate:
             return kind(*by_name.values()) if fields else tuple(by_name.values())
         batch = items if isinstance(items, Batch) else _joined(items)
         if isinstance(self.pad_value, Mapping):
-            _require_padded(batch, self.pad_value)
+            _require_padded(batch, self.pad_value, self.caller)
         offsets: dict[int, torch.Tensor] = {}
         several = len(batch.tensors) > 1
         found = {
@@ -452,10 +457,11 @@ class Collate:
                 return rows_to_torch(tensor.data)
         if (inner := tensor.lod.n_levels - 1) > 0:
             remedy = f", or with columns= that leave out {name}" if several else ""
+            takes = 'collate("lod")' if self.caller == "collate" else 'layout="lod"'
             raise UnsupportedError(
-                f"collate: {name}: an item has {inner} level{'s' if inner > 1 else ''} of its own, "
-                f"and the layout {self.layout!r} of torch holds rows only; take "
-                'collate("lod"), or a Dataset with level=-1, whose items are the finest sequences'
+                f"{self.caller}: {name}: an item has {inner} level{'s' if inner > 1 else ''} of "
+                f"its own, and the layout {self.layout!r} of torch holds rows only; take {takes}, "
+                "or a Dataset with level=-1, whose items are the finest sequences"
                 f"{remedy}"
             )
         with naming(label, name):
@@ -475,23 +481,24 @@ def _plain(value: npt.ArrayLike) -> npt.ArrayLike:
     return rows_from_torch(value.detach().cpu()) if isinstance(value, torch.Tensor) else value
 
 
-def _require_padded(batch: Batch, names: Iterable[str]) -> None:
+def _require_padded(batch: Batch, names: Iterable[str], caller: str) -> None:
     """Raise OptionError unless the batch has these tensors, and their sequences are padded."""
     for name in names:
         tensor = batch.tensors.get(name)
         if "" in batch.tensors:
             raise OptionError(
-                f"collate: pad_value: expected one value, found a dict with {name!r}: the items "
+                f"{caller}: pad_value: expected one value, found a dict with {name!r}: the items "
                 "have no names"
             )
         if tensor is None:
             raise OptionError(
-                f"collate: pad_value: no tensor {name!r} in the batch; there are: "
+                f"{caller}: pad_value: no tensor {name!r} in the batch; there are: "
                 f"{listing(list(batch.tensors))}"
             )
         if not tensor.lod.n_levels:
             raise OptionError(
-                f"collate: pad_value: {name!r} has one row per item and is not padded; leave it out"
+                f"{caller}: pad_value: {name!r} has one row per item and is not padded; leave it "
+                "out"
             )
 
 

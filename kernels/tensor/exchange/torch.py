@@ -103,8 +103,13 @@ def rows_from_torch(values: torch.Tensor) -> Array:
     """Return a tensor of torch as rows over the same memory; of a conjugated view a copy.
 
     Raises:
-        InvalidDataError: it is tracked by autograd, or NumPy does not have its dtype.
+        InvalidDataError: it is tracked by autograd, is not dense or has no values, or NumPy does
+            not have its dtype.
     """
+    if values.is_meta:
+        raise InvalidDataError("data: is on the meta device, which has no values; make it on a CPU")
+    if values.is_quantized:
+        raise InvalidDataError(f"data: is quantized, {values.dtype}; give tensor.dequantize()")
     if values.requires_grad:
         raise InvalidDataError("data: is tracked by autograd; give tensor.detach()")
     if values.is_cuda:
@@ -121,6 +126,10 @@ def rows_from_torch(values: torch.Tensor) -> Array:
         wide = "complex64" if values.is_complex() else "float32"
         remedy = f"; convert them, tensor.to(torch.{wide})" if "ScalarType" in str(error) else ""
         raise InvalidDataError(f"data: {error}{remedy}") from None
+    except RuntimeError as error:  # of subclasses, such as those of torch.export
+        raise InvalidDataError(
+            f"data: expected a plain tensor, found {type(values).__name__}: {error}"
+        ) from None
     return found
 
 

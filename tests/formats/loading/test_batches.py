@@ -227,6 +227,26 @@ def test_layouts_are_those_of_collate(file: Path) -> None:
     assert int((values == -1).sum()) == values.numel() - int(lengths.sum()) > 0
 
 
+def test_errors_on_the_form_of_batches_name_the_loader(file: Path, tmp_path: Path) -> None:
+    for name, value, said in (
+        ("layout", "x", "one of jagged, packed, padded, varlen, lod, found 'x'"),
+        ("layout", 3, "one of jagged, packed, padded, varlen, lod, found int"),
+    ):
+        with pytest.raises(OptionError) as found:
+            lodcli.torch.Batches(file, "x", tokens=9, **{name: value})
+        assert str(found.value) == f"Batches: {name}: expected {said}"
+    with pytest.raises(OptionError, match=r"^Batches: pad_value is for the layout 'padded'"):
+        lodcli.torch.Batches(file, "x", tokens=9, pad_value=1)
+    unknown = lodcli.torch.Batches(file, tokens=9, layout="padded", pad_value={"y": 1})
+    with pytest.raises(OptionError, match=r"^Batches: pad_value: no tensor 'y' in the batch"):
+        next(iter(unknown))
+    nested = tmp_path / "nested.lod.h5"
+    lodcli.write(nested, LoDTensor([1, 2, 3], [[2], [1, 2]]))
+    with pytest.raises(lodcli.UnsupportedError, match=r'^Batches: .*; take layout="lod"'):
+        next(iter(lodcli.torch.Batches(nested, tokens=9)))
+    assert next(iter(lodcli.torch.Batches(nested, tokens=9, layout="lod"))).rows == 3
+
+
 def test_the_ranks_of_torch_distributed_are_taken(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

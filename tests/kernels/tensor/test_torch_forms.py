@@ -77,3 +77,51 @@ def test_a_nested_tensor_ragged_elsewhere_is_refused() -> None:
 def test_the_remedy_fits_what_numpy_lacks(values: Any, said: str) -> None:
     with pytest.raises(InvalidDataError, match=said):
         LoDTensor.from_torch(values)
+
+
+def plain(kind: str) -> Any:
+    """Return a tensor whose values no array can share."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that quantized and compressed ones may change
+        if kind == "csr":
+            return torch.eye(2).to_sparse_csr()
+        return torch.quantize_per_tensor(torch.ones(3), 0.5, 0, torch.qint8)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("csr", "Use Tensor.to_dense() first."),
+        ("quantized", "data: is quantized, torch.qint8; give tensor.dequantize()"),
+    ],
+)
+def test_a_tensor_that_is_not_dense_is_refused_with_what_makes_it_dense(
+    kind: str, said: str
+) -> None:
+    with pytest.raises(InvalidDataError) as found:
+        LoDTensor.from_torch(plain(kind))
+    assert str(found.value).endswith(said)
+    dense = plain(kind).dequantize() if kind == "quantized" else plain(kind).to_dense()
+    assert LoDTensor.from_torch(dense).rows == len(dense)
+
+
+def test_tensors_without_values_are_refused() -> None:
+    with pytest.raises(
+        InvalidDataError, match=r"^data: is on the meta device, which has no values"
+    ):
+        LoDTensor.from_torch(torch.ones(3, device="meta"))
+    with torch._subclasses.fake_tensor.FakeTensorMode():
+        fake = torch.ones(3)
+    with pytest.raises(InvalidDataError, match=r"^data: expected a plain tensor, found FakeTensor"):
+        LoDTensor.from_torch(fake)
+
+
+def test_a_tracked_tensor_of_a_subclass_is_refused_with_what_to_give() -> None:
+    class Named(torch.Tensor):  # type: ignore[misc]
+        pass
+
+    tracked = torch.ones(2, requires_grad=True).as_subclass(Named)
+    for given in (tracked, torch.nn.Parameter(torch.ones(2))):
+        with pytest.raises(InvalidDataError, match=r"tracked by autograd; give tensor\.detach\(\)"):
+            LoDTensor.from_torch(given)
+        assert LoDTensor.from_torch(given.detach()).data.tolist() == [1, 1]
