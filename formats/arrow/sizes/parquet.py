@@ -30,7 +30,8 @@ from lodcli.formats.arrow.sizes.thrift import BINARY, I32, ThriftError
 from lodcli.formats.choosing.choice import ValueRange
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.format import BATCH_BYTES
-from lodcli.formats.core.names import name_of
+from lodcli.formats.core.losses import MOST_SHOWN
+from lodcli.formats.core.names import listing, name_of
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.prefetch import LEAST_BYTES, ahead
 from lodcli.formats.text.lines import shown
@@ -48,10 +49,16 @@ _FAR = (
     "timestamps of 96 bits are read in microseconds, because some lie outside of the years 1677 to "
     "2262 that nanoseconds hold"
 )
+_INFINITE = (
+    "infinity of DuckDB is read as the last time of the type, and -infinity as the first; to get "
+    "nulls, write CASE WHEN isfinite(t) THEN t END there"
+)
 _NO_KEYS = "and lod cannot decrypt it"
 ENCRYPTED = f"is encrypted, {_NO_KEYS}; write it again without encryption"
-# Fields of the footer: for each SchemaElement type_length, name and logicalType.
-_SCHEMA = {2: [{2: I32, 4: BINARY, 10: {}}]}
+# Fields of the footer: for each SchemaElement type_length, name, num_children and logicalType.
+_SCHEMA = {2: [{2: I32, 4: BINARY, 5: I32, 10: {}}]}
+# Limit of pyarrow on nested elements of a schema, without the root. A list takes two.
+_MOST_NESTED = 99
 
 
 class ParquetRecords(Records):
@@ -85,6 +92,8 @@ class ParquetRecords(Records):
             # Of the leaf columns: the type of each, and the number of the first with a path.
             self._kinds = [kind for _, kind in fields]
             self._numbers = {path: leaf for leaf, (path, _) in [*enumerate(fields)][::-1]}
+            if names := [".".join(path) for path, _ in fields if self._has_infinite_times(path)]:
+                self.notes = [*self.notes, f"{listing(map(shown, names), MOST_SHOWN)}: {_INFINITE}"]
 
     def _encrypted(self) -> dict[str, LodError]:
         """Return the error for each encrypted column."""
@@ -130,6 +139,18 @@ class ParquetRecords(Records):
                     return True
         self._file = nanoseconds
         return False
+
+    def _has_infinite_times(self, path: tuple[str, ...]) -> bool:
+        """Return whether DuckDB wrote infinite times or dates to a column.
+
+        It stores them as the greatest number of the type, and as its negative.
+        """
+        kind = self._kinds[self._numbers[path]]
+        most = 2**31 - 1 if types.is_date32(kind) else 2**63 - 1
+        timed = types.is_timestamp(kind) or types.is_date32(kind)
+        if not timed or not self._pages.writer.startswith(b"DuckDB"):
+            return False
+        return any(one.low == -most or one.high == most for one in self.ranges(path) or ())
 
     def _checked_groups(self) -> list[int]:
         """Return the number of records of each row group.
@@ -237,6 +258,9 @@ def _file(data: File, unit: str | None = None) -> pq.ParquetFile:
     except pa.ArrowNotImplementedError as error:
         _refuse_wide(data, error)
         raise
+    except OSError as error:
+        _refuse_deep(data, error)
+        raise
 
 
 def _are_far(array: Any) -> bool:
@@ -278,6 +302,35 @@ def _refuse_wide(data: File, error: Exception) -> None:
             raise UnsupportedError(
                 f"column {', '.join(names)}: holds integers of 128 bits, which tensors cannot "
                 "hold; cast it to Int64, or leave it out, when you write the file"
+            ) from None
+
+
+def _refuse_deep(data: File, error: Exception) -> None:
+    """Raise UnsupportedError with the columns that are nested deeper than pyarrow reads.
+
+    It then reads no column, and its error names none.
+    """
+    if "too deeply nested" not in str(error):
+        return
+    with suppress(ThriftError):
+        root, *elements = footer(data, _SCHEMA)[2]
+        names: dict[str, None] = {}
+        # How many elements are still to come at each depth, from those below the root.
+        left = [root.get(5, 0)]
+        for one in elements:
+            if len(left) == 1:
+                column = str(one.get(4, b""), "utf-8", "replace")
+            if len(left) > _MOST_NESTED:
+                names[column] = None
+            left[-1] -= 1
+            left.append(one.get(5, 0))
+            while len(left) > 1 and left[-1] <= 0:
+                left.pop()
+        if names:
+            raise UnsupportedError(
+                f"column {listing(map(shown, names), MOST_SHOWN)}: nested deeper than is read from "
+                f"Parquet, {_MOST_NESTED // 2} lists or {_MOST_NESTED - 1} structs; leave it out "
+                "when you write the file"
             ) from None
 
 

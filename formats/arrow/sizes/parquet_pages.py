@@ -101,6 +101,7 @@ class Pages:
         schema: as read by pyarrow.
 
     Attributes:
+        writer: the program that wrote the file.
         encrypted: the numbers of the columns whose pages are encrypted.
 
     Raises:
@@ -116,8 +117,8 @@ class Pages:
         self.encrypted = {
             leaf for group in groups for leaf, chunk in enumerate(group.get(1, [])) if 8 in chunk
         }
-        self._writer = about.get(6, b"")
-        self._trusted = not parquet_statistics.are_wrong(self._writer)
+        self.writer = about.get(6, b"")
+        self._trusted = not parquet_statistics.are_wrong(self.writer)
         self._orders = about.get(7, [])
         # Of the row group read last: commands first read the columns that decide on others.
         self._latest: tuple[tuple[int, Bounds] | None, dict[int, Column]] = (None, {})
@@ -155,7 +156,7 @@ class Pages:
             kind: the Arrow type of its values.
         """
         column = self._schema.column(leaf)
-        decode = parquet_statistics.decoder(kind, column, self._writer)
+        decode = parquet_statistics.decoder(kind, column, self.writer)
         ordered = leaf < len(self._orders) and 1 in self._orders[leaf]
         signed = parquet_statistics.in_signed_order(kind, column)
         return [

@@ -1,9 +1,10 @@
-"""parquet: encrypted files, and times of 96 bits, as pyarrow writes them."""
+"""parquet: encrypted files, times of 96 bits, infinite times, and deeply nested columns."""
 
 from __future__ import annotations
 
 import base64
 from datetime import datetime
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -161,3 +162,47 @@ def test_null_arrays_of_duckdb_are_named_as_a_cause() -> None:
     path = Path(__file__).parents[1] / "theirs" / "duckdb_arrays.parquet"
     with pytest.raises(DamagedFileError, match=r"spanned by list.*\); if DuckDB .* x::INT\[\]"):
         lodcli.read(path)
+
+
+def test_infinite_times_of_duckdb_get_a_note(tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    columns = (
+        "d::date d, [d::timestamp] t, {'z': d::timestamptz} s, d::timestamp::timestamp_ms ms, "
+        "'2024-01-01'::timestamp_ns fine, 9223372036854775807 n"
+    )
+    for name, texts in (
+        ("far", "('2024-01-01'), ('infinity')"),
+        ("near", "('2024-01-01'), (null)"),
+    ):
+        path = tmp_path / f"{name}.parquet"
+        rows = f"select {columns} from (values {texts}) v(d)"
+        duckdb.sql(f"copy ({rows}) to '{path}'")
+    with lodcli.open(tmp_path / "far.parquet") as file:
+        (note,) = file.notes
+        assert note.startswith("'d', 't', 's.z', 'ms': infinity of DuckDB is read as the last time")
+        assert file.read()["ms"].data[1] == 2**63 - 1
+    with lodcli.open(tmp_path / "near.parquet") as file:
+        assert not file.notes
+    # Those of other programs mean the times that they are.
+    path = tmp_path / "other.parquet"
+    pq.write_table(pa.table({"t": pa.array([2**63 - 1], pa.timestamp("us"))}), path)
+    with lodcli.open(path) as file:
+        assert not file.notes
+
+
+def test_columns_nested_deeper_than_pyarrow_reads_are_no_damage(tmp_path: Path) -> None:
+    def lists(depth: int) -> Any:
+        return pa.array([None], reduce(lambda kind, _: pa.list_(kind), range(depth), pa.int8()))
+
+    def structs(depth: int) -> Any:
+        kind = reduce(lambda kind, _: pa.struct([("x", kind)]), range(depth), pa.int8())
+        return pa.array([None], kind)
+
+    path = tmp_path / "x.parquet"
+    fit = {"n": pa.array([1]), "b": lists(49), "c": lists(1)}
+    pq.write_table(pa.table({"a": lists(65), **fit, "d": lists(50), "e": structs(99)}), path)
+    wanted = "column 'a', 'd', 'e': nested deeper than is read from Parquet, 49 lists or 98 structs"
+    with pytest.raises(UnsupportedError, match=wanted):
+        content(path)
+    pq.write_table(pa.table(fit | {"e": structs(60)}), path)
+    assert content(path)["b"].lod.n_levels == 49
