@@ -457,6 +457,8 @@ class Evaluation(ComparedTexts[V]):
             self.fail(node, f"expected a number, found {found}; {hint}")
         if type(op) in SWAPPED and not words.ordered:
             self.fail(node, f"the categories of {name} have no order; use ==, != or in")
+        if not words.words and joint is None:  # of an empty file, say: all rows are null
+            return self.constant(-1)
         return self.of(self._counted(node, f"{name}: ", words))
 
     def _counted(self, node: ast.expr, prefix: str, unit: Unit | None) -> ast.expr:
@@ -551,11 +553,9 @@ class Evaluation(ComparedTexts[V]):
             self._require_order(node, (unit, unit))
         if isinstance(unit, Times) and any(self.data(one).dtype.kind == "f" for one in found):
             # A time in quotes is rounded as means and quotients of times are.
-            return [one if self.data(one).ndim else self._as_float(one) for one in found]
+            floats = functools.partial(self.mapped, lambda data: data.astype(np.float64))
+            return [one if self.data(one).ndim else floats(one) for one in found]
         return found
-
-    def _as_float(self, values: V) -> V:
-        return self.mapped(lambda data: data.astype(np.float64), values)
 
     def _require_held(self, *parts: ast.expr) -> None:
         """Fail if a part beside times is a whole number beyond 64 bits: they count in int64."""

@@ -286,3 +286,45 @@ def test_words_are_read_and_written_without_importing_pandas(shell: Lod, folder:
     found = pq.read_table(folder / "s.parquet")["w"]
     assert found.to_pylist() == ["é", "b", "b", "c", None]
     assert found.type.value_type == pa.string()
+
+
+EMPTY = pa.array([], pa.dictionary(pa.int32(), pa.string()))
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        *('c == "x"', '"x" != c', 'c in ("x", "y")', 'c not in ("x", "y")', '"x" in tags'),
+        *('x == 1 or c == "x"', 'not c == ("x" if x > 1 else "y")', 'any(tags == "x")'),
+    ],
+)
+def test_a_comparison_with_categories_without_words_keeps_no_item(condition: str, lod: Lod) -> None:
+    lists = pa.array([], pa.list_(EMPTY.type))
+    pq.write_table(pa.table({"c": EMPTY, "x": pa.array([], "int64"), "tags": lists}), "e.parquet")
+    done = lod("filter", "e.parquet", condition, "-o", "o.parquet")
+    assert (done.code, done.stderr) == (0, "")
+    assert pq.read_table("o.parquet").num_rows == 0
+    done = lod("apply", condition, "e.parquet", "--into", "r", "-o", "r.parquet")
+    assert (done.code, done.stderr) == (0, "")
+    assert pq.read_table("r.parquet").column_names == ["c", "x", "tags", "r"]
+
+
+def test_categories_of_nulls_alone_equal_no_word(lod: Lod) -> None:
+    nulls = pa.array([None, None], EMPTY.type)
+    pq.write_table(pa.table({"c": nulls, "x": [1, 2]}), "e.parquet")
+    assert lod("filter", "e.parquet", 'c == "x" or c != "x" or x == 2', "-o", "o.parquet").code == 0
+    assert pq.read_table("o.parquet")["x"].to_pylist() == [2]
+    done = lod("apply", 'coalesce(c, "x")', "e.parquet", "-o", "p.parquet")
+    assert (done.code, "c: no category 'x'; there are: none" in done.stderr) == (1, True)
+
+
+def test_a_word_that_some_files_lack_is_one_of_all_their_words(lod: Lod) -> None:
+    for place, words in enumerate((["a", "b"], [], ["b", "c"])):
+        column = pa.array(words, pa.string()).dictionary_encode()
+        number = pa.array(range(len(words)), pa.int64())
+        pq.write_table(pa.table({"c": column, "x": number}), f"part{place}.parquet")
+    for condition, expected in (('c == "c"', ["c"]), ('c != "a"', ["b", "b", "c"])):
+        assert lod("filter", "part*.parquet", condition, "-o", "o.parquet", "-f").code == 0
+        assert pq.read_table("o.parquet")["c"].to_pylist() == expected
+    done = lod("filter", "part*.parquet", 'c == "x"', "-o", "p.parquet")
+    assert "c: no category 'x'; there are: 'a', 'b', 'c'" in done.stderr
