@@ -228,13 +228,13 @@ def test_layouts_are_those_of_collate(file: Path) -> None:
 
 
 def test_errors_on_the_form_of_batches_name_the_loader(file: Path, tmp_path: Path) -> None:
-    for name, value, said in (
-        ("layout", "x", "one of jagged, packed, padded, varlen, lod, found 'x'"),
-        ("layout", 3, "one of jagged, packed, padded, varlen, lod, found int"),
-    ):
+    layouts = "jagged, packed, padded, varlen, lod"
+    wrong: Any
+    for wrong, shown in (("x", "'x'"), (3, "int")):
         with pytest.raises(OptionError) as found:
-            lodcli.torch.Batches(file, "x", tokens=9, **{name: value})
-        assert str(found.value) == f"Batches: {name}: expected {said}"
+            lodcli.torch.Batches(file, "x", tokens=9, layout=wrong)
+        expected = f"expected one of {layouts}, found {shown}"
+        assert str(found.value) == f"Batches: layout: {expected}"
     with pytest.raises(OptionError, match=r"^Batches: pad_value is for the layout 'padded'"):
         lodcli.torch.Batches(file, "x", tokens=9, pad_value=1)
     unknown = lodcli.torch.Batches(file, tokens=9, layout="padded", pad_value={"y": 1})
