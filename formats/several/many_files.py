@@ -125,8 +125,6 @@ def listed(path: PathLike, format_name: str | None) -> Listed | None:
             return None
         # The path "-" alone is standard input.
         found = ["./-" if one == "-" else one for one in matching(text)]
-        if "**" in text:
-            found = [one for one in found if not _in_hidden(os.path.relpath(one, folder or "."))]
         if not found:
             raise FileNotFoundError(errno.ENOENT, "no file matches", text)
         return Listed(text, folder or ".", _in_order(found))
@@ -154,11 +152,6 @@ def _below(folder: str) -> Listed | None:
     found = [one for one in files_below(folder) if not _NO_DATA.match(os.path.basename(one))]
     paths = [one for one in found if not _is_second(one)]
     return Listed(folder, folder, _in_order(paths)) if paths else None
-
-
-def _in_hidden(path: str) -> bool:
-    """Return whether a file is in a hidden folder."""
-    return any(map(is_hidden, os.path.dirname(path).split(os.sep)))
 
 
 def _is_second(path: str) -> bool:

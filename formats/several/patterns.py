@@ -33,7 +33,8 @@ def matching(pattern: str) -> list[str]:
     """Return the files that match a pattern, each once, in no particular order.
 
     As `glob.glob`, but an error for a folder that cannot be read. `**` does not search hidden
-    folders, nor a link to a folder that contains it, as `find -L`.
+    folders, nor a link to a folder that contains it, as `find -L`. In a pattern with `**`, other
+    wildcards match hidden folders only if they begin with the same character: `_*`.
 
     Args:
         pattern: has `*`, `?`, `[..]` or `**`.
@@ -45,7 +46,8 @@ def matching(pattern: str) -> list[str]:
     assert folder is not None
     parts = pattern[len(folder) :].lstrip(os.sep).split(os.sep)
     # Two ** match the same file by several ways.
-    return [one for one in dict.fromkeys(_matches(folder, parts, _NONE)) if is_file(one)]
+    found = dict.fromkeys(_matches(folder, parts, _NONE, _ANY in parts))
+    return [one for one in found if is_file(one)]
 
 
 def files_below(folder: str) -> list[str]:
@@ -69,30 +71,33 @@ def is_file(path: str) -> bool:
     return status is not None and stat.S_ISREG(status.st_mode)
 
 
-def _matches(folder: str, parts: Sequence[str], above: frozenset[_Id]) -> Iterator[str]:
+def _matches(folder: str, parts: Sequence[str], above: frozenset[_Id], deep: bool) -> Iterator[str]:
     """Yield the paths that match the parts of a pattern below a folder.
 
     Args:
         folder: begins the paths; "" for the current one.
         parts: of the pattern, between slashes.
         above: the folders that `**` came through.
+        deep: whether `**` is a part of the whole pattern.
     """
     part, rest = parts[0], parts[1:]
     if part == _ANY:
         while rest[:1] == [_ANY]:
             rest = rest[1:]
         for inner, through in _folders(folder, above):
-            yield from _matches(inner, rest or ["*"], through)
+            yield from _matches(inner, rest or ["*"], through, deep)
         return
     if _MAGIC.search(part):
         fits = re.compile(fnmatch.translate(part)).match
         names = [one for one in _in(folder) if fits(one) and (one[0] != "." or part[0] == ".")]
+        if rest and deep and part[0] not in "._":
+            names = [one for one in names if not is_hidden(one)]
     else:
         names = [part]
     for name in names:
         path = os.path.join(folder, name)
         if rest:
-            yield from _matches(path, rest, above)
+            yield from _matches(path, rest, above, deep)
         else:
             yield path
 

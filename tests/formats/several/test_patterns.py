@@ -109,3 +109,27 @@ def test_hidden_folders_are_passed_over(tree: Path) -> None:
     found = {"./[1].csv", "./.h.csv", "./a/x.csv", "./a/b/x.csv", "./a/b/y.txt", "./b/k=1/x.csv"}
     assert {*files_below(".")} == found
     assert "_temporary/x.csv" not in matching("**/*.csv")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "wanted"),
+    [
+        ("**/_tmp/*.csv", {"a/_tmp/x.csv", "a/b/_tmp/x.csv"}),
+        ("*/_tmp/**/*.csv", {"a/_tmp/x.csv", "a/_tmp/d/x.csv"}),
+        ("a/_t*/**/*.csv", {"a/_tmp/x.csv", "a/_tmp/d/x.csv"}),
+        ("**/_tmp/*/x.csv", {"a/_tmp/d/x.csv"}),
+        ("**/.d/x.csv", {".d/x.csv"}),
+        ("a/*/**/*.csv", {"a/b/x.csv"}),
+        ("**/*/x.csv", {"a/x.csv", "a/b/x.csv", "b/k=1/x.csv"}),
+        ("a/*/x.csv", {"a/b/x.csv", "a/_tmp/x.csv"}),
+    ],
+)
+def test_a_hidden_folder_is_read_if_the_pattern_names_it(
+    pattern: str, wanted: set[str], tree: Path
+) -> None:
+    for name in ("a/_tmp/x.csv", "a/_tmp/d/x.csv", "a/b/_tmp/x.csv"):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text("n\n1\n")
+    assert {*matching(pattern)} == wanted
+    found = lodcli.read_all(tree / pattern, skip_partitions=True)
+    assert found["n"].to_list() == [1] * len(wanted)
