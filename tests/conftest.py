@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -54,10 +55,16 @@ settings.register_profile("few", settings.get_profile("lod"), max_examples=20)
 LONGEST = ("test_packaging.py", "test_platforms.py")
 
 
-def pytest_collection_finish() -> None:
-    """Exclude the 800,000 objects of the collected tests from garbage collection."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect no garbage while tests are collected, and never examine their 800,000 objects."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
