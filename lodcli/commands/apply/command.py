@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from lodcli.shell.targets import Target
 
 THEN = "--then"
+# Names of ops, also those that do not exist; numbers and other texts are expressions.
+_OP = r"(?!\d|(True|False)$)[\w-]+"
 
 
 class OpGroup(click.Group):
@@ -65,7 +67,7 @@ class OpGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if not args[0].startswith("-") and not re.fullmatch(r"[\w-]+", args[0]):
+        if not args[0].startswith("-") and not re.fullmatch(_OP, args[0]):
             _check_expression(args, ctx)
             return "EXPRESSION", expression_command(args[0]), args[1:]
         return args[0], known(args[0], ctx), args[1:]
@@ -84,7 +86,7 @@ class OpGroup(click.Group):
 
 def _hides(text: str) -> bool:
     """Return whether a text that click would take for options is an expression."""
-    return re.match(r"-[\w.(]+[^\w=-]|-(?![qh]+$)[^\W\d]\w+$", text) is not None
+    return re.match(r"-[\w.(]+[^\w=-]|-(?![qh]+$)[^\W\d]\w+$|-\d", text) is not None
 
 
 def _entry(name: str) -> OpEntry | None:
@@ -114,7 +116,7 @@ def known(name: str, ctx: click.Context, *, chained: bool = False) -> click.Comm
         ctx.fail(f"expected an op, found the option {name!r}; the op goes first")
     key = name.replace("-", "_")
     entry = find_op(key)
-    if entry is None and chained and not re.fullmatch(r"[\w-]+", name):
+    if entry is None and chained and not re.fullmatch(_OP, name):
         ctx.fail(
             f"{THEN} after an op takes an op, found {name!r}; in an expression, an op is a function"
         )
@@ -360,9 +362,10 @@ def command(ctx: click.Context, as_list: bool, as_json: bool) -> None:
     such as exp, log, abs and length, and ops, as in softmax(data * 2 + 1). A value with one row for
     each sequence, such as mean(data), is broadcast to the rows of the sequence. What is computed
     from a null is null; sum, mean, median, max, min, any and all skip nulls, and coalesce(data, 0)
-    replaces them. `data if data > 0 else 0` chooses. index() is the number of the item. --into NAME
-    writes all tensors of the file, and the result. --then EXPRESSION --into NAME computes one more,
-    also of those before it, in the same pass; --dtype is of one expression.
+    replaces them. `data if data > 0 else 0` chooses. index() is the number of the item, and a
+    constant such as 5 a value for each item. --into NAME writes all tensors of the file, and the
+    result. --then EXPRESSION --into NAME computes one more, also of those before it, in the same
+    pass; --dtype is of one expression.
 
     With --device cuda all ops compute on an NVIDIA GPU (pip install 'lodcli[cuda12]'); rows are
     copied to the GPU after reading, and back before writing.

@@ -40,7 +40,7 @@ from lodcli.expressions.functions import (
 )
 from lodcli.expressions.hints import cast_hint, hint_of_two
 from lodcli.expressions.operations import OverflowsError
-from lodcli.expressions.parsing import Parsed, function_name, words_of
+from lodcli.expressions.parsing import Parsed, function_name, is_words, words_of
 from lodcli.expressions.syntax import is_slice, no_lists
 from lodcli.expressions.texts import Packed
 from lodcli.expressions.units import as_numbers
@@ -98,7 +98,7 @@ class TensorExpression(Parsed):
         keeps: whether every op in it keeps the index, or its upper levels.
 
     Raises:
-        ExpressionError: the text is not an expression, or names no tensor.
+        ExpressionError: the text is not an expression.
 
     >>> words = LoDTensor(np.array([1.0, 3.0, 8.0]), [[2, 1]])
     >>> TensorExpression("x - mean(x) * 2").of({"x": words}).data.tolist()
@@ -116,8 +116,6 @@ class TensorExpression(Parsed):
                 self.keeps = self.keeps and bool(entry.keeps or entry.pools)
             elif name not in OWN:
                 self._refuse_function(call, name)
-        if not self.tensors and not self.counts:
-            self.fail(self.tree, "has no tensor; write its name, as in data * 2")
 
     def check(self, schema: Schema) -> None:
         """Raise ExpressionError if a tensor that it names does not exist, or holds no numbers."""
@@ -183,13 +181,13 @@ class TensorExpression(Parsed):
         """
         values = _Tensors(self, tensors, first)
         with np.errstate(all="ignore"):
-            if self.texts_of(self.tree):
+            if self.texts_of(self.tree) or is_words(self.tree):
                 return values.texts(self.tree)
             found = values.in_own_unit(self.tree)
             unit = self.unit_of(self.tree)
             if unit == _DAYS:  # no unit of a tensor
                 found, unit = arithmetic(np.multiply, found, 86_400), _SECONDS
-        assert isinstance(found, LoDTensor)
+            found = values.of_each_item(found)
         return _with_unit(found.to_device("cpu"), unit)
 
     def nulls(self) -> bool:
@@ -344,9 +342,7 @@ class _Tensors(Evaluation[Values]):
     def texts(self, node: ast.expr) -> LoDTensor:
         """Return the texts that a part picks."""
         pool: list[Packed] = []
-        numbers = self.numbered(node, pool)
-        if not isinstance(numbers, LoDTensor):
-            self.fail(node, "expected a tensor of texts or a condition, found one text")
+        numbers = self.of_each_item(self.numbered(node, pool))
         try:
             return picked_texts(numbers.to_device("cpu"), pool)
         except LodError as error:
@@ -356,6 +352,12 @@ class _Tensors(Evaluation[Values]):
         one = next(iter(self._values.values()))
         numbers = LoDTensor(np.arange(self._first, self._first + len(one)))
         return numbers.to_device(one.device)
+
+    def of_each_item(self, values: Values) -> LoDTensor:
+        """Return values; a single number once for each item."""
+        if isinstance(values, LoDTensor):
+            return values
+        return LoDTensor(np.full(len(next(iter(self._values.values()))), values))
 
     def call(self, node: ast.Call, name: str) -> Values:
         entry = op_of(name)

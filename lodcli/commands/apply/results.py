@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import chain, takewhile
+from shlex import quote
 
 import click
 
@@ -49,6 +50,7 @@ class Result:
         text: the expression, for errors.
         keeps: whether the result has the index of the first of the tensors, or its upper levels.
         nulls: whether the result may have nulls, given that tensor and the result.
+        of_items: whether the result has a value for each item of the file, if it has no names.
         check: raises an error if the schema of the file does not fit the computation.
     """
 
@@ -58,6 +60,7 @@ class Result:
     text: str = ""
     keeps: bool = False
     nulls: Callable[[TensorSpec, TensorSpec], bool] = lambda lead, made: False
+    of_items: bool = False
     check: Callable[[Schema], None] = lambda schema: None
 
 
@@ -76,6 +79,12 @@ def write_results(source: Reference, results: Sequence[Result], target: Target) 
         schema = file.source.schema
         results[0].check(schema)
         names = _read_names(results, [spec.name for spec in schema])
+        of_items = not names and source.name is None and results[0].of_items
+        if of_items:
+            names = [spec.name for spec in schema]
+            for one in results:
+                if not one.names:  # it is computed from none of the tensors
+                    refuse_into(names, "", one.into or "", one.text)
         names = names or [file.tensor().name]
         if len(groups(find_all(schema, names))) == 1:
             passing = [spec.name for spec in schema] if into else names
@@ -91,7 +100,7 @@ def write_results(source: Reference, results: Sequence[Result], target: Target) 
             return
         # Not opened again unnecessarily: of a pipe, only the rest could be read.
         again = source.name is not None
-        only = into is None
+        only = into is None or of_items
         items = (
             items_or_stream(whole, 0, names, only=only)
             if again
@@ -102,6 +111,8 @@ def write_results(source: Reference, results: Sequence[Result], target: Target) 
                 shared, _, found = stack.enter_context(items)
                 require_shared(shared, names)
             except SelectionError as error:
+                if of_items:
+                    file.tensor()  # raises an error that lists the tensors
                 if len(results) > 1:
                     append_text(
                         error,
@@ -174,7 +185,10 @@ def refuse_into(known: Sequence[str], lead: str, into: str, text: str = "") -> N
     """Raise click.UsageError if a result would replace a tensor other than its first input."""
     if into in known and into != lead:
         to = f" to {text!r}" if text else ""
-        raise click.UsageError(f"--into: a tensor is called {into} already; give another name{to}")
+        replaces = f"lod drop OUT {quote(into)} | lod rename - NAME={quote(into)} replaces it"
+        raise click.UsageError(
+            f"--into: a tensor is called {into} already; give another name{to}, then {replaces}"
+        )
 
 
 def _only(results: Mapping[str, LoDTensor]) -> LoDTensor:

@@ -196,7 +196,7 @@ def _may_have_nulls(steps: Sequence[Step]) -> Callable[[TensorSpec, TensorSpec],
 
 
 class _Failed(Exception):
-    """An op failed on a batch; places in its error are those in the batch, not in the tensor."""
+    """An op failed on a batch; places in its error are not those in the tensor."""
 
 
 def _written_in_parts(steps: Sequence[Step], writing: Writing) -> bool:
@@ -240,12 +240,16 @@ def _written_in_parts(steps: Sequence[Step], writing: Writing) -> bool:
 def _results(
     steps: Sequence[Step], name: str, batches: Iterator[list[LoDTensor]], writing: Writing
 ) -> Iterator[dict[str, LoDTensor]]:
+    first = 0
     for batch in batches:
         try:
-            values = [writing.prepared(tensor, name) for tensor in batch]
-            yield _run(steps, values, name, writing.device)
+            values = [writing.prepared(tensor, name, first) for tensor in batch]
+            with _after(first):
+                found = _run(steps, values, name, writing.device)
         except LodError as error:
             raise _Failed from error
+        yield found
+        first += len(batch[0])
 
 
 def _apply_by_shards(steps: Sequence[Step], writing: Writing) -> None:
@@ -408,6 +412,7 @@ def _value(column: Column, writing: Writing) -> Result:
         text=column.text,
         keeps=expression.keeps,
         nulls=lambda lead, made: expression.nulls(),
+        of_items=True,
         check=check,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -121,6 +122,10 @@ def test_an_error_behind_the_first_batch_ends_a_stream(shell: Lod) -> None:
     io.write("t.lod.h5", LoDTensor(rows, LoD.from_lengths([lengths])))
     done = shell("lod apply concat t.lod.h5 t.lod.h5 --then reshape --new-dim 4 > out.lods")
     assert (done.code, done.stderr.count("\n")) == (1, 1)
+    said = r"lod apply: of the items from (\d+) on: sequence_reshape: sequence (\d+) has 2 values"
+    found = re.match(said, done.stderr)
+    assert found is not None
+    assert int(found[1]) + int(found[2]) == len(lengths) - 1
     assert Path("out.lods").stat().st_size > 1 << 20
     done = shell("lod verify out.lods")
     assert (done.code, done.stdout) == (1, "out.lods: FAILED\n")

@@ -85,3 +85,57 @@ def test_wrong_uses_are_explained(lod: Lod) -> None:
         done = lod(*line.split(), "-o", "out.lod.h5")
         assert done.code != 0
         assert said in done.stderr
+
+
+CONSTANTS: dict[str, object] = {
+    **{"5": 5, "-5": -5, "2.5": 2.5, "True": True, "2 * 3 + 1": 7, "1 if 2 > 1 else 0": 1},
+    **{
+        "2**64 - 1": 2**64 - 1,
+        '"a"': "a",
+        "lower('AB') + 'c'": "abc",
+        "'a' if 1 > 2 else 'b'": "b",
+    },
+}
+
+
+@pytest.mark.usefixtures("table")
+@pytest.mark.parametrize("source", ["t.lod.h5", "t.lods", "t.jsonl", "t.parquet", "part*.jsonl"])
+def test_a_constant_has_a_value_for_each_item(source: str, lod: Lod) -> None:
+    for text, value in CONSTANTS.items():
+        done = lod("apply", text, "-q", source, "--into", "k", "-fo", "out.lod.h5")
+        assert (done.code, done.stderr) == (0, "")
+        assert [*io.read_all("out.lod.h5")] == ["x", "l", "n", "k"]
+        found = tensor("out.lod.h5", "k").to_list()
+        assert found == [value] * COUNT
+        assert type(found[0]) is type(value)
+    done = lod(
+        *("apply", "-q", "index()", source, "--into", "i", "--then", "7", "--into", "k", "--then"),
+        *("k * i", "--into", "m", "-fo", "out.lod.h5"),
+    )
+    assert (done.code, done.stderr) == (0, "")
+    assert tensor("out.lod.h5", "m").to_list() == [7 * n for n in range(COUNT)]
+
+
+@pytest.mark.usefixtures("table")
+def test_a_constant_replaces_no_tensor_that_was_not_named(lod: Lod) -> None:
+    for line in (["5"], ["index()"], ["5", "--into", "k", "--then", "6"]):
+        text, *more = line
+        done = lod("apply", text, "t.lod.h5", *more, "--into", "x", "-o", "out.lod.h5")
+        assert (done.code, "a tensor is called x already" in done.stderr) == (2, True)
+    assert lod("apply", "5", "t.lod.h5::x", "--into", "x", "-o", "out.lod.h5").code == 0
+    assert tensor("out.lod.h5", "x").to_list() == [5] * COUNT
+
+
+def test_without_common_items_a_tensor_is_chosen(lod: Lod, folder: Path) -> None:
+    io.write("a.lod.h5", {"x": LoDTensor([1, 2, 3]), "l": LoDTensor([1, 2, 3, 4], [[2, 2]])})
+    done = lod("apply", "5", "a.lod.h5", "--into", "k", "-o", "out.lod.h5")
+    assert done.code == 2
+    assert (
+        done.stderr == "lod apply: a.lod.h5: holds 2 tensors; choose one: a.lod.h5::x a.lod.h5::l\n"
+    )
+    assert lod("apply", "5", "a.lod.h5::l", "--into", "k", "-o", "out.lod.h5").code == 0
+    assert {name: one.to_list() for name, one in io.read_all("out.lod.h5").items()} == {
+        "x": [1, 2, 3],
+        "l": [[1, 2], [3, 4]],
+        "k": [5, 5],
+    }
