@@ -207,17 +207,17 @@ def _require_names(first: Schema, other: Schema, label: str, nulls: str | None =
         found, expected = _only_in(other, names), _only_in(first, others)
         if not found and not expected:  # those that store null records have other names
             found, expected = listing(others), listing(names)
-        if found and expected:
-            what, remedies = f"it holds the tensors {found}, not {expected}", []
-        else:
+        what, remedies = f"it holds the tensors {found}, not {expected}", []
+        if nulls is None and not {*names}.isdisjoint(others):
+            remedies.append(
+                f"{option('nulls', 'keep')} reads tensors that some files lack as nulls"
+            )
+        elif nulls not in (None, "error"):
+            remedies.append("nulls need files whose tensors have equally many items")
+        if not (found and expected):
             what = f"it also holds {found}" if found else f"it lacks {expected}"
-            remedies = ["lod drop removes tensors that some files lack"]
-        if nulls is None:
-            remedies.insert(0, f"{option('nulls', 'keep')} reads tensors that some lack as nulls")
-        elif nulls != "error":
-            equal = "only files whose tensors have equally many items can be filled with nulls"
-            remedies.insert(0, equal)
-        what = "; ".join(filter(None, (what, ", ".join(remedies))))
+            remedies.append("lod drop removes tensors that some files lack")
+        what = "; ".join([what, *([", ".join(remedies)] if remedies else [])])
         raise ShapeMismatchError(
             f"does not fit {label}: {what}", expected=expected or None, found=found or None
         )

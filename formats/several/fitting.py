@@ -37,14 +37,16 @@ class Part:
         schema: its tensors.
         nameless: whether it does not tell their names: it has no values.
         untyped: whether it does not tell their dtypes, for the same reason; see Source.
-        records: whether all its tensors have the same items.
-        even: whether all its tensors have equally many items.
+        together: whether every batch holds all its tensors, with the same items.
+        records: whether the tensors have the same items.
+        even: whether they have equally many items.
         left_out: names of content that no tensor can hold, each with the error.
     """
 
     schema: Schema
     nameless: bool
     untyped: bool
+    together: bool
     records: bool
     even: bool
     left_out: tuple[tuple[str, LodError], ...]
@@ -52,12 +54,13 @@ class Part:
     @staticmethod
     def of(source: Source, kind: Format) -> Part:
         """Return what an open file holds."""
-        nameless, records = source.untyped and kind.empty_file, has_items(source, kind)
+        nameless, together = source.untyped and kind.empty_file, has_items(source, kind)
+        records = together or bool(kind.record)
         counts = {spec.items for spec in source.schema}
-        counted = len(counts) == 1 and None not in counts
-        even = bool(counts) and (records or (counted and kind.max_levels != 0))
+        equal = len(counts) == 1 and None not in counts and kind.max_levels != 0
+        even = bool(counts) and (records or equal)
         left_out = tuple(source.left_out.items())
-        return Part(source.schema, nameless, source.untyped, records, even, left_out)
+        return Part(source.schema, nameless, source.untyped, together, records, even, left_out)
 
 
 @dataclass(frozen=True)
@@ -69,11 +72,13 @@ class Fitted:
             does not fit.
         lacking: those that it lacks.
         nulls: how these are read, see ReadOptions.
+        records: see Part.
     """
 
     schema: Schema
     lacking: Mapping[str, _Lacking]
     nulls: str | None
+    records: bool = False
 
     def applied(self, source: Source) -> Source:
         """Return the file, which was opened again, with this schema.
@@ -89,7 +94,7 @@ class Fitted:
             whole = (*source.schema, *(one.spec for one in self.lacking.values()))
             source = WithColumns(source, whole, self.lacking)
             if self.nulls != "keep":
-                source = WithoutNulls(source, str(self.nulls), records=source.records)
+                source = WithoutNulls(source, str(self.nulls), records=self.records)
         specs = {spec.name: spec for spec in source.schema}
         same = tuple(specs.get(spec.name) for spec in self.schema) == self.schema
         if not same or len(specs) != len(self.schema):
@@ -161,7 +166,7 @@ def fitted(part: Part, model: Schema, nulls: str | None) -> Fitted:
     places = {spec.name: place for place, spec in enumerate(model)}
     # Those that `model` lacks store null records; `with_equal_records` finds their places.
     found = tuple(sorted(own, key=lambda spec: places.get(spec.name, len(places))))
-    return Fitted(own if found == own else found, lacking, nulls)
+    return Fitted(own if found == own else found, lacking, nulls, part.records)
 
 
 def _fills(nulls: str | None) -> bool:
@@ -248,7 +253,7 @@ def _lacking(spec: TensorSpec, part: Part) -> _Lacking | None:
         fields = (*fields[:depth], replace(fields[depth], required=False), *fields[depth + 1 :])
     marks = replace(spec.marks, fields=fields)
     found = replace(spec, levels=tuple(levels), rows=items, marks=marks, nullable=True)
-    return _Lacking(found, None if like is None and part.records else lead.name, level)
+    return _Lacking(found, None if like is None and part.together else lead.name, level)
 
 
 class _Empty(Wrapped):

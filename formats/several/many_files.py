@@ -298,7 +298,7 @@ class ManyFiles(SelectiveSource):
                     fits[id(part)] = fitted(part, model, nulls)
         self._fitted = [fits[id(part)] for part in found]
         if any(one.lacking for one in self._fitted):
-            self.records = all(one.records for one in parts)
+            self.records = all(one.together for one in parts)
         schemas = [one.schema for one in self._fitted]
         require_equal_names(schemas, files.paths, first, nulls)
         self._described = with_equal_records(schemas)

@@ -104,8 +104,8 @@ class _Source:
         if held.nameless:
             self.name = name if self.name in (None, DEFAULT_NAME) else self.name
         elif held.untyped:  # a header names other columns as well
-            model, self.name = chosen, None
-            held = replace(held, schema=self.selected(held.schema))
+            model, held = chosen, replace(held, schema=self.selected(held.schema))
+            self.name = None
         with naming_file(self.source.label):
             self._fitted = fitted(held, model, nulls)
 

@@ -21,6 +21,11 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.lodcli.conftest import Lod, read_jsonl, tensor
 
+REMEDY = (
+    "--nulls keep reads tensors that some files lack as nulls, "
+    "lod drop removes tensors that some files lack"
+)
+
 
 def save(path: str, values: list[float], lengths: list[list[int]], **more: object) -> None:
     dtype = np.dtype(str(more.get("dtype", "float32")))
@@ -135,7 +140,7 @@ def test_files_that_do_not_fit_are_refused_before_anything_is_written(
         ),
         ({"n m": ["12"], "k": ["a"]}, "n m", "int64", "text", "lod cast 'n m=int64'"),
         ({"n m": [1], "k": [["a"]]}, "k", "1", "2 levels", None),
-        ({"n m": [1]}, None, "k", None, "lod drop removes tensors that some files lack"),
+        ({"n m": [1]}, None, "k", None, REMEDY),
     ],
 )
 def test_the_error_as_json_names_the_tensor_and_what_differs(
@@ -187,7 +192,7 @@ def test_other_tensors_are_refused(lod: Lod, folder: Path) -> None:
 def test_an_error_names_only_the_tensors_that_differ(lod: Lod, folder: Path) -> None:
     Path("a.csv").write_text("x,y\n1,2\n")
     Path("b.csv").write_text("x,y,z\n1,2,3\n")
-    remedy = "; lod drop removes tensors that some files lack\n"
+    remedy = f"; {REMEDY}\n"
     for line, said in (
         (("concat", "a.csv", "b.csv"), "b.csv: does not fit a.csv: it also holds z"),
         (("concat", "b.csv", "a.csv"), "a.csv: does not fit b.csv: it lacks z"),
@@ -341,7 +346,8 @@ def test_a_table_without_rows_needs_the_same_columns(lod: Lod, folder: Path) -> 
     done = lod("concat", "a.csv", "b.csv", "-o", "o.jsonl")
     assert (done.code, done.stderr) == (
         1,
-        "lod concat: b.csv: does not fit a.csv: it holds the tensors z, not y\n",
+        "lod concat: b.csv: does not fit a.csv: it holds the tensors z, not y; "
+        "--nulls keep reads tensors that some files lack as nulls\n",
     )
 
 

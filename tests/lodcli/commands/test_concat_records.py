@@ -138,7 +138,8 @@ def test_an_error_lists_only_tensors_that_the_files_have(lod: Lod, folder: Path)
         record = pa.struct([(field, pa.int64())])
         schema = pa.schema([pa.field("s", record, optional), pa.field("k", pa.int64())])
         pq.write_table(pa.Table.from_pylist([{"s": {field: 1}, "k": 2}], schema), f"{name}.parquet")
-    said = "b.parquet: does not fit a.parquet: it holds the tensors s.w, not s.v\n"
+    said = "b.parquet: does not fit a.parquet: it holds the tensors s.w, not s.v; "
+    said += "--nulls keep reads tensors that some files lack as nulls\n"
     done = lod("concat", "a.parquet", "b.parquet", "-o", "o.jsonl")
     assert (done.code, done.stderr) == (1, f"lod concat: {said}")
     done = lod("convert", "?.parquet", "-o", "o.jsonl")

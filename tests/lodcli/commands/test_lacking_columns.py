@@ -94,12 +94,12 @@ def test_records_of_files_that_lack_them_are_null(
 ) -> None:
     pattern, whole = _written(tmp_path, files)
     parts = sorted(str(path) for path in tmp_path.glob("part-*.jsonl"))
-    for number, given in enumerate(([whole], [pattern], parts)):
+    for number, given in enumerate(([whole], [pattern], parts, [*parts, "--isolate"])):
         out = str(tmp_path / f"out-{number}.json")
         assert lod("concat", *given, "--nulls", "keep", "-o", out, "--quiet").code == 0
-    first, *others = (json.loads((tmp_path / f"out-{n}.json").read_text()) for n in range(3))
+    first, *others = (json.loads((tmp_path / f"out-{n}.json").read_text()) for n in range(4))
     assert first[0]["id"] == files[0][0]["id"]
-    assert others == [first, first]
+    assert others == [first] * 3
 
 
 def test_parquet_files_are_joined_as_by_pyarrow(tmp_path: Path, lod: Lod) -> None:
@@ -157,7 +157,7 @@ def test_containers_are_joined_if_their_tensors_have_equally_many_items(
     ]
     done = lod("concat", "a.lod.h5", "c.lod.h5", "--nulls", "keep", "-o", "ac.jsonl")
     assert done.code == 1
-    assert "c.lod.h5: does not fit a.lod.h5: it lacks w; only files" in done.stderr
+    assert "c.lod.h5: does not fit a.lod.h5: it lacks w; nulls need files whose" in done.stderr
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet", "arrow", "csv"])
