@@ -13,7 +13,7 @@ import numpy as np
 from lodcli.expressions.exact_decimals import ExactDecimals
 from lodcli.expressions.function_table import COALESCE, REPLACE_MATCHES, SPLIT, properties_of
 from lodcli.expressions.functions import COMPARISONS, SWAPPED, picked
-from lodcli.expressions.hints import TEXT_OF_BYTES, Listed, compared_list, has_literals
+from lodcli.expressions.hints import TEXT_OF_BYTES, Listed, call_of, compared_list, has_literals
 from lodcli.expressions.operations import V
 from lodcli.expressions.parsing import LISTS, function_name, is_none, is_words, words_of
 from lodcli.expressions.syntax import bounds_of
@@ -30,11 +30,6 @@ from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.order.ranks import text_ranks
 from lodcli.kernels.order.texts import Texts
 
-# Arguments after the texts, for messages.
-_EXAMPLES = {
-    **{"matches": "'^a.*b$'", "replace": "'a', 'b'"},
-    **{REPLACE_MATCHES: "'[0-9]+', '#'", SPLIT: "','"},
-}
 # Characters that no pattern has: \b in quotes, instead of r"\b".
 _ESCAPED = re.compile("[\x01-\x08]")
 
@@ -262,8 +257,7 @@ class ComparedTexts(ExactDecimals[V]):
         name, (part, *others) = function_name(node), node.args or [node]
         expected = properties_of(name).words
         if len(others) != expected or node.keywords:
-            given = [_EXAMPLES.get(name, "'a'")] if expected else []
-            self.fail(node, f"write {name}({', '.join(['text', *given])})")
+            self.fail(node, f"write {call_of(name, 'text')}")
         takes_words = name != SPLIT and is_words(part)
         if not self.expression.is_of_words(part) and not takes_words:
             self.require_known(part)

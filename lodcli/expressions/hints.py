@@ -161,20 +161,20 @@ _CALLS = {
     "stack": "stack(x, y)",
     **{name: f"{name}(x, 0)" for name in ("maximum", "minimum")},
     **{name: f'{name}(x, "a")' for name in ("contains", "startswith", "endswith")},
-    "matches": 'matches(x, "^a")',
+    "matches": 'matches(x, "^a.*b$")',
     "replace": 'replace(x, "a", "b")',
     "replace_matches": 'replace_matches(x, "[0-9]+", "#")',
     "split": 'split(x, ",")',
 }
 
 
-def call_of(name: str) -> str:
+def call_of(name: str, argument: str = "x") -> str:
     """Return an example of a call of a function.
 
-    >>> call_of("lower"), call_of("maximum")
-    ('lower(x)', 'maximum(x, 0)')
+    >>> call_of("lower", "text"), call_of("maximum")
+    ('lower(text)', 'maximum(x, 0)')
     """
-    return _CALLS.get(name, f"{name}(x)")
+    return _CALLS.get(name, f"{name}(x)").replace("(x", f"({argument}", 1)
 
 
 def hint_of_two(call: ast.Call) -> str:

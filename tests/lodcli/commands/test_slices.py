@@ -228,7 +228,7 @@ def test_patterns_are_replaced_as_by_re(
         (r'replace_matches(title, "(x)", "\1")', 31, r"found the character \x01; write r before"),
         (r'replace_matches(title, "a", r"\a")', 29, "must be followed by a digit"),
         (r'replace_matches(title, "(", r"\a")', 24, "missing )"),
-        ('replace_matches(title, "a")', 1, "write replace_matches(text, '[0-9]+', '#')"),
+        ('replace_matches(title, "a")', 1, 'write replace_matches(text, "[0-9]+", "#")'),
         ('replace_matches("ab", "(", "") == title', 23, "missing )"),
     ],
 )
