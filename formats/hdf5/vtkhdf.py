@@ -60,7 +60,7 @@ class VtkHdf(Format):
         if grid:
             lod = _cells(datasets, ROOT, parts)
             tensors["Connectivity"] = (f"{ROOT}/Connectivity", lod)
-            tensors["Types"] = (f"{ROOT}/Types", lod.above(-1))
+            tensors["Types"] = (f"{ROOT}/Types", lod.without_finest())
         for kind in polygons:
             lod = _cells(datasets, f"{ROOT}/{kind}", parts)
             tensors[kind] = (f"{ROOT}/{kind}/Connectivity", lod)

@@ -56,7 +56,10 @@ def shapes(dtype: Any = "int64") -> dict[str, Content]:
         "a Unicode name": {"Größe des Œuvre 数": of([2, 1])},
         "several tensors": {"data": of([2, 1]), "b": of([1, 2]), "a c.d": of([0, 1])},
         "one index for two": {"data": first, "b": LoDTensor(first.data[::-1].copy(), shared)},
-        "a shared outer level": {"data": first, "b": LoDTensor(first.data[:3], shared.above(-1))},
+        "a shared outer level": {
+            "data": first,
+            "b": LoDTensor(first.data[:3], shared.without_finest()),
+        },
         "equal offsets at different depths": {
             "data": of([1, 1], [2, 1]),
             "b": of([2, 1], [1, 1, 1]),

@@ -136,7 +136,7 @@ class _MegatronSource(Source):
                 data = self._tokens(begin, end, rows.stop - rows.start)
                 batch = {DEFAULT_NAME: LoDTensor(data, part)}
                 if self._index.has_modes:
-                    batch[MODE] = LoDTensor(self._index.modes(begin, end), part.above(-1))
+                    batch[MODE] = LoDTensor(self._index.modes(begin, end), part.without_finest())
                 yield batch
 
     def _portions(self) -> Iterator[tuple[int, LoD]]:

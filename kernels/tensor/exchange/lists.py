@@ -224,7 +224,7 @@ def is_one_each(values: Any, depth: int) -> bool:
 def texts(data: Array, lod: LoD, marks: Marks) -> list[Any]:
     """Return nested lists of the finest sequences of a tensor as str or bytes."""
     found = flat_texts(data, lod, marks)
-    result: list[Any] = nested(found, lod.above(-1)) if lod.n_levels > 1 else found
+    result: list[Any] = nested(found, lod.without_finest()) if lod.n_levels > 1 else found
     return result
 
 
