@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
@@ -11,6 +11,9 @@ from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.rnn.cells.registry import CELLS
 from lodcli.shell import options, output
 from lodcli.shell.references import Reference, parse_reference
+
+if TYPE_CHECKING:
+    from lodcli.commands.train.given import TrainOptions
 
 _ABOVE_ZERO = options.Number(0, min_open=True, finite=True)
 
@@ -134,7 +137,7 @@ class _Train(options.Command):
 @options.precision
 @options.as_json
 @options.quiet
-def command(source: Reference, **given: Any) -> None:
+def command(source: Reference, **given: Unpack[TrainOptions]) -> None:
     """Train an RNN to classify the sequences of SOURCE, or to predict numbers, without padding.
 
     \b
@@ -184,28 +187,28 @@ def command(source: Reference, **given: Any) -> None:
     run(source, given)
 
 
-def _check(source: Reference, given: dict[str, Any]) -> None:
+def _check(source: Reference, given: TrainOptions) -> None:
     """Raise errors for contradictory options, and for an output that cannot be written."""
-    _check_output(*(given[name] for name in ("out", "force", "epochs", "weights", "state")))
+    _check_output(given)
     if given["vocabulary"] is not None and given["embedding"] is None:
         raise click.UsageError("--vocabulary is for --embedding D")
     if given["standardize"] and given["embedding"] is not None:
         raise click.UsageError("--standardize is for values, --embedding for ids: give one")
     if not given["epochs"] and (given["validation"] is not None or given["patience"] is not None):
         raise click.UsageError("--validation and --patience choose the epoch: not for --epochs 0")
-    beside = [given[name] for name in ("validation", "test", "weights") if given[name] is not None]
-    options.refuse_two_pipes([source, *map(parse_reference, beside)])
+    beside = (given["validation"], given["test"], given["weights"])
+    others = [parse_reference(path) for path in beside if path is not None]
+    options.refuse_two_pipes([source, *others])
     if given["heads"] is not None and given["weights"] is not None:
         raise click.UsageError("--weights defines the number of heads: leave --heads out")
 
 
-def _check_output(
-    out: str | None, force: bool, epochs: int, weights: str | None, state: str | None
-) -> None:
+def _check_output(given: TrainOptions) -> None:
     """Raise errors for an output that contradicts other options, or cannot be written."""
+    out, epochs, state = given["out"], given["epochs"], given["state"]
     if epochs and out is None:
         raise click.UsageError("give -o MODEL to save the model, or --epochs 0 to evaluate only")
-    if not epochs and (weights is None or out is not None):
+    if not epochs and (given["weights"] is None or out is not None):
         raise click.UsageError("--epochs 0 evaluates a saved model: give --weights, and no -o")
     if state is not None:
         same = out is not None and os.path.realpath(state) == os.path.realpath(out)
@@ -219,7 +222,7 @@ def _check_output(
     if out not in (None, "-"):
         _check_name(str(out))
         # Creates the partial file, and removes it again.
-        Output(str(out), overwrite=force).abort()
+        Output(str(out), overwrite=given["force"]).abort()
 
 
 def _check_name(out: str) -> None:

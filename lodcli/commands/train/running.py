@@ -6,7 +6,7 @@ import functools
 import itertools
 import sys
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,30 +24,34 @@ from lodcli.shell.device import computing_on, rounding_to
 from lodcli.shell.progress import progress_line
 from lodcli.shell.references import Reference, parse_reference
 
-# The options that describe the training, and those that describe the model.
-_OF_RECIPE = ("epochs", "batch", "dropout", "clip", "seed", "threads")
-_OF_MODEL = (
-    *("seed", "pool", "cell", "hidden", "layers", "heads", "bidirectional", "embedding"),
-    *("vocabulary", "standardize"),
-)
+if TYPE_CHECKING:
+    from lodcli.commands.train.given import TrainOptions
 
 
-def run(source: Reference, given: dict[str, Any]) -> None:
+def run(source: Reference, given: TrainOptions) -> None:
     """Train, or only evaluate, as the options specify, which are already checked.
 
     Args:
         source: the training set.
-        given: the options of the command by their names.
+        given: the options of the command.
     """
     context = click.get_current_context()
     device = context.with_resource(computing_on(given["device"], given["precision"]))
-    chosen = {name: given[name] for name in _OF_RECIPE}
-    recipe = Recipe(**chosen, rate=given["lr"], device=device)
+    recipe = Recipe(
+        epochs=given["epochs"],
+        batch=given["batch"],
+        rate=given["lr"],
+        dropout=given["dropout"],
+        clip=given["clip"],
+        seed=given["seed"],
+        threads=given["threads"],
+        device=device,
+    )
     saved = read_saved(given["weights"], given["embedding"], given["standardize"])
     taker = taker_of_ids(saved, given["embedding"])
     sets = _read_sets(source, saved, taker, given)
     examples = sets["training"]
-    model = starting_model(saved, examples, **{name: given[name] for name in _OF_MODEL})
+    model = starting_model(saved, examples, given)
     for one in sets.values():
         if model.embedding is not None:
             one.check_ids(len(model.embedding))
@@ -77,7 +81,7 @@ def run(source: Reference, given: dict[str, Any]) -> None:
 
 
 def _read_sets(
-    source: Reference, saved: Saved | None, taker: str | None, given: dict[str, Any]
+    source: Reference, saved: Saved | None, taker: str | None, given: TrainOptions
 ) -> dict[str, Examples]:
     """Return the training set, and the validation and test sets that are given, by their names."""
     read = functools.partial(
@@ -93,9 +97,9 @@ def _read_sets(
     if saved:
         examples = numbered_as(examples, saved.words("classes"), saved.path)
     sets = {"training": examples}
-    for name in ("validation", "test"):
-        if given[name] is not None:
-            reference = parse_reference(given[name])
+    for name, path in (("validation", given["validation"]), ("test", given["test"])):
+        if path is not None:
+            reference = parse_reference(path)
             if reference.name is None and source.name is not None:
                 # Not the only tensor of the file: it may be another, of rows of the same width.
                 reference = replace(reference, name=examples.name)
@@ -115,7 +119,7 @@ def _trained(
     sets: dict[str, Labelled],
     about: dict[str, list[str]],
     recipe: Recipe,
-    given: dict[str, Any],
+    given: TrainOptions,
 ) -> tuple[Best | None, int | None]:
     """Train, and write the best model.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from lodcli.kernels.rnn.training.classifier import (
     seeded_classifier,
 )
 from lodcli.kernels.runtime.memory_budget import default_budget, memory_budget, within_budget
+
+if TYPE_CHECKING:
+    from lodcli.commands.train.given import TrainOptions
 
 # Copies of weights in memory while they are trained (measured): the model, its gradient, Adam's
 # moments, intermediate values, and the last and the best epoch.
@@ -85,44 +88,35 @@ def taker_of_ids(saved: Saved | None, embedding: int | None) -> str | None:
     return f"the embedding of {saved.path}" if EMBEDDING in saved.arrays else None
 
 
-def starting_model(
-    saved: Saved | None,
-    examples: Examples,
-    *,
-    seed: int,
-    pool: str | None,
-    cell: str | None,
-    hidden: int | None,
-    layers: int | None,
-    heads: int | None,
-    bidirectional: bool,
-    embedding: int | None,
-    vocabulary: int | None,
-    standardize: bool,
-) -> Classifier:
+def starting_model(saved: Saved | None, examples: Examples, given: TrainOptions) -> Classifier:
     """Return the model of a file, or random weights of a shape.
 
     Raises:
         LodError: a model that does not fit the examples or the options.
     """
+    cell, hidden, layers, pool = given["cell"], given["hidden"], given["layers"], given["pool"]
+    embedding, vocabulary = given["embedding"], given["vocabulary"]
     if saved is None:
         if embedding is not None:
             vocabulary = vocabulary or examples.vocabulary
         made = _seeded_model(
             *(examples, cell or "lstm", hidden or 64, embedding, vocabulary),
             pool=pool or "last",
-            rng=np.random.default_rng(seed),
+            rng=np.random.default_rng(given["seed"]),
             layers=layers or 1,
-            heads=heads or 1,
-            bidirectional=bidirectional,
+            heads=given["heads"] or 1,
+            bidirectional=given["bidirectional"],
         )
-        return replace(made, standardization=examples.standardization()) if standardize else made
+        if given["standardize"]:
+            return replace(made, standardization=examples.standardization())
+        return made
     with naming(saved.path):
         said = saved.about.get("pool", pool or "last")
         if pool not in (None, said):
             raise OptionError(f"was trained with --pool {said}, not {pool}")
         made = classifier_from_arrays(saved.arrays, cell, said)
         require_finite(made)
+        bidirectional = given["bidirectional"]
         require_shape(made.rnn, hidden=hidden, layers=layers, bidirectional=bidirectional)
         _check_rows(made, examples, embedding, vocabulary)
         _check_labels(saved, made, examples)

@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from lodcli.commands.train.command import command
+from lodcli.commands.train.given import TrainOptions
 from lodcli.formats.core import io
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.rnn.engine import products
@@ -665,3 +667,8 @@ def test_a_saved_model_says_which_cell_it_has(lod: Lod, signs: Path) -> None:
         assert lod("run-rnn", signs, *args).code == 0
     assert np.array_equal(tensor("a.npz").data, tensor("b.npz").data)
     assert lod("train", signs, "--weights", "m.safetensors", "--epochs", "0").code == 0
+
+
+def test_the_types_of_the_options_are_those_of_the_command() -> None:
+    names = {option.name for option in command.params if option.expose_value}
+    assert names - {"source", "from_format"} == TrainOptions.__annotations__.keys()
