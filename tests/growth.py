@@ -41,13 +41,12 @@ def peak_bytes_of(call: Callable[[], Any]) -> int:
 
 
 def _peak_bytes_once(call: Callable[[], Any]) -> int:
-    # Garbage of earlier tests, and warnings about it, do not count.
+    # Garbage of earlier tests, and warnings about it, do not count. Nothing is frozen:
+    # gc.unfreeze() would also have the objects of all collected tests examined from then on.
     gc.collect()
-    gc.freeze()
     tracemalloc.start()
     try:
         call()
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-        gc.unfreeze()
