@@ -13,6 +13,7 @@ from lodcli.kernels.errors import LodError
 from tests.formats.broken.crafted import good
 from tests.formats.cases.damage import accepted, cut
 from tests.reliability.fuzz import known
+from tests.sampling import every
 
 BASES = ("articles", "compressed", "shared", "array")
 
@@ -25,13 +26,13 @@ def test_a_file_cut_at_any_length_is_refused(base: str, tmp_path: Path) -> None:
 
 
 def test_a_damaged_header_is_never_trusted(tmp_path: Path) -> None:
-    """Every bit of the superblock and of the header, one by one."""
+    """A bit of each byte of the superblock and of the header, one by one."""
     content, path = good("articles"), tmp_path / "bit.lod.h5"
     path.write_bytes(content)
     expected = known.seen(io.read_all(path))
     text = content.index(b'{"format"')
     for place in [*range(96), *range(text, content.rindex(b'"}') + 2)]:
-        for bit in (0, 3, 7):
+        for bit in (0, 3, 7)[place % every(3) :: every(3)]:
             changed = bytearray(content)
             changed[place] ^= 1 << bit
             path.unlink()

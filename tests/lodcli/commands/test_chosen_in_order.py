@@ -16,6 +16,7 @@ from lodcli.commands.choose import branches
 from lodcli.formats.arrow.source import SeekableRecordSource
 from lodcli.formats.items import indexed_copy
 from tests.lodcli.conftest import Lod
+from tests.sampling import by_turns
 
 ROWS = 1000
 COPIED = indexed_copy.copied
@@ -116,20 +117,26 @@ def test_several_files_are_not_copied(lod: Lod, table: Any) -> None:
     assert len(ids) == 50
 
 
-@pytest.mark.parametrize("ending", ["parquet", "arrow"])
-@pytest.mark.parametrize("options", ["", "--nulls zero", "--isolate"])
 @pytest.mark.parametrize(
-    ("args", "numbers"),
+    ("ending", "options", "args", "numbers"),
     [
-        ("tail -n 3 FILES", range(997, 1000)),
-        ("tail -n 450 FILES", range(550, 1000)),
-        ("tail -n 0 FILES", range(0)),
-        ("head -n -995 FILES", range(5)),
-        ("slice FILES 699:701", range(699, 701)),
-        ("slice FILES 310:320", range(310, 320)),
-        ("slice FILES 910:920:3", range(910, 920, 3)),
-        ("split FILES --by count 250", range(ROWS)),
-        ("split FILES --by fractions 0.5,0.1,0.4", range(ROWS)),
+        (ending, options, *case)
+        for ending, options, case in by_turns(
+            3,
+            ["parquet", "arrow"],
+            ["", "--nulls zero", "--isolate"],
+            [
+                ("tail -n 3 FILES", range(997, 1000)),
+                ("tail -n 450 FILES", range(550, 1000)),
+                ("tail -n 0 FILES", range(0)),
+                ("head -n -995 FILES", range(5)),
+                ("slice FILES 699:701", range(699, 701)),
+                ("slice FILES 310:320", range(310, 320)),
+                ("slice FILES 910:920:3", range(910, 920, 3)),
+                ("split FILES --by count 250", range(ROWS)),
+                ("split FILES --by fractions 0.5,0.1,0.4", range(ROWS)),
+            ],
+        )
     ],
 )
 def test_files_before_the_chosen_items_are_passed_over(

@@ -84,7 +84,7 @@ def table(rng: np.random.Generator, rows: int) -> Any:
 
 
 # A few, and with the slow tests more.
-SEEDS = [0, 1, *(pytest.param(one, marks=pytest.mark.slow) for one in range(2, 60))]
+SEEDS = [0, 1, *(pytest.param(one, marks=pytest.mark.slow) for one in range(2, 120))]
 
 NUMBERS = ["i8", "i64", "u32", "u64", "f32", "f64", "f16", "s9", "p", "r.x", "id"]
 TEXTS, TIMES = ["s", "c"], ["d", "ms", "ns"]
@@ -254,7 +254,7 @@ def test_a_filter_keeps_the_same_items_as_without_statistics(
     values = {name: content[name].to_pylist() for name in content.column_names}
     values["r.x"] = [None if one is None else one["x"] for one in values["r"]]
     writing = Writing(rng, values)
-    for _ in range(8):
+    for _ in range(4):
         text = writing.condition(2)
         if write is not write_pyarrow:
             text = text.replace("f16", "f32")

@@ -18,6 +18,7 @@ from lodcli.kernels.runtime.dispatch import Backend
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.cases_ops import BACKENDS, Array, on_every_backend
 from tests.oracles_order import linear_recurrence
+from tests.sampling import many
 from tests.strategies import BFLOAT16
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
@@ -144,7 +145,7 @@ def test_results_do_not_depend_on_the_number_of_threads(
     of_alone = sequence_linear_scan_grad(b.data, a, b, backend="numba")
     monkeypatch.setattr(linear_scan_native, "SHARED_BYTES", 0)
     monkeypatch.setattr(linear_scan_native, "thread_count", lambda: 4)
-    for _ in range(20):
+    for _ in range(many(20)):
         assert sequence_linear_scan(a, b, backend="numba").data.tobytes() == alone.tobytes()
         found = sequence_linear_scan_grad(b.data, a, b, backend="numba")
         for one, other in zip(found[:2], of_alone[:2], strict=True):
