@@ -251,7 +251,7 @@ class ColumnReader:
     def _numbers(self, array: Any, leaf: Leaf) -> Array:
         """Return flat numbers; those with a unit, such as times, as int64."""
         if leaf.dtype == _BOOL and types.is_int8(array.type):  # arrow.bool8
-            return values_of(array, np.dtype(np.int8)) != 0
+            return values_of(array, np.dtype(np.int8)).astype(np.bool_)
         if leaf.marks.unit is None or leaf.marks.categories is not None:
             return values_of(array, leaf.dtype)
         try:
