@@ -15,7 +15,7 @@ from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.schema import LevelKeys, TensorSpec
 from lodcli.formats.storage.inputs import Input
-from lodcli.formats.values.file_attributes import no_lengths
+from lodcli.formats.values.file_attributes import no_lengths, time_note
 from lodcli.kernels.errors import InvalidLoDError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets, as_int64, check_rows, lengths_to_offsets
 from lodcli.kernels.index.lod import LoD
@@ -98,6 +98,11 @@ class Datasets:
         self.strict.read_rows(column, start, out)
         return out
 
+    def whole(self, column: Column) -> Array:
+        """Return all of a column; a single value is one row."""
+        self._bounds.check(column.size_bytes, f"{column.path}: declares")
+        return self.rows(column, 0, column.shape[0] if column.shape else 1)
+
     def numbers(self, path: str, *, matrix: bool = False) -> Array:
         """Return all of a 1-D dataset, such as offsets.
 
@@ -115,8 +120,7 @@ class Datasets:
                 f"{path}: must be 1-D, found shape {column.shape}; store it with one axis, or name "
                 "another dataset"
             )
-        self._bounds.check(column.size_bytes, f"{path}: declares")
-        return self.rows(column, 0, column.shape[0] if column.shape else 1).reshape(-1)
+        return self.whole(column).reshape(-1)
 
     def ends(self, path: str, level: int) -> Offsets:
         """Return offsets for a dataset of ends: adds the leading 0."""
@@ -148,7 +152,7 @@ class DatasetsSource(IndexedSource):
                 check_rows(lod.levels, rows)
             specs.append(TensorSpec(name, column.dtype, row_shape, keys.specs(lod), rows))
         self.schema = tuple(specs)
-        self.notes = notes(datasets, self._columns.values())
+        self.notes = notes(datasets, self._columns)
 
     def read_rows(self, name: str, start: int, stop: int) -> Array:
         return self._datasets.rows(self._columns[name], start, stop)
@@ -185,13 +189,13 @@ class JoinedSource(IndexedSource):
         self._datasets = datasets
         told: list[str] = []
 
-        def look(path: str) -> _Dataset:
+        def look(path: str, name: str) -> _Dataset:
             column = datasets.open(path)
-            told.extend(notes(datasets, [column]))
+            told.extend(notes(datasets, {name: column}))
             return _Dataset(path, column.dtype, column.shape, datasets.strict.place(column))
 
         self._joined = {
-            name: JoinedArrays.of({path: look(path) for path in found})
+            name: JoinedArrays.of({path: look(path, name) for path in found})
             for name, found in paths.items()
         }
         equal = EqualLevels()
@@ -219,14 +223,22 @@ class JoinedSource(IndexedSource):
         self._datasets.strict.close()
 
 
-def notes(datasets: Datasets, columns: Iterable[Column]) -> list[str]:
+def notes(datasets: Datasets, columns: Mapping[str, Column]) -> list[str]:
     """Return notes on columns that were not written completely, where HDF5 returns the fill value,
     and on netCDF attributes that would change values.
+
+    Args:
+        datasets: the file.
+        columns: by the name of their tensor.
     """
     told = []
-    for column in columns:
+    for name, column in columns.items():
         if found := datasets.strict.unwritten(column):
             told.append(f"{column.path}: {found} never written; their values are the fill value")
         if named := datasets.strict.conventions(column):
             told.append(f"{column.path}: values are as stored: {', '.join(named)} not applied")
+        if not column.text and (
+            found := time_note(datasets.strict.units(column), column.dtype, name)
+        ):
+            told.append(f"{column.path}: {found}")
     return told

@@ -27,6 +27,30 @@ if TYPE_CHECKING:
     from lodcli.formats.hdf5.columns import Column
 
 
+def of_characters(
+    datasets: Datasets, column: Column, names: tuple[str, ...] | None
+) -> LoDTensor | None:
+    """Return a matrix of characters of MATLAB or Octave, a text for each of its rows.
+
+    Their axes are reversed in the file. MATLAB stores UTF-16, Octave bytes of UTF-8.
+
+    Returns:
+        None if it is no text, or has other axes.
+    """
+    if len(column.shape) != 2:
+        return None
+    stored, encoding = ("<u2", "utf-16-le") if column.dtype == np.uint16 else ("i1", "utf-8")
+    rows = datasets.whole(column).T.astype(stored)
+    try:
+        texts = [row.tobytes().decode(encoding).encode() for row in rows]
+    except UnicodeError:
+        return None
+    lengths = np.array([len(text) for text in texts], np.int64)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    data = np.frombuffer(b"".join(texts), np.uint8)
+    return LoDTensor(data, LoD([offsets], names), TEXT)
+
+
 class FixedText(Source):
     """A dataset of texts as one tensor.
 
@@ -51,7 +75,7 @@ class FixedText(Source):
         self._path, self._encoding = column.path, encoding
         (spec,) = self._padded.schema
         self.schema = (replace(spec, row_shape=(), rows=None, marks=TEXT),)
-        self.notes = notes(datasets, [column])
+        self.notes = notes(datasets, {DEFAULT_NAME: column})
 
     def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
         texts = (

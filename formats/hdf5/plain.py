@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lodcli.formats.arrays.flat_arrays import given_level
+from lodcli.formats.arrays.in_memory import MemorySource
 from lodcli.formats.choosing.array_patterns import is_pattern, matching, without_note
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import Format, Source
@@ -22,7 +23,7 @@ from lodcli.formats.hdf5.datasets import (
     JoinedSource,
     asking_for_data,
 )
-from lodcli.formats.hdf5.fixed_text import FixedText
+from lodcli.formats.hdf5.fixed_text import FixedText, of_characters
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.text.lines import shown
 from lodcli.formats.values.file_attributes import fitting
@@ -55,7 +56,7 @@ class PlainHdf5(Format):
     dtypes = ALL_DTYPES - {"bfloat16"}
     read_only = "write lod.h5, which is HDF5 as well"
     options = frozenset({"data", "offsets", "lengths", "levels", "encoding"})
-    modules = MODULES
+    modules = (*MODULES, "encodings.utf_16_le")
     isolated = True
 
     def open(self, source: Input, options: ReadOptions) -> Source:
@@ -84,12 +85,23 @@ class PlainHdf5(Format):
         if column.text:
             names, encoding = options.levels, options.encoding
             return _told(FixedText(datasets, column, LoD(levels), names, encoding), datasets)
+        characters = datasets.strict.is_of_characters(column)
+        if characters and not index and options.encoding is None:
+            texts = of_characters(datasets, column, options.levels)
+            if texts is not None:
+                found = _told(MemorySource({DEFAULT_NAME: texts}), datasets)
+                datasets.strict.close()
+                return found
         if options.encoding is not None:
             raise UnsupportedError(
                 f"{options.data}: holds numbers; {option('encoding')} is for text"
             )
         lod = LoD(levels, options.levels)
-        return _told(DatasetsSource(datasets, {DEFAULT_NAME: (options.data, lod)}), datasets)
+        numbers = DatasetsSource(datasets, {DEFAULT_NAME: (options.data, lod)})
+        if characters:
+            said = f"{options.data}: characters of MATLAB or Octave are read as their numbers"
+            numbers.notes = [*numbers.notes, said]
+        return _told(numbers, datasets)
 
 
 def _joined(datasets: Datasets, patterns: Sequence[str], options: ReadOptions) -> Source:

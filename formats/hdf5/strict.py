@@ -2,7 +2,7 @@
 
 External links and storage, virtual datasets and variable-length data let a file read other
 files or hang the library. All raise an error before any of their data is read. Of attributes, only
-those of the root are read, and of a dataset those of netCDF that change its values. Since damaged
+those of the root are read, and of a dataset those that say what its values are. Since damaged
 metadata can crash or hang libhdf5 itself, it runs in a sandboxed child process (`Format.isolated`).
 """
 
@@ -27,7 +27,14 @@ from lodcli.formats.hdf5.columns import Column, column_of
 from lodcli.formats.hdf5.file_objects import GuardedFile, find_superblock, require_memory
 from lodcli.formats.hdf5.filters import check_filters
 from lodcli.formats.storage.interrupts import shielded
-from lodcli.formats.values.file_attributes import CONVENTIONS, INSTANCES, UNSIGNED, changes_sign
+from lodcli.formats.values.file_attributes import (
+    CALENDAR,
+    CONVENTIONS,
+    INSTANCES,
+    UNITS,
+    UNSIGNED,
+    changes_sign,
+)
 from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.tensor.marks import MOST_ATTRIBUTE_BYTES, attributes_text
@@ -48,6 +55,7 @@ MOST_ATTRIBUTES = 1000
 _EMPTY_MARKS = (b"MATLAB_empty", b"OCTAVE_EMPTY_MATRIX")
 # Attributes by which netCDF is known: of a variable, and of the root.
 _NETCDF_MARKS, _NETCDF_FILE = (b"_Encoding", b"DIMENSION_LIST"), b"_NCProperties"
+_MATLAB_CLASS = "MATLAB_class"
 _COPY = "copy it with h5py, file[NEW] = file[NAME][()]"
 
 # SystemError: an error of lod's file object that HDF5 ignored.
@@ -55,7 +63,8 @@ RAISED = (RuntimeError, ValueError, LookupError, OSError, TypeError, SystemError
 
 
 class StrictFile:
-    """An untrusted HDF5 file. Attributes are only read by `attributes` and `conventions`.
+    """An untrusted HDF5 file. Attributes are only read by `attributes`, `conventions`,
+    `units` and `is_of_characters`.
 
     Args:
         fd: an open descriptor of the file; the caller keeps and closes it.
@@ -197,6 +206,32 @@ class StrictFile:
                 if column.text or not changes_sign(value, column.dtype):
                     named.remove(UNSIGNED)
             return [name for name in named if not _is_nan(column.dataset, name)]
+
+    def is_of_characters(self, column: Column) -> bool:
+        """Return whether the numbers of a dataset are characters of MATLAB or Octave."""
+        if column.dtype == np.uint16:
+            with self.damage(column.path):
+                if not h5a.exists(column.dataset, _MATLAB_CLASS.encode()):
+                    return False
+                return bool(_plain(h5py.Dataset(column.dataset).attrs, _MATLAB_CLASS) == "char")
+        above, _, name = column.path.rpartition("/")
+        if column.dtype != np.int8 or name != "value":
+            return False
+        try:
+            kind = self.column(f"{above}/type")
+        except (SelectionError, UnsupportedError):
+            return False
+        if not kind.text or len(kind.shape) != 1 or kind.size_bytes > MOST_NAME_CHARS:
+            return False
+        out: Array = np.zeros((1, kind.shape[0]), np.uint8)
+        self.read_rows(kind, 0, out)
+        return out.tobytes().rstrip(b"\0") in (b"string", b"sq_string")
+
+    def units(self, column: Column) -> dict[str, Any]:
+        """Return the attributes of a dataset that say what its numbers count in netCDF."""
+        with self.damage(column.path):
+            names = [one for one in (UNITS, CALENDAR) if h5a.exists(column.dataset, one.encode())]
+            return {name: _plain(h5py.Dataset(column.dataset).attrs, name) for name in names}
 
     def is_of_netcdf(self, column: Column) -> bool:
         """Return whether netCDF wrote a dataset: its mark, or one of the file."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
 
 from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
-from lodcli.kernels.options import option
+from lodcli.kernels.options import by_reader, option
 from lodcli.kernels.tensor.marks import attributes_text
 
 # In formats that keep only text: the entry for all other attributes, as a JSON object.
@@ -19,6 +22,21 @@ OTHERS = "lod.attributes"
 UNSIGNED = "_Unsigned"
 # Attributes of arrays in netCDF: scales, the sign, and missing values.
 CONVENTIONS = ("scale_factor", "add_offset", UNSIGNED, "_FillValue", "missing_value")
+# Attributes of times in netCDF (CF): "hours since 1900-01-01", and the calendar.
+UNITS, CALENDAR = "units", "calendar"
+_SINCE = re.compile(r"\s*([a-z]+)\s+since\s+(.*\S)\s*", re.IGNORECASE)
+_DAY = re.compile(
+    r"(\d{1,4})-(\d{1,2})-(\d{1,2})(?:[t\s]\s*(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.0*)?)?)?)?"
+    r"\s*(?:z|utc|gmt|[+-]0?0(?::?00)?)?",
+    re.IGNORECASE,
+)
+_SECONDS = {"s": 1, "sec": 1, "second": 1, "min": 60, "minute": 60, "h": 3600, "hr": 3600}
+_SECONDS |= {"hour": 3600, "d": 86400, "day": 86400}
+_FINER = {"millisecond": "ms", "msec": "ms", "ms": "ms", "microsecond": "us", "us": "us"}
+_FINER |= {"nanosecond": "ns", "ns": "ns"}
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+# Calendars whose days are those of datetime: the first two since 1582-10-15.
+_STANDARD, _PROLEPTIC = ("standard", "gregorian"), "proleptic_gregorian"
 # Attribute of the index of an indexed ragged array of netCDF (CF).
 INSTANCES = "instance_dimension"
 
@@ -41,6 +59,70 @@ def changes_sign(unsigned: Any, dtype: np.dtype[Any]) -> bool:
         ("i", "true"),
         ("u", "false"),
     )
+
+
+def time_note(attributes: Mapping[str, Any], dtype: np.dtype[Any], name: str) -> str | None:
+    """Return a note that numbers are times in netCDF, and how to make times of them; None if not.
+
+    Args:
+        attributes: of the array.
+        dtype: of the numbers.
+        name: of the tensor.
+
+    >>> print(time_note({"units": "hours since 1970-01-01"}, np.dtype("i8"), "t"))
+    values are as stored: 'hours since 1970-01-01' not applied; t * 3600 counts s since 1970
+    """
+    units, calendar = attributes.get(UNITS), attributes.get(CALENDAR, _STANDARD[0])
+    if isinstance(units, list) and len(units) == 1:  # some programs store arrays of one text
+        (units,) = units
+    since = _SINCE.fullmatch(units[:200]) if isinstance(units, str) else None
+    if since is None or dtype.kind not in "iuf":
+        return None
+    told = f"values are as stored: {shown(str(units))} not applied"
+    start = _start(since[2], calendar)
+    unit, scale = since[1].lower(), 1
+    if len(unit) > 3 or unit == "hrs":
+        unit = unit.removesuffix("s")
+    if unit in _SECONDS:
+        unit, scale = "s", _SECONDS[unit]
+    else:
+        unit = _FINER.get(unit, "")
+    if start is None or not unit:
+        return told + ("" if calendar in (*_STANDARD, _PROLEPTIC) else f", calendar {calendar}")
+    kind = f"timestamp[{unit}]"
+    first = start * _PER_SECOND[unit]
+    if scale == 86400 and dtype.kind != "f" and not start % scale:
+        kind, unit, scale, first = "date", "days", 1, start // scale
+    name = name if name.isidentifier() else "data"
+    counted = name + (f" * {scale}" if scale > 1 else "")
+    if first:
+        counted += f" {'-' if first < 0 else '+'} {abs(first)}"
+    steps = [f"lod cast '{name}={kind}'"]
+    wide = "float64" if dtype.kind == "f" else "int64"
+    if dtype.kind == "f":
+        steps.insert(0, f"lod cast {name}=int64")
+    if counted != name:
+        steps.insert(0, f"lod apply '{counted}' --into {name}")
+        if dtype.name != wide:
+            steps.insert(0, f"lod cast {name}={wide}")
+    how = by_reader(
+        shell=f"for times, {', then '.join(steps)}", python=f"{counted} counts {unit} since 1970"
+    )
+    return f"{told}; {how}"
+
+
+def _start(text: str, calendar: Any) -> int | None:
+    """Return the seconds from 1970 to a time in netCDF; None if they are not certain."""
+    found = _DAY.fullmatch(text)
+    if found is None:
+        return None
+    try:
+        start = datetime(*(int(one or 0) for one in found.groups()))  # type: ignore[arg-type]
+    except ValueError:
+        return None
+    if calendar != _PROLEPTIC and (calendar not in _STANDARD or start < datetime(1582, 10, 15)):
+        return None
+    return (start - datetime(1970, 1, 1)) // timedelta(seconds=1)
 
 
 def parsed(text: str | None) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from lodcli.formats.values.file_attributes import (
     changes_sign,
     fitting,
     no_lengths,
+    time_note,
 )
 from lodcli.formats.zarr.attributes import KEY, kept_marks, of_file, unescaped, with_marks
 from lodcli.formats.zarr.bfloat16 import BFLOAT16, NAME, Bits
@@ -125,6 +126,10 @@ class ZarrSource(ArraySource[ZarrArray]):
             found = set(chain.from_iterable(stored))
             if named := [one for one in CONVENTIONS if one in found]:
                 yield f"{name}: values are as stored: {', '.join(named)} not applied"
+            if parts and isinstance(parts[0], ZarrArray):
+                told = time_note(dict(parts[0].array.attrs), parts[0].dtype, name)
+                if told is not None:
+                    yield f"{name}: {told}"
 
     def _look(self, name: str, path: str) -> ZarrArray:
         with self._damage(name, path):

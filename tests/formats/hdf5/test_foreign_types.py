@@ -377,6 +377,101 @@ def test_attributes_of_netcdf_that_would_change_values_are_reported(tmp_path: Pa
         assert found.to_list() == rows
 
 
+TIMES = [
+    ("hours since 2024-01-01 06:00:00", "i8", "{} * 3600 + 1704088800 counts s since 1970"),
+    ("Days since 1970-1-2", "i2", "{} + 1 counts days since 1970"),
+    ("days since 1800-1-1 00:00:0.0", "f4", "{} * 86400 - 5364662400 counts s since 1970"),
+    ("days since 1970-01-01T12", "i4", "{} * 86400 + 43200 counts s since 1970"),
+    ("seconds since 1970-01-01T00:00:00Z", "u4", "{} counts s since 1970"),
+    ("msecs since 1970-01-01 00:00:01 +00:00", "i8", "{} + 1000 counts ms since 1970"),
+    ("months since 2000-01-01", "i4", None),
+    ("hours since 2000-01-01 00:00:00 -6:00", "i4", None),
+    ("days since 1-1-1", "i4", None),
+    ("days since 1970-02-30", "i4", None),
+]
+
+
+@pytest.mark.parametrize(("units", "dtype", "counted"), TIMES)
+def test_units_of_times_in_netcdf_are_reported(
+    units: str, dtype: str, counted: str | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "t.nc"
+    with h5py.File(path, "w") as file:
+        file["a/time"] = np.array([1, 2], dtype)
+        file["a/time"].attrs["units"] = [units] if "+" in units else np.bytes_(units)
+        file["a/time"].attrs["calendar"] = "standard"
+    for data in ("/a/time", "*/time"):
+        with lodcli.open(path, options=ReadOptions(data=data)) as source:
+            ((name, found),) = source.read().items()
+            told = f"/a/time: values are as stored: '{units}' not applied"
+            told += f"; {counted.format(name)}" if counted else ""
+            assert list(source.notes) == [told]
+        assert io.one_tensor(found, "this test").data.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("calendar", "told"),
+    [
+        ("proleptic_gregorian", "; data - 719162 counts days since 1970"),
+        ("360_day", ", calendar 360_day"),
+    ],
+)
+def test_the_calendar_of_times_decides_on_their_conversion(
+    calendar: str, told: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "t.nc"
+    with h5py.File(path, "w") as file:
+        file["time"] = np.array([1, 2])
+        file["time"].attrs.update({"units": "days since 1-1-1", "calendar": calendar})
+        file["text"] = np.array([b"ab"])
+        file["text"].attrs["units"] = "days since 1-1-1"
+    with lodcli.open(path, options=ReadOptions(data="time")) as source:
+        source.read()
+        assert list(source.notes) == [
+            f"time: values are as stored: 'days since 1-1-1' not applied{told}"
+        ]
+    with lodcli.open(path, options=ReadOptions(data="text")) as source:
+        assert not source.notes
+
+
+def _characters(*rows: str, dtype: str = "<u2") -> Any:
+    """Return a matrix of characters with its axes reversed, as MATLAB and Octave store it."""
+    encoding = "utf-16-le" if dtype == "<u2" else "utf-8"
+    return np.array([np.frombuffer(one.encode(encoding, "surrogatepass"), dtype) for one in rows]).T
+
+
+def test_characters_of_matlab_are_texts(tmp_path: Path) -> None:
+    path = tmp_path / "t.mat"
+    with h5py.File(path, "w") as file:
+        file["row"], file["matrix"] = _characters("grün 😀"), _characters("abc", "de ")
+        file["half"], file["numbers"] = _characters("\ud800"), _characters("ab")
+        for name in ("row", "matrix", "half"):
+            file[name].attrs["MATLAB_class"] = np.bytes_("char")
+        file["numbers"].attrs["MATLAB_class"] = np.bytes_("uint16")
+        file["lengths"] = [5.0, 2.0]
+    assert _read(path, data="row").to_list() == ["grün 😀"]
+    assert _read(path, data="matrix").to_list() == ["abc", "de "]
+    assert _read(path, data="numbers").to_list() == [[97], [98]]
+    note = "characters of MATLAB or Octave are read as their numbers"
+    for data, lengths in (("half", None), ("row", ("lengths",))):
+        with lodcli.open(path, options=ReadOptions(data=data, lengths=lengths)) as source:
+            assert source.read()["data"].data.dtype == np.uint16
+            assert list(source.notes) == [f"{data}: {note}"]
+
+
+def test_characters_of_octave_are_texts(tmp_path: Path) -> None:
+    path = tmp_path / "t.h5"
+    with h5py.File(path, "w") as file:
+        for name, kind in (("s", b"string"), ("q", b"sq_string"), ("n", b"int8 matrix")):
+            file[f"{name}/type"] = np.array(kind, "S12")
+            file[f"{name}/value"] = _characters("grün", "abcde", dtype="i1")
+        file["bytes/type"], file["bytes/value"] = np.array(b"string"), np.array([[-4]], "i1")
+    for name in ("s", "q"):
+        assert _read(path, data=f"{name}/value").to_list() == ["grün", "abcde"]
+    assert _read(path, data="n/value").dtype == np.int8
+    assert _read(path, data="bytes/value").data.tolist() == [[-4]]
+
+
 @pytest.mark.parametrize("chunks", [None, (3,)])
 @pytest.mark.parametrize("how", ["undefined", "never"])
 def test_values_never_written_are_refused_without_a_fill_value(

@@ -214,6 +214,8 @@ def test_attributes_of_netcdf_that_would_change_values_are_reported(
     # As xarray packs values.
     group["packed"].attrs.update({"add_offset": 10.0, "scale_factor": 0.1, "_FillValue": -9})
     group["plain"].attrs.update({"units": "m", "_Unsigned": "false"})
+    time = {"units": "hours since 2024-01-01", "calendar": "proleptic_gregorian"}
+    group.create_array("time", shape=(3,), dtype="i8").attrs.update(time)
     group.create_array("bytes", shape=(3,), dtype="i1").attrs["_Unsigned"] = "true"
     group.create_array("floats", shape=(3,), dtype="f4").attrs["_FillValue"] = "AAAAAAAA+H8="
     group.create_array("doubles", shape=(3,), dtype="f8").attrs["missing_value"] = float("nan")
@@ -221,7 +223,9 @@ def test_attributes_of_netcdf_that_would_change_values_are_reported(
         found = source.read()["packed"]
         told = "packed: values are as stored: scale_factor, add_offset, _FillValue not applied"
         unsigned = "bytes: values are as stored: _Unsigned not applied"
-        assert sorted(source.notes) == [unsigned, told]
+        counted = "time * 3600 + 1704067200 counts s since 1970"
+        units = f"time: values are as stored: 'hours since 2024-01-01' not applied; {counted}"
+        assert sorted(source.notes) == [unsigned, told, units]
     assert isinstance(found, LoDTensor)
     assert found.to_list() == [1, 2, -9]
 
