@@ -17,7 +17,7 @@ SHELLS = ("bash", "zsh", "fish")
 @options.as_json
 @options.quiet
 def command(shell: str, as_json: bool) -> None:
-    """Print the completion script of SHELL for lod's commands, options and file names.
+    """Print the completion script of SHELL: of commands, options, files and names of tensors.
 
     \b
     Examples:
@@ -25,7 +25,9 @@ def command(shell: str, as_json: bool) -> None:
       lod completion zsh
       lod completion fish
 
-    SHELL is bash, zsh or fish.
+    SHELL is bash, zsh or fish. A line in the file that your shell reads at its start loads the
+    script: eval "$(lod completion bash)" in ~/.bashrc, eval "$(lod completion zsh)" in ~/.zshrc,
+    lod completion fish | source in ~/.config/fish/config.fish.
     """
     register()
     kind = get_completion_class(shell)
