@@ -402,14 +402,16 @@ def _offsets(
     below: tuple[int, ...],
 ) -> Offsets:
     what = "lengths" if options.lengths else "offsets"
+    # numpy.array([]) is float64.
+    none = bool(options.lengths) and info.shape == (0,) and info.dtype.kind == "f"
     with naming(info.label):
         # Before reading: an array of rows without values may be long.
-        if len(info.shape) != 1 or info.dtype.kind not in "iu":
+        if not none and (len(info.shape) != 1 or info.dtype.kind not in "iu"):
             raise InvalidDataError(
                 f"{what} must be integers in one dimension, found {info.dtype} "
                 f"of shape {info.shape}"
             )
-    values = read(name)
+    values = np.zeros(0, np.int64) if none else read(name)
     with naming(info.label):
         return given_level(values, options, level=level, below=below)
 

@@ -332,3 +332,13 @@ def test_the_error_about_a_padded_array_names_what_takes_it(tmp_path: Path) -> N
     with np.load(path) as arrays:
         rows = LoDTensor.from_padded(arrays["x"], lengths=arrays["lengths"])
     assert rows.lod.lengths().tolist() == [5, 2, 0]
+
+
+def test_lengths_of_no_sequences_may_be_the_empty_array_of_numpy(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", rows=np.zeros((0, 2)), lengths=np.array([]), one=np.array([1.0]))
+    (found,) = content(tmp_path / "x.npz", data="rows", lengths=("lengths",)).values()
+    assert found.recursive_sequence_lengths() == [[]]
+    assert found.data.shape == (0, 2)
+    for kind, name in (("offsets", "lengths"), ("lengths", "one")):
+        with pytest.raises(InvalidDataError, match=f"{kind} must be integers in one dimension"):
+            content(tmp_path / "x.npz", data="rows", **{kind: (name,)})
