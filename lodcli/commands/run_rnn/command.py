@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Unpack
 
 import click
 
@@ -12,6 +13,9 @@ from lodcli.kernels.rnn.cells.registry import CELLS
 from lodcli.shell import options
 from lodcli.shell.references import Reference, parse_reference
 from lodcli.shell.targets import Target
+
+if TYPE_CHECKING:
+    from lodcli.commands.run_rnn.given import RunOptions
 
 
 @click.command(cls=options.Command)
@@ -100,7 +104,7 @@ from lodcli.shell.targets import Target
 @click.option(
     "--stats", is_flag=True, help="Print the number of steps, and how many padding would add."
 )
-def command(source: Reference, target: Target, **given: Any) -> None:
+def command(source: Reference, target: Target, **given: Unpack[RunOptions]) -> None:
     """Run an RNN over the sequences of a level.
 
     \b
@@ -146,8 +150,9 @@ def command(source: Reference, target: Target, **given: Any) -> None:
     from lodcli.commands.run_rnn.running import run
 
     _check(given)
-    beside = [given[name] for name in ("path", "h0", "c0", "upstream") if given[name] is not None]
-    options.refuse_two_pipes([source, *map(parse_reference, beside)])
+    beside = (given["path"], given["h0"], given["c0"], given["upstream"])
+    others = [parse_reference(path) for path in beside if path is not None]
+    options.refuse_two_pipes([source, *others])
     if not target.shard_option:
         run(source, target, given)
         return
@@ -156,10 +161,10 @@ def command(source: Reference, target: Target, **given: Any) -> None:
     _check_shards(given, target.shard_option)
     step = (given["step"] or "").partition(":")[0].replace(".", "/") + ".py"
     files = [path for path in (given["path"], step) if path and os.path.exists(path)]
-    by_shards(run, source, target, {**given, "step file": step}, files=files)
+    by_shards(run, source, target, given, files=files)
 
 
-def _check_shards(given: dict[str, Any], option: str) -> None:
+def _check_shards(given: Mapping[str, Any], option: str) -> None:
     """Raise UsageError for options that need more than one shard, or one thread of the CPU."""
     for name in ("h0", "c0", "grad", "stats", "threads"):
         if given[name]:
@@ -168,7 +173,7 @@ def _check_shards(given: dict[str, Any], option: str) -> None:
         raise click.UsageError(f"{option} computes on the CPU, without --device cuda")
 
 
-def _check(given: dict[str, Any]) -> None:
+def _check(given: Mapping[str, Any]) -> None:
     """Raise UsageError for contradictory or missing options."""
     for name in ("nested", "step"):
         if given[name] == "":

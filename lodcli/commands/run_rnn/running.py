@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -47,25 +47,30 @@ from lodcli.shell.opened import opened
 from lodcli.shell.references import Reference
 from lodcli.shell.targets import Target
 
+if TYPE_CHECKING:
+    from lodcli.commands.run_rnn.given import RunOptions
+    from lodcli.kernels.rnn.loops.dynamic_rnn import Step
+    from lodcli.kernels.rnn.nested.state_dict import LevelShape
 
-def run(source: Reference, target: Target, given: dict[str, Any]) -> None:
+
+def run(source: Reference, target: Target, given: RunOptions) -> None:
     """Run an RNN as the options specify, which are already checked.
 
     Args:
         source: the file and tensor to run over.
         target: the output.
-        given: the options of the command by their names.
+        given: the options of the command.
     """
     with ExitStack() as stack:
         device = stack.enter_context(computing_on(given["device"], given["precision"]))
         # Before the file is opened, which errors in these options do not concern.
+        step_or_nested: Step | tuple[LevelShape, ...] | None = None
         if given["step"]:
-            given = {**given, "step": load_step(given["step"])}
-        if given["nested"]:
-            shapes = parse_nested(given["nested"])
+            step_or_nested = load_step(given["step"])
+        elif given["nested"]:
+            step_or_nested = parse_nested(given["nested"])
             if given["path"] is None:
-                require_seedable(shapes, given["nested"])
-            given = {**given, "nested": shapes}
+                require_seedable(step_or_nested, given["nested"])
         file = stack.enter_context(opened(source))
         entries, table = None, None
         if given["path"] is not None:
@@ -76,11 +81,15 @@ def run(source: Reference, target: Target, given: dict[str, Any]) -> None:
         spec = spec_without_decimals(file.tensor())
         dtype = arithmetic_dtype(given["dtype"] or (spec if table is None else table).dtype)
         stack.enter_context(rounding_to(given["precision"], dtype, "add --dtype float32"))
-        feeds = [stack.enter_context(fed(given[n], f"--{n} {given[n]}")) for n in ("h0", "c0")]
+        h0, c0 = given["h0"], given["c0"]
+        feeds = [
+            stack.enter_context(fed(h0, f"--h0 {h0}")),
+            stack.enter_context(fed(c0, f"--c0 {c0}")),
+        ]
         kinds = ("all", "last") if given["emit"] == "both" else (given["emit"],)
         settings = Settings(kinds, given["dtype"], device, given["threads"], *feeds)
         with naming_file(source.label):
-            runner = _runner(settings, spec, dtype, given, entries, table, source)
+            runner = _runner(settings, spec, dtype, given, step_or_nested, entries, table, source)
         if given["upstream"] is not None:
             assert isinstance(runner, PlainGradients | NestedGradients)
             runner.upstream = _upstream(stack, given["upstream"], runner.results())
@@ -101,7 +110,8 @@ def _runner(
     settings: Settings,
     spec: TensorSpec,
     dtype: np.dtype[Any],
-    given: dict[str, Any],
+    given: RunOptions,
+    step_or_nested: Step | tuple[LevelShape, ...] | None,
     entries: StateDict | None,
     table: Array | None,
     source: Reference,
@@ -112,23 +122,24 @@ def _runner(
         settings: of all kinds.
         spec: of the tensor to run over.
         dtype: of the arithmetic.
-        given: the options, with the step function and the shapes of nested RNNs.
+        given: the options.
+        step_or_nested: the step function, or the shapes of nested RNNs; None: one RNN.
         entries: those of --weights, if it is given.
         table: the embedding among them, if there is one.
         source: the file, for messages.
     """
     width = int(np.prod(spec.row_shape, dtype=np.int64))
     level = -1 if given["level"] is None else given["level"]
-    if given["step"]:
-        return StepRunner(settings, given["step"], level=level, reverse=given["reverse"])
-    if given["nested"]:
-        shapes = given["nested"]
-        names = tuple(shape.prefix for shape in shapes)
+    path = given["path"] or ""
+    if callable(step_or_nested):
+        return StepRunner(settings, step_or_nested, level=level, reverse=given["reverse"])
+    if step_or_nested is not None:
+        names = tuple(shape.prefix for shape in step_or_nested)
         if entries is not None:
-            with naming_file(given["path"]):
-                rnn = nested_from_state_dict(entries, shapes)
+            with naming_file(path):
+                rnn = nested_from_state_dict(entries, step_or_nested)
         else:
-            rnn = seeded_nested(shapes, width, rng=np.random.default_rng(given["seed"]))
+            rnn = seeded_nested(step_or_nested, width, rng=np.random.default_rng(given["seed"]))
         rnn, input_size = rnn.frozen(dtype), rnn.input_size
         runner: Runner
         if given["grad"]:
@@ -138,18 +149,17 @@ def _runner(
     else:
         weights = _weights(width, given, entries).frozen(dtype)
         input_size = weights.input_size
-        where = {"level": level, "reverse": given["reverse"]}
+        where: dict[str, Any] = {"level": level, "reverse": given["reverse"]}
         if given["grad"]:
             chunking = Chunking(given["checkpoint"], given["truncate"])
             runner = PlainGradients(settings, weights, **where, chunking=chunking)
         elif given["emit"] in CLASSES:
             assert entries is not None
-            with naming_file(given["path"]):
-                model, classes = classifier_in(entries, weights, given["emit"], given["path"])
+            with naming_file(path):
+                model, classes = classifier_in(entries, weights, given["emit"], path)
             runner = ClassRunner(settings, model, classes, **where)
         else:
             runner = PlainRunner(settings, weights, **where)
-    path = given["path"]
     if entries is not None:
         with naming_file(path):
             runner.standardization = _standardization(entries, input_size)
@@ -209,8 +219,8 @@ def _standardization(entries: StateDict, width: int) -> Standardization | None:
     return found
 
 
-def _weights(width: int, given: dict[str, Any], entries: StateDict | None) -> RNNWeights:
-    cell, path = given["cell"], given["path"]
+def _weights(width: int, given: RunOptions, entries: StateDict | None) -> RNNWeights:
+    cell, hidden, path = given["cell"], given["hidden"], given["path"] or ""
     shape: dict[str, Any] = {"layers": given["layers"], "bidirectional": given["bidirectional"]}
     wanted: dict[str, str | bool] = {}
     if given["nonlinearity"] is not None:
@@ -220,7 +230,7 @@ def _weights(width: int, given: dict[str, Any], entries: StateDict | None) -> RN
     if entries is not None:
         with naming_file(path):
             weights = weights_from_state_dict(entries, cell, options=wanted)
-            require_shape(weights, hidden=given["hidden"], **shape)
+            require_shape(weights, hidden=hidden, **shape)
         for layer in entries.starts_from.values() if given["h0"] is None else ():
             output.note(
                 f"{path}: the model takes initial states from {layer}, which is not part of it; "
@@ -229,7 +239,9 @@ def _weights(width: int, given: dict[str, Any], entries: StateDict | None) -> RN
         return weights
     shape |= {"layers": given["layers"] or 1, "heads": given["heads"] or 1}
     shape |= {"rng": np.random.default_rng(given["seed"])}
-    weights = seeded_weights(cell, width, given["hidden"], **shape)
+    assert cell is not None
+    assert hidden is not None
+    weights = seeded_weights(cell, width, hidden, **shape)
     return weights.with_options(**wanted) if wanted else weights
 
 

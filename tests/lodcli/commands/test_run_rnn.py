@@ -7,10 +7,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import click
 import numpy as np
 import pytest
 import safetensors.numpy
 
+from lodcli.commands.run_rnn.command import command
+from lodcli.commands.run_rnn.given import RunOptions
 from lodcli.formats.core import format as base
 from lodcli.formats.core import io
 from lodcli.kernels.index.lod import LoD
@@ -21,7 +24,7 @@ from lodcli.kernels.rnn.stack.stack import RNNWeights, seeded_weights
 from lodcli.kernels.rnn.stack.state_dict import state_dict
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import NO_MARKS, Decimals, Marks
-from lodcli.shell import device
+from lodcli.shell import device, options
 from tests.lodcli.conftest import Lod, articles, tensor
 
 # float32, sums of a handful of products, in another order.
@@ -360,3 +363,18 @@ def test_weights_are_put_in_order_once_for_all_batches(
     assert lod("run-rnn", "words.lod.h5", *args).code == 0
     assert len(seen) == 3
     assert len([width for width in widths if width > 1]) == count  # biases are one wide
+
+
+@click.command()
+@options.source
+@options.target
+@options.shard_jobs
+def shared(**given: object) -> None:
+    """Take the options that other commands have as well."""
+
+
+def test_the_types_of_the_options_are_those_of_the_command() -> None:
+    names, others = (
+        {option.name for option in one.params if option.expose_value} for one in (command, shared)
+    )
+    assert names - others == RunOptions.__annotations__.keys()
