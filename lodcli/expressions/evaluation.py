@@ -514,7 +514,7 @@ class Evaluation(ComparedTexts[V]):
         if name in TWO and (len(node.args) < 2 or node.keywords):
             self.fail(node, f"{name} takes several arguments, as in {name}(data, 0)")
         if name in ONE and (len(node.args) != 1 or node.keywords):
-            self.fail(node, f"{name} takes 1 argument, as in {name}(data)")
+            self.fail(node, f"{name} takes 1 argument, as in {name}(data){hint_of_two(node)}")
         if name in ONE:
             self._require_defined(node, name)
             if (decimals := self.decimals_of(node)) is not None:

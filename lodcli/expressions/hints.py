@@ -14,6 +14,8 @@ Listed = ast.Tuple | ast.List | ast.Set
 # Replacement for a choice between two values.
 CHOICE = "write a if x > 0 else b"
 TEXT_OF_BYTES = "lod convert --text-levels text makes text of bytes"
+_CASTING = "lod cast x=int64 converts a tensor"
+_PARTS = "write year(time), month(time), day(time), hour(time), .."
 # Of a text that is no expression, by what it has near the error or anywhere.
 _SYNTAX: tuple[tuple[str, str], ...] = (
     (r"\bis\s+(not\s+)?null\b", "write x is None, x is not None"),
@@ -21,10 +23,13 @@ _SYNTAX: tuple[tuple[str, str], ...] = (
     (r"\bi?like\b|=~|~\s*['\"]", "write contains(x, 'ab') or matches(x, '^a.*b$')"),
     (r"(?<![\w)\]'.])\.[a-z_]", "write a name without a point before it"),
     (r"\w\s+contains\b(?!\s*\()", "write 'a' in x of a list, and contains(x, 'ab') of a text"),
+    (r"\bcast\s*\(|\w::\w", _CASTING),
+    (r"\bextract\s*\(", _PARTS),
     (r"\bas\s+\w+$", "lod apply --into NAME names the result"),
     (r"[`$@]", "write a name that is not an identifier as tensor('NAME')"),
     (r"[\u2018-\u201e\u00ab\u00bb]", "write \" or ' around a text"),
     (r"≥|≤|≠|=>|=<|<>", "write >=, <= and !="),
+    (r"\|\|\s*''|''\s*\|\|", "write x + 'text' to join texts"),
     (r"&&|\|\||!(?!=)|\b(AND|OR|NOT)\b", "write and, or, not"),
     (r"\?|\bcase\b|\bthen\b|(^|[-+*/(,=<>])\s*if\s*\(", CHOICE),
     (r"[0-9]{4}-[0-9]{2}-[0-9]{2}", "write a date in quotes"),
@@ -51,6 +56,8 @@ _NAMES = {
     "nan": "nan is found by isnan(x)",
     **dict.fromkeys(("inf", "infinity"), "infinity is 1e999"),
     **dict.fromkeys(("true", "false"), "write True or False"),
+    "df": "write the name of a column alone, as in x > 1",
+    "pi": "write 3.141592653589793",
 }
 # Parts that have no values.
 _MISPLACED: dict[type[ast.expr], str] = {
@@ -97,9 +104,20 @@ _FUNCTIONS = {
     **dict.fromkeys(("clip", "clamp"), "write minimum(maximum(x, 0), 1)"),
     **dict.fromkeys(
         ("int", "float", "str", "bool", "cast", "try_cast", "astype"),
-        "lod cast x=int64 converts a tensor",
+        _CASTING,
     ),
     **dict.fromkeys(("datetime", "timestamp"), "write time > '2024-05-01'"),
+    **dict.fromkeys(
+        ("to_date", "to_datetime", "to_timestamp", "strptime"),
+        "lod cast x=timestamp[s] makes times of texts",
+    ),
+    **dict.fromkeys(("datediff", "date_diff", "timestampdiff"), "write (y - x) // 'P1D'"),
+    **dict.fromkeys(("total_seconds", "days", "seconds"), "write x / 'PT1S', or 'P1D'"),
+    **dict.fromkeys(("date_part", "datepart", "extract"), _PARTS),
+    **dict.fromkeys(
+        ("week", "isoweek", "week_of_year", "weekofyear"),
+        "write (t - floor(t, 'P1Y')) // 'P7D' + 1, where t is floor(date(time), 'P1W') + 'P3D'",
+    ),
     "quarter": "write (month(time) + 2) // 3",
     **dict.fromkeys(
         ("yearday", "dayofyear", "day_of_year", "ordinal_day"),
@@ -119,6 +137,12 @@ _FUNCTIONS = {
     "ends_with": "write endswith(x, 'ab')",
     **dict.fromkeys(("ilike", "casefold", "lowercase"), "write lower(x) == 'ab'"),
     **dict.fromkeys(("trim", "strip_chars"), "write strip(x)"),
+    **dict.fromkeys(("concat_ws", "concat_str"), "write x + '-' + y"),
+    **dict.fromkeys(
+        ("regexp_extract", "regexp_substr", "str_extract"),
+        "write replace_matches(x, '^[^0-9]*([0-9]+).*$', r'\\1')",
+    ),
+    "zip": "lod apply has stack(x, y)",
     **dict.fromkeys(
         ("like", "match", "regexp_matches", "regexp_like", "rlike", "search"),
         "write contains(x, 'ab') or matches(x, '^a.*b$')",
@@ -137,7 +161,7 @@ _FUNCTIONS = {
         ("get", "element_at", "list_element", "list_extract", "array_extract"),
         "write x[0] or x[-1]",
     ),
-    **dict.fromkeys(("where", "if_else", "ifelse", "iif", "when", "case"), CHOICE),
+    **dict.fromkeys(("where", "if_else", "ifelse", "iff", "iif", "when", "case"), CHOICE),
 }
 
 
@@ -149,6 +173,7 @@ _OF_TWO = {
     "mean": "; write (x + y) / 2",
     "any": "; write x or y",
     "all": "; write x and y",
+    "log": "; write log(x) / log(3), or log2(x), log10(x)",
 }
 
 

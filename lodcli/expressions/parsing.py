@@ -540,6 +540,11 @@ class Parsed:
 
     def no_tensor(self, node: ast.expr, name: str, hint: str = "") -> NoReturn:
         """Raise an error about a name that is no tensor."""
+        owner, last = name.split(".")[0], name.split(".")[-1]
+        if last in self.marks:
+            hint = f"did you mean {last}?"
+        elif owner in self.marks and last in self.functions():
+            hint = f"write {last}({owner})"
         if not hint and name in self.functions():
             hint = f"there are: {listing(self.marks)}; the function is {name}(..)"
         hint = hint or name_hint(name, self.marks)

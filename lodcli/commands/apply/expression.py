@@ -52,6 +52,7 @@ from lodcli.kernels.errors import (
     LodError,
     NotFloatingError,
     NullError,
+    SelectionError,
 )
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.lod import LoD
@@ -202,10 +203,11 @@ class TensorExpression(Parsed):
 
     def _refuse_function(self, call: ast.Call, name: str) -> None:
         if op_of(name) is not None:
+            joins = "; x + 'text' joins texts" if name == "concat" else ""
             self.fail(
                 call,
                 f"{name} needs a whole file or several, and cannot be part of an expression; "
-                f"see lod apply {name} --help",
+                f"see lod apply {name} --help{joins}",
             )
         self.refuse_call(call)
 
@@ -499,6 +501,9 @@ class _Tensors(Evaluation[Values]):
             remedy = f"write {entry.name}({COALESCE}({given}, {value}))"
             rows = tensor.nulls.rows is not None
             self.fail(node, refusal(entry.name, tensor, remedy if rows else ""))
+        except SelectionError as error:
+            no_level = None if tensor.lod.n_levels else _NO_LEVEL.format(entry.name)
+            self.fail(node, no_level or str(error))
         except LodError as error:
             self.fail(node, str(error))
         except (TypeError, ValueError, OverflowError) as error:
