@@ -190,6 +190,42 @@ def test_infinite_times_of_duckdb_get_a_note(tmp_path: Path) -> None:
         assert not file.notes
 
 
+def test_types_of_duckdb_have_the_values_that_duckdb_reads(tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    values = {
+        "hugeint": "-5",
+        "uhugeint": "5",
+        "ubigint": str(2**64 - 1),
+        "tinyint": "-1",
+        "decimal(9, 2)": "1.5",
+        "decimal(18, 4)": "-1.5",
+        "decimal(38, 10)": "1.5",
+        "bignum": "'123456789012345678901234567890'",
+        "bit": "'10101'",
+        "json": "'[1]'",
+        "blob": r"'\xAA'",
+        "enum('a', 'b')": "'b'",
+        "int[][]": "[[1], [], null]",
+        "date": "'0001-01-01'",
+        "time": "'12:34:56.000001'",
+        "timestamp_s": "'2024-01-01 00:00:01'",
+        "timestamp_ms": "'2024-01-01 00:00:01.5'",
+    }
+    path = tmp_path / "x.parquet"
+    columns = [f'({one})::{kind} as "{kind}"' for kind, one in values.items()]
+    columns += ["union_value(num := 2) as u", "map {'k': 1, 'l': null} as m", "'a'::variant as v"]
+    nulls = f"select {', '.join(['null'] * len(columns))}"
+    duckdb.sql(f"copy (select {', '.join(columns)} union all {nulls}) to '{path}'")
+    found = {name: tensor.to_list() for name, tensor in content(path).items()}
+    for kind in values:
+        wanted = [one for (one,) in duckdb.sql(f"select \"{kind}\" from '{path}'").fetchall()]
+        assert wanted[0] is not None
+        assert found[kind] == wanted, kind
+    assert (found["u.element1"], found["u.num"]) == ([0, None], [2, None])
+    assert (found["m.key"], found["m.value"]) == ([["k", "l"], None], [[1, None], None])
+    assert found["v.typed_value"] == ["a", None]
+
+
 def test_columns_nested_deeper_than_pyarrow_reads_are_no_damage(tmp_path: Path) -> None:
     def lists(depth: int) -> Any:
         return pa.array([None], reduce(lambda kind, _: pa.list_(kind), range(depth), pa.int8()))
