@@ -155,7 +155,14 @@ class TensorExpression(Parsed):
         entry = op_of(function)
         if entry is not None and entry.marks and named:
             return f"; after lod cast {quote(name)}=category, {function} takes it"
-        return cast_hint(named, self.source_of(part), "float64")
+        joins = ""
+        if isinstance(outer, ast.BinOp) and isinstance(outer.op, ast.Add):
+            other = outer.left if part is outer.right else outer.right
+            if (number := self.named(other)) is not None:
+                joins = f"; + joins texts, which lod cast {quote(number)}=text makes of numbers"
+            elif isinstance(other, ast.Constant):
+                joins = f"; + joins texts, as in '{self.source_of(other)}'"
+        return cast_hint(named, self.source_of(part), "float64") + joins
 
     def _of_any_kind(self) -> Iterator[ast.expr]:
         """Yield the parts that may be texts."""

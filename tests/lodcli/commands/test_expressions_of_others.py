@@ -21,6 +21,8 @@ SAID = {
     "s || 'x'": "; write x + 'text' to join texts",
     "x > 0 || b": "; write and, or, not",
     "concat(s, 'x')": "see lod apply concat --help; x + 'text' joins texts",
+    "s + x": "makes numbers of texts; + joins texts, which lod cast x=text makes of numbers",
+    "1 + s": "lod cast s=float64 makes numbers of texts; + joins texts, as in '1'",
     "concat_ws('-', s, s)": "no function 'concat_ws'; write x + '-' + y",
     "t.dt.year": "no tensor 't.dt.year'; write year(t)",
     "s.lower": "no tensor 's.lower'; write lower(s)",
