@@ -230,8 +230,10 @@ class StrictFile:
     def units(self, column: Column) -> dict[str, Any]:
         """Return the attributes of a dataset that say what its numbers count in netCDF."""
         with self.damage(column.path):
-            names = [one for one in (UNITS, CALENDAR) if h5a.exists(column.dataset, one.encode())]
-            return {name: _plain(h5py.Dataset(column.dataset).attrs, name) for name in names}
+            if not h5a.exists(column.dataset, UNITS.encode()):  # as nearly always
+                return {}
+            stored = h5py.Dataset(column.dataset).attrs
+            return {name: _plain(stored, name) for name in (UNITS, CALENDAR) if name in stored}
 
     def is_of_netcdf(self, column: Column) -> bool:
         """Return whether netCDF wrote a dataset: its mark, or one of the file."""
