@@ -122,6 +122,9 @@ class Batches(torch.utils.data.IterableDataset[Any]):
         self._begin.share_memory_()  # type: ignore[no-untyped-call]
         # Batches returned by this process since then, and skipped when it continued from a state.
         self._given = self._skipped = 0
+        # The epoch that this process ended, where it began and its number of batches, until the
+        # next begins: `batches` of state_dict counts from there.
+        self._ended: tuple[int, int, int] | None = None
         self._made: tuple[int, Epoch] | None = None
 
     def __repr__(self) -> str:
@@ -147,13 +150,16 @@ class Batches(torch.utils.data.IterableDataset[Any]):
     def set_epoch(self, number: int) -> None:
         """Begin an epoch; if `load_state_dict` continued it, continue where it was."""
         require_whole("Batches", "epoch", number, most=MOST)
+        self._ended = None
         if number != self.epoch:
             self._begin[0], self._begin[1] = number, 0
             self._given = self._skipped = 0
 
     def __len__(self) -> int:
         """Return the number of batches of this rank in the rest of the epoch."""
-        left = len(self._epoch()) - int(self._begin[1])
+        return self._rounds(len(self._epoch()) - int(self._begin[1]))
+
+    def _rounds(self, left: int) -> int:
         return max(0, left // self.world if self.drop_last else -(-left // self.world))
 
     def __iter__(self) -> Iterator[Any]:
@@ -161,7 +167,7 @@ class Batches(torch.utils.data.IterableDataset[Any]):
         number, batches, begin, rounds = self.epoch, self._epoch(), int(self._begin[1]), len(self)
         worker, workers = _worker()
         read = _Reader(self.dataset, batches, self.world * workers)
-        self._given, self._skipped = self._skipped, 0
+        self._given, self._skipped, self._ended = self._skipped, 0, None
         for turn in range(self._given * workers + worker, rounds, workers):
             place = (begin + turn * self.world + self.rank) % len(batches)
             found = self._collate(read(place))
@@ -169,6 +175,7 @@ class Batches(torch.utils.data.IterableDataset[Any]):
             yield found
         if not in_worker():
             self.set_epoch(number + 1)
+            self._ended = number, begin, len(batches)
 
     def _epoch(self, number: int | None = None) -> Epoch:
         number = self.epoch if number is None else number
@@ -194,20 +201,26 @@ class Batches(torch.utils.data.IterableDataset[Any]):
 
         Args:
             batches: number of batches that this rank took since the epoch began or a state was
-                loaded. By default the number that this process returned, which must be given if a
-                DataLoader has workers.
+                loaded; after the last batch, of the epoch that ended, until the next begins. By
+                default the number that this process returned, which must be given if a DataLoader
+                has workers.
 
         Raises:
-            OptionError: `batches` is not a number from 0 to `len(self)`.
+            OptionError: `batches` is not a number from 0 to that of the rest of the epoch.
         """
+        if batches is not None and self._ended is not None:
+            number, taken, count = self._ended
+        else:
+            number, taken, count = self.epoch, int(self._begin[1]), len(self._epoch())
         if batches is not None:
-            require_whole("Batches", "batches since the epoch began", batches, most=len(self))
+            most = self._rounds(count - taken)
+            require_whole("Batches", "batches since the epoch began", batches, most=most)
         given = self._given if batches is None else batches
-        taken, worker = int(self._begin[1]), list(_worker())
+        worker = list(_worker())
         if worker == [0, 1]:
             # The last batches may be the first again, for as many on every rank.
-            taken, given = min(taken + given * self.world, len(self._epoch())), 0
-        position = {"epoch": self.epoch, "taken": taken, "given": given, "worker": worker}
+            taken, given = min(taken + given * self.world, count), 0
+        position = {"epoch": number, "taken": taken, "given": given, "worker": worker}
         return self._order() | position
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -238,7 +251,7 @@ class Batches(torch.utils.data.IterableDataset[Any]):
                 "workers, load state_dict(batches) of the main process".format(*worker)
             )
         self._begin[0], self._begin[1] = state["epoch"], state["taken"]
-        self._given, self._skipped = 0, state["given"]
+        self._given, self._skipped, self._ended = 0, state["given"], None
 
     def _order(self) -> dict[str, Any]:
         """Return the settings that the order depends on."""

@@ -193,6 +193,22 @@ def test_without_workers_a_state_counts_the_batches_that_were_given(file: Path) 
     assert len(other) == len(keys(other))
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_number_of_batches_after_the_last_is_of_the_epoch_that_ended(
+    file: Path, workers: int
+) -> None:
+    one, other = batches(file), batches(file)
+    whole = keys(loaded(one, workers))
+    for taken in (len(whole), 4):
+        other.load_state_dict(one.state_dict(taken))
+        other.set_epoch(0)  # as a loop over epochs does
+        assert keys(other) == whole[taken:]
+    one.set_epoch(1)
+    assert one.state_dict(4) == {**one.state_dict(), "epoch": 1, "taken": 4}
+    list(zip(range(2), one, strict=False))
+    assert one.state_dict(2) == one.state_dict()
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")  # by torchdata's own call
 @pytest.mark.parametrize("workers", [0, 2])
