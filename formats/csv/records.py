@@ -169,6 +169,8 @@ class Records:
         self._separator = separator
         self._blank: int | None = None
         self._head = b""
+        # Whether all quotes so far begin or end a field.
+        self._only_around = True
 
     def restart(self) -> None:
         """Go back to the beginning."""
@@ -293,30 +295,35 @@ class Records:
         data = np.frombuffer(block + _LEAST, np.uint8)
         line_ends = data == ord("\n")
         marks = line_ends | (data == ord(self._separator))
-        if has_quotes:
-            if has_returns and b"\r" in block:
-                return None  # between quotes only
-            quotes = data == ord('"')
+        if has_quotes and has_returns and b"\r" in block:
+            return None  # between quotes only
+        quotes, found = data == ord('"') if has_quotes else None, None
+        if quotes is None or self._only_around:
+            starts, stops = _bounds(marks)
+        if quotes is not None and self._only_around:
+            found = _without_quotes(data, quotes, starts, stops, around=True)
+            # As a rule, all blocks of a file are alike.
+            self._only_around = found is not None
+        if quotes is not None and found is None:
             between = np.logical_xor.accumulate(quotes)
             if between[-1] or (has_returns and (between & line_ends).any()):
                 return None
-            marks &= ~between
-        stops = np.flatnonzero(marks)
+            starts, stops = _bounds(marks & ~between)
         if stops.size % width:
             return None
         ends = line_ends[stops].reshape(-1, width)
         if not ends[:, -1].all() or ends[:, :-1].any():
             return None
         try:
-            block.decode()
+            if not block.isascii():
+                block.decode()
         except UnicodeDecodeError:
             return None
-        starts = np.append(0, stops[:-1] + 1)
         lines = np.arange(first, first + len(ends))
-        if has_quotes:
+        if quotes is not None:
             if np.count_nonzero(line_ends) > len(ends):  # some between quotes
                 lines = first + np.searchsorted(np.flatnonzero(line_ends), starts[::width])
-            found = _without_quotes(data, quotes, starts, stops)
+            found = found or _without_quotes(data, quotes, starts, stops)
             if found is None:
                 return None
             data, starts, stops = found
@@ -432,8 +439,14 @@ _UNESCAPED = (
 )
 
 
+def _bounds(marks: Array) -> tuple[Array, Array]:
+    """Return where each field starts and stops, (K,) int64, by where a byte ends one, (N,) bool."""
+    stops = np.flatnonzero(marks)
+    return np.append(0, stops[:-1] + 1), stops
+
+
 def _without_quotes(
-    data: Array, quotes: Array, starts: Array, stops: Array
+    data: Array, quotes: Array, starts: Array, stops: Array, *, around: bool = False
 ) -> tuple[Array, Array, Array] | None:
     """Return the bytes of fields, and where each starts and stops, without quotes around a field.
 
@@ -442,13 +455,19 @@ def _without_quotes(
     Args:
         data: (N,) uint8.
         quotes: (N,) bool, where the bytes are quotes.
-        starts, stops: (K,), of each field; none is within quotes.
+        starts, stops: (K,), of each field; unless `around`, none is within quotes.
+        around: whether to return None also if quotes are doubled. If none are, no separator is
+            within quotes: each quote begins or ends a field.
     """
     begun, ended = quotes[starts], quotes[stops - 1]  # before an empty field there is no quote
     if (begun != ended).any():
         return None
     if np.count_nonzero(quotes) == 2 * np.count_nonzero(begun):
-        return data, starts + begun, stops - begun
+        starts, stops = starts + begun, stops - begun
+        # One quote alone both begins and ends a field: a separator is within quotes.
+        return None if around and (starts > stops).any() else (data, starts, stops)
+    if around:
+        return None
     inner = quotes.copy()
     inner[starts[begun]] = inner[stops[ended] - 1] = False
     places = np.flatnonzero(inner)

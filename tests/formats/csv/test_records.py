@@ -75,6 +75,8 @@ def test_records_are_those_that_were_written(
 
 
 @given(content=st.text('a1é," \n\r', max_size=40), limit_bytes=SIZES)
+@example(content='1,"\n,"\n"x""y",1\n', limit_bytes=60)  # a quote alone between separators
+@example(content='"a","b"\n"a,b",""\n"a","b"\n', limit_bytes=1)  # quotes around separators later
 def test_odd_text_is_read_or_refused_alike(content: str, limit_bytes: int) -> None:
     found, wanted = both(b"k,v\n" + content.encode(), limit_bytes)
     assert found == wanted
