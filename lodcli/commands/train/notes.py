@@ -55,7 +55,8 @@ def note_on_labels(examples: Examples, classes: int, *, new: bool) -> None:
                 f"{examples.label_name}=int64 makes class numbers"
             )
     elif classes == 1:
-        note(f"{examples.label}: all labels are 0: one class leaves nothing to learn")
+        only = repr(examples.names[0]) if examples.names else 0
+        note(f"{examples.label}: all labels are {only}: one class leaves nothing to learn")
     elif new and not examples.names and classes > len(labelled.labels):
         note(
             f"{name}: whole numbers are classes, {classes} for {len(labelled.labels)} sequences; "

@@ -403,6 +403,11 @@ def test_labels_of_one_class_are_noted(lod: Lod, signs: Path) -> None:
     done = lod("train", "one.lod.h5", "-o", "m", "--epochs", "1", "--hidden", "3")
     said = "lod train: one.lod.h5: all labels are 0: one class leaves nothing to learn\n"
     assert (done.code, done.stderr) == (0, said)
+    texts = LoDTensor.from_lists(["busy"] * 40)
+    io.write("texts.lod.h5", {**io.read_all(signs), "label": texts})
+    done = lod("train", "texts.lod.h5", "-o", "n", "--epochs", "1", "--hidden", "3")
+    said = "lod train: texts.lod.h5: all labels are 'busy': one class leaves nothing to learn\n"
+    assert (done.code, done.stderr) == (0, said)
     # A report is about the classes of the model, not about those in the data.
     assert lod("train", signs, "-o", "two", "--epochs", "1", "--hidden", "3").code == 0
     again = lod("train", "one.lod.h5", "--weights", "two", "--epochs", "0", "--json")
