@@ -201,14 +201,14 @@ class Batches(torch.utils.data.IterableDataset[Any]):
 
         Args:
             batches: number of batches that this rank took since the epoch began or a state was
-                loaded; after the last batch, of the epoch that ended, until the next begins. By
-                default the number that this process returned, which must be given if a DataLoader
-                has workers.
+                loaded; after the last batch, of the epoch that ended, until the next begins; 0
+                is the beginning of the next if no worker read it. By default the number that this
+                process returned, which must be given if a DataLoader has workers.
 
         Raises:
             OptionError: `batches` is not a number from 0 to that of the rest of the epoch.
         """
-        if batches is not None and self._ended is not None:
+        if batches and self._ended is not None:
             number, taken, count = self._ended
         else:
             number, taken, count = self.epoch, int(self._begin[1]), len(self._epoch())

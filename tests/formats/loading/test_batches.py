@@ -203,6 +203,7 @@ def test_a_number_of_batches_after_the_last_is_of_the_epoch_that_ended(
         other.load_state_dict(one.state_dict(taken))
         other.set_epoch(0)  # as a loop over epochs does
         assert keys(other) == whole[taken:]
+    assert one.state_dict(0)["epoch"] == (0 if workers else 1)
     one.set_epoch(1)
     assert one.state_dict(4) == {**one.state_dict(), "epoch": 1, "taken": 4}
     list(zip(range(2), one, strict=False))
