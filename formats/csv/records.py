@@ -297,7 +297,8 @@ class Records:
         marks = line_ends | (data == ord(self._separator))
         if has_quotes and has_returns and b"\r" in block:
             return None  # between quotes only
-        quotes, found = data == ord('"') if has_quotes else None, None
+        quotes = data == ord('"') if has_quotes else None
+        found = None
         if quotes is None or self._only_around:
             starts, stops = _bounds(marks)
         if quotes is not None and self._only_around:
