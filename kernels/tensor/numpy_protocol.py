@@ -255,7 +255,8 @@ class NumpyProtocol(NDArrayOperatorsMixin):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """Apply a ufunc: an elementwise one to the rows, passing the index on."""
-        if not kwargs and method == "__call__" and ufunc.nout == 1 and ufunc.signature is None:
+        elementwise = method == "__call__" and ufunc.signature is None
+        if not kwargs and elementwise and ufunc.nout == 1:
             # Fast path for most calls: arithmetic and comparisons.
             if len(inputs) == 1:
                 if type(self._data) is np.ndarray and self._nulls is NO_NULLS:
@@ -265,39 +266,32 @@ class NumpyProtocol(NDArrayOperatorsMixin):
                     return self._of_rows(ufunc(*rows))
                 except ValueError as error:
                     raise misfit(error, ufunc.__name__, self, rows) from error
-            owner = self if len(inputs) == 1 else _common_index(inputs, ufunc.__name__)
-            plain = [data_of(value) for value in inputs]
-            try:
-                result = ufunc(*plain)
-            except TypeError:
-                refuse_texts(ufunc.__name__, owner, inputs)
-                raise
-            except ValueError as error:
-                raise misfit(error, ufunc.__name__, owner, plain, given=inputs) from error
-            return _rewrapped(result, owner, ufunc.__name__)
+        owner, values, out = self, inputs, None
+        if kwargs:
+            out, where = kwargs.get("out"), kwargs.get("where", True)
+            values = (*inputs, *(out or ()), where)
+            if out is not None:
+                kwargs["out"] = tuple(data_of(value) for value in out)
+            if where is not True:
+                kwargs["where"] = data_of(where)
+        if elementwise and len(values) > 1:
+            owner = _common_index(values, ufunc.__name__)
         plain = [data_of(value) for value in inputs]
-        out = kwargs.get("out")
-        if out is not None:
-            kwargs["out"] = tuple(data_of(value) for value in out)
-        where = kwargs.get("where", True)
-        if where is not True:
-            kwargs["where"] = data_of(where)
-        if method != "__call__" or ufunc.signature is not None:
-            try:
-                result = getattr(ufunc, method)(*plain, **kwargs)
-            except np.exceptions.AxisError as error:
-                raise _axis_of_rows(f"np.{ufunc.__name__}", error) from None
-            except ValueError as error:
-                raise misfit(
-                    error, ufunc.__name__, self, plain, broadcasts=False, given=inputs
-                ) from error
-            return _after_mixing(ufunc, method, inputs, kwargs.get("axis", 0), result)
-        owner = _common_index([*inputs, *(out or ()), where], ufunc.__name__)
+        call = ufunc if method == "__call__" else getattr(ufunc, method)
         try:
-            result = ufunc(*plain, **kwargs)
+            result = call(*plain, **kwargs)
+        except np.exceptions.AxisError as error:
+            raise _axis_of_rows(f"np.{ufunc.__name__}", error) from None
+        except TypeError:
+            refuse_texts(ufunc.__name__, owner, inputs)
+            raise
         except ValueError as error:
-            values = [*plain, kwargs.get("where")]
-            raise misfit(error, ufunc.__name__, owner, values, given=inputs) from error
+            plain.append(kwargs.get("where"))
+            raise misfit(
+                error, ufunc.__name__, owner, plain, broadcasts=elementwise, given=inputs
+            ) from error
+        if not elementwise:
+            return _after_mixing(ufunc, method, inputs, kwargs.get("axis", 0), result)
         if out is not None:
             return out if len(out) > 1 else out[0]
         if isinstance(result, tuple):

@@ -113,9 +113,11 @@ def refuse_texts(name: str, owner: Any, values: Sequence[Any]) -> None:
     if marks.kind in ("text", "category"):
         expected = f"numbers beside {marks.kind}"
         how = (
-            "; LoDTensor.from_lists makes a tensor of what Python makes of tensor.to_list(), and "
-            "lod apply 'NAME + \"b\"' joins texts of a file"
+            "; compute with tensor.to_list(), and make a tensor of the result with "
+            "LoDTensor.from_lists"
         )
+        if name == "add":
+            how += "; lod apply 'NAME + \"b\"' joins texts of a file"
     elif marks.unit is not None:
         expected, how = f"numbers that count the unit of {marks.unit}", "; take as_numbers()"
     else:
@@ -124,7 +126,11 @@ def refuse_texts(name: str, owner: Any, values: Sequence[Any]) -> None:
 
 
 def _is_text(value: Any) -> bool:
-    return isinstance(value, str | bytes) or np.asarray(value).dtype.kind in "SU"
+    if isinstance(value, str | bytes):
+        return True
+    array = np.asarray(value)
+    objects = array.flat if array.dtype.kind == "O" else ()
+    return array.dtype.kind in "SUT" or any(isinstance(one, str | bytes) for one in objects)
 
 
 def _broadcasts(shape: Sequence[int], rows: Sequence[int]) -> bool:
