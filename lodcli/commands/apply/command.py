@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from lodcli.shell.targets import Target
 
 THEN = "--then"
-# Names of ops, also those that do not exist; numbers and other texts are expressions.
-_OP = r"(?!\d|(True|False)$)[\w-]+"
+# Names of ops, also those that do not exist; constants and other texts are expressions.
+_OP = r"(?!\d|(True|False|None)$)[\w-]+"
 
 
 class OpGroup(click.Group):
@@ -86,7 +86,7 @@ class OpGroup(click.Group):
 
 def _hides(text: str) -> bool:
     """Return whether a text that click would take for options is an expression."""
-    return re.match(r"-[\w.(]+[^\w=-]|-(?![qh]+$)[^\W\d]\w+$|-\d", text) is not None
+    return re.match(r"-[\w.(]+[^\w=-]|-(?![qh]+$)[^\W\d]\w+$|-\.?\d", text) is not None
 
 
 def _entry(name: str) -> OpEntry | None:

@@ -82,9 +82,10 @@ def write_results(source: Reference, results: Sequence[Result], target: Target) 
         of_items = not names and source.name is None and results[0].of_items
         if of_items:
             names = [spec.name for spec in schema]
-            for one in results:
-                if not one.names:  # it is computed from none of the tensors
-                    refuse_into(names, "", one.into or "", one.text)
+        for one in results:
+            if one.of_items and not one.names:  # it is computed from none of the tensors
+                known = [spec.name for spec in schema]
+                refuse_into(known, source.name or "", one.into or "", one.text)
         names = names or [file.tensor().name]
         if len(groups(find_all(schema, names))) == 1:
             passing = [spec.name for spec in schema] if into else names

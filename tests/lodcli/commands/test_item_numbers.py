@@ -80,6 +80,7 @@ def test_wrong_uses_are_explained(lod: Lod) -> None:
     for line, said in {
         "filter t.jsonl index(n)>1": "column 1: write index() % 10 == 0; it is the number of the",
         "filter t.jsonl row_number()>1": "no function 'row_number'; write index()",
+        "apply None t.lod.h5 --into k": "column 1: compare with None as in x is None, x is not",
         "apply index()+n t.lod.h5 --jobs 2": "index() counts the items of all; leave it out",
     }.items():
         done = lod(*line.split(), "-o", "out.lod.h5")
@@ -88,7 +89,15 @@ def test_wrong_uses_are_explained(lod: Lod) -> None:
 
 
 CONSTANTS: dict[str, object] = {
-    **{"5": 5, "-5": -5, "2.5": 2.5, "True": True, "2 * 3 + 1": 7, "1 if 2 > 1 else 0": 1},
+    **{
+        "5": 5,
+        "-5": -5,
+        "2.5": 2.5,
+        "-.5": -0.5,
+        "True": True,
+        "2 * 3 + 1": 7,
+        "1 if 2 > 1 else 0": 1,
+    },
     **{
         "2**64 - 1": 2**64 - 1,
         '"a"': "a",
@@ -118,7 +127,10 @@ def test_a_constant_has_a_value_for_each_item(source: str, lod: Lod) -> None:
 
 @pytest.mark.usefixtures("table")
 def test_a_constant_replaces_no_tensor_that_was_not_named(lod: Lod) -> None:
-    for line in (["5"], ["index()"], ["5", "--into", "k", "--then", "6"]):
+    for line in (
+        *(["5"], ["index()"], ["5", "--into", "k", "--then", "6"]),
+        *(["x * 2", "--into", "k", "--then", one] for one in ("6", "index()")),
+    ):
         text, *more = line
         done = lod("apply", text, "t.lod.h5", *more, "--into", "x", "-o", "out.lod.h5")
         assert (done.code, "a tensor is called x already" in done.stderr) == (2, True)
