@@ -23,14 +23,14 @@ _SYNTAX: tuple[tuple[str, str], ...] = (
     (r"\bi?like\b|=~|~\s*['\"]", "write contains(x, 'ab') or matches(x, '^a.*b$')"),
     (r"(?<![\w)\]'.])\.[a-z_]", "write a name without a point before it"),
     (r"\w\s+contains\b(?!\s*\()", "write 'a' in x of a list, and contains(x, 'ab') of a text"),
-    (r"\bcast\s*\(|\w::\w", _CASTING),
+    (r"\bcast\s*\(|::[a-z]", _CASTING),
     (r"\bextract\s*\(", _PARTS),
     (r"\bas\s+\w+$", "lod apply --into NAME names the result"),
     (r"[`$@]", "write a name that is not an identifier as tensor('NAME')"),
     (r"[\u2018-\u201e\u00ab\u00bb]", "write \" or ' around a text"),
     (r"≥|≤|≠|=>|=<|<>", "write >=, <= and !="),
-    (r"\|\|\s*''|''\s*\|\|", "write x + 'text' to join texts"),
-    (r"&&|\|\||!(?!=)|\b(AND|OR|NOT)\b", "write and, or, not"),
+    (r"\|\|", "write and, or, not for conditions, x + y to join texts"),
+    (r"&&|!(?!=)|\b(AND|OR|NOT)\b", "write and, or, not"),
     (r"\?|\bcase\b|\bthen\b|(^|[-+*/(,=<>])\s*if\s*\(", CHOICE),
     (r"[0-9]{4}-[0-9]{2}-[0-9]{2}", "write a date in quotes"),
     (
@@ -107,11 +107,12 @@ _FUNCTIONS = {
         _CASTING,
     ),
     **dict.fromkeys(("datetime", "timestamp"), "write time > '2024-05-01'"),
+    "to_date": "lod cast x=date makes dates of texts",
     **dict.fromkeys(
-        ("to_date", "to_datetime", "to_timestamp", "strptime"),
+        ("to_datetime", "to_timestamp", "strptime"),
         "lod cast x=timestamp[s] makes times of texts",
     ),
-    **dict.fromkeys(("datediff", "date_diff", "timestampdiff"), "write (y - x) // 'P1D'"),
+    **dict.fromkeys(("datediff", "date_diff"), "write (date(y) - date(x)) // 'P1D'"),
     **dict.fromkeys(("total_seconds", "days", "seconds"), "write x / 'PT1S', or 'P1D'"),
     **dict.fromkeys(("date_part", "datepart", "extract"), _PARTS),
     **dict.fromkeys(
@@ -140,7 +141,8 @@ _FUNCTIONS = {
     **dict.fromkeys(("concat_ws", "concat_str"), "write x + '-' + y"),
     **dict.fromkeys(
         ("regexp_extract", "regexp_substr", "str_extract"),
-        "write replace_matches(x, '^[^0-9]*([0-9]+).*$', r'\\1')",
+        "write replace_matches(x, '^[^0-9]*([0-9]+).*$', r'\\1'); "
+        "a text without a match stays as it is",
     ),
     "zip": "lod apply has stack(x, y)",
     **dict.fromkeys(

@@ -540,11 +540,12 @@ class Parsed:
 
     def no_tensor(self, node: ast.expr, name: str, hint: str = "") -> NoReturn:
         """Raise an error about a name that is no tensor."""
-        owner, last = name.split(".")[0], name.split(".")[-1]
-        if last in self.marks:
-            hint = f"did you mean {last}?"
-        elif owner in self.marks and last in self.functions():
+        owner, _, rest = name.partition(".")
+        last, records = rest.split(".")[-1], {one.split(".")[0] for one in self.marks}
+        if owner in self.marks and last in self.functions():
             hint = f"write {last}({owner})"
+        elif owner == "df" and rest in self.marks and owner not in records:
+            hint = f"did you mean {rest}?"
         if not hint and name in self.functions():
             hint = f"there are: {listing(self.marks)}; the function is {name}(..)"
         hint = hint or name_hint(name, self.marks)

@@ -160,7 +160,7 @@ class TensorExpression(Parsed):
             other = outer.left if part is outer.right else outer.right
             if (number := self.named(other)) is not None:
                 joins = f"; + joins texts, which lod cast {quote(number)}=text makes of numbers"
-            elif isinstance(other, ast.Constant):
+            elif isinstance(other, ast.Constant) and type(other.value) in (int, float):
                 joins = f"; + joins texts, as in '{self.source_of(other)}'"
         return cast_hint(named, self.source_of(part), "float64") + joins
 
