@@ -191,7 +191,7 @@ class JoinedSource(IndexedSource):
 
         def look(path: str, name: str) -> _Dataset:
             column = datasets.open(path)
-            told.extend(notes(datasets, {name: column}))
+            told.extend(notes(datasets, {name: column}, joined=True))
             return _Dataset(path, column.dtype, column.shape, datasets.strict.place(column))
 
         self._joined = {
@@ -223,13 +223,14 @@ class JoinedSource(IndexedSource):
         self._datasets.strict.close()
 
 
-def notes(datasets: Datasets, columns: Mapping[str, Column]) -> list[str]:
+def notes(datasets: Datasets, columns: Mapping[str, Column], *, joined: bool = False) -> list[str]:
     """Return notes on columns that were not written completely, where HDF5 returns the fill value,
-    and on netCDF attributes that would change values.
+    on netCDF attributes that would change values, and on characters that are read as numbers.
 
     Args:
         datasets: the file.
         columns: by the name of their tensor.
+        joined: whether other columns are of the same tensor.
     """
     told = []
     for name, column in columns.items():
@@ -238,7 +239,14 @@ def notes(datasets: Datasets, columns: Mapping[str, Column]) -> list[str]:
         if named := datasets.strict.conventions(column):
             told.append(f"{column.path}: values are as stored: {', '.join(named)} not applied")
         if not column.text and (
-            found := time_note(datasets.strict.units(column), column.dtype, name)
+            found := time_note(
+                datasets.strict.units(column),
+                column.dtype,
+                name,
+                alone=not (joined or named),
+            )
         ):
             told.append(f"{column.path}: {found}")
+        if not column.text and datasets.strict.is_of_characters(column):
+            told.append(f"{column.path}: characters of MATLAB or Octave are read as their numbers")
     return told

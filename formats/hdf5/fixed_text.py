@@ -39,15 +39,18 @@ def of_characters(
     """
     if len(column.shape) != 2:
         return None
-    stored, encoding = ("<u2", "utf-16-le") if column.dtype == np.uint16 else ("i1", "utf-8")
-    rows = datasets.whole(column).T.astype(stored)
-    try:
-        texts = [row.tobytes().decode(encoding).encode() for row in rows]
-    except UnicodeError:
-        return None
-    lengths = np.array([len(text) for text in texts], np.int64)
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    data = np.frombuffer(b"".join(texts), np.uint8)
+    stored, encoding = ("<u2", "utf-16-le") if column.dtype == np.uint16 else ("u1", "utf-8")
+    rows = datasets.whole(column).T.astype(stored, order="C")
+    if not rows.size or rows.max() < 128:  # ASCII, as nearly always: a byte for each character
+        offsets = np.arange(len(rows) + 1, dtype=np.int64) * rows.shape[1]
+        data = rows.astype(np.uint8, copy=False).reshape(-1)
+    else:
+        try:
+            texts = [row.tobytes().decode(encoding).encode() for row in rows]
+        except UnicodeError:
+            return None
+        offsets = np.concatenate([[0], np.cumsum([len(text) for text in texts])])
+        data = np.frombuffer(b"".join(texts), np.uint8)
     return LoDTensor(data, LoD([offsets], names), TEXT)
 
 

@@ -85,8 +85,12 @@ class PlainHdf5(Format):
         if column.text:
             names, encoding = options.levels, options.encoding
             return _told(FixedText(datasets, column, LoD(levels), names, encoding), datasets)
-        characters = datasets.strict.is_of_characters(column)
-        if characters and not index and options.encoding is None:
+        if not index and datasets.strict.is_of_characters(column):
+            if options.encoding is not None:
+                raise UnsupportedError(
+                    f"{options.data}: holds characters of MATLAB or Octave, whose encoding is "
+                    f"known; leave out {option('encoding')}"
+                )
             texts = of_characters(datasets, column, options.levels)
             if texts is not None:
                 found = _told(MemorySource({DEFAULT_NAME: texts}), datasets)
@@ -97,11 +101,7 @@ class PlainHdf5(Format):
                 f"{options.data}: holds numbers; {option('encoding')} is for text"
             )
         lod = LoD(levels, options.levels)
-        numbers = DatasetsSource(datasets, {DEFAULT_NAME: (options.data, lod)})
-        if characters:
-            said = f"{options.data}: characters of MATLAB or Octave are read as their numbers"
-            numbers.notes = [*numbers.notes, said]
-        return _told(numbers, datasets)
+        return _told(DatasetsSource(datasets, {DEFAULT_NAME: (options.data, lod)}), datasets)
 
 
 def _joined(datasets: Datasets, patterns: Sequence[str], options: ReadOptions) -> Source:

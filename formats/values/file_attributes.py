@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.names import is_plain
 from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.options import by_reader, option
@@ -61,25 +62,33 @@ def changes_sign(unsigned: Any, dtype: np.dtype[Any]) -> bool:
     )
 
 
-def time_note(attributes: Mapping[str, Any], dtype: np.dtype[Any], name: str) -> str | None:
-    """Return a note that numbers are times in netCDF, and how to make times of them; None if not.
+def time_note(
+    attributes: Mapping[str, Any], dtype: np.dtype[Any], name: str, *, alone: bool
+) -> str | None:
+    """Return a note that numbers are times in netCDF; None if not.
+
+    It says how to make times of them if that is certain: of integers that nothing else changes.
 
     Args:
         attributes: of the array.
         dtype: of the numbers.
         name: of the tensor.
+        alone: whether the numbers are all of the tensor, and have none of CONVENTIONS.
 
-    >>> print(time_note({"units": "hours since 1970-01-01"}, np.dtype("i8"), "t"))
-    values are as stored: 'hours since 1970-01-01' not applied; t * 3600 counts s since 1970
+    >>> units = {"units": "seconds since 1970-01-01"}
+    >>> print(time_note(units, np.dtype("i4"), "t", alone=True))
+    values are as stored: 'seconds since 1970-01-01' not applied; t counts s since 1970
+    >>> print(time_note(units, np.dtype("f4"), "t", alone=True))
+    values are as stored: 'seconds since 1970-01-01' not applied
     """
-    units, calendar = attributes.get(UNITS), attributes.get(CALENDAR, _STANDARD[0])
-    if isinstance(units, list) and len(units) == 1:  # some programs store arrays of one text
-        (units,) = units
-    since = _SINCE.fullmatch(units[:200]) if isinstance(units, str) else None
+    units, calendar = _text(attributes.get(UNITS)), _text(attributes.get(CALENDAR, _STANDARD[0]))
+    since = _SINCE.fullmatch(units[:200]) if units else None
     if since is None or dtype.kind not in "iuf":
         return None
-    told = f"values are as stored: {shown(str(units))} not applied"
-    start = _start(since[2], calendar)
+    told = f"values are as stored: {shown(units)} not applied"
+    if calendar.lower() not in (*_STANDARD, _PROLEPTIC):
+        return f"{told}, calendar {shown(calendar)}"
+    start = _start(since[2], calendar.lower())
     unit, scale = since[1].lower(), 1
     if len(unit) > 3 or unit == "hrs":
         unit = unit.removesuffix("s")
@@ -87,31 +96,40 @@ def time_note(attributes: Mapping[str, Any], dtype: np.dtype[Any], name: str) ->
         unit, scale = "s", _SECONDS[unit]
     else:
         unit = _FINER.get(unit, "")
-    if start is None or not unit:
-        return told + ("" if calendar in (*_STANDARD, _PROLEPTIC) else f", calendar {calendar}")
+    certain = alone and dtype.kind != "f" and is_plain(name)
+    if start is None or not unit or not certain:
+        return told
     kind = f"timestamp[{unit}]"
     first = start * _PER_SECOND[unit]
-    if scale == 86400 and dtype.kind != "f" and not start % scale:
+    if scale == 86400 and not start % scale:
         kind, unit, scale, first = "date", "days", 1, start // scale
-    name = name if name.isidentifier() else "data"
+    if abs(first) >= 2**63:
+        return told
     counted = name + (f" * {scale}" if scale > 1 else "")
     if first:
         counted += f" {'-' if first < 0 else '+'} {abs(first)}"
-    steps = [f"lod cast '{name}={kind}'"]
-    wide = "float64" if dtype.kind == "f" else "int64"
-    if dtype.kind == "f":
-        steps.insert(0, f"lod cast {name}=int64")
-    if counted != name:
-        steps.insert(0, f"lod apply '{counted}' --into {name}")
-        if dtype.name != wide:
-            steps.insert(0, f"lod cast {name}={wide}")
-    how = by_reader(
-        shell=f"for times, {', then '.join(steps)}", python=f"{counted} counts {unit} since 1970"
-    )
+    steps, missing = [f"lod cast '{name}={kind}'"], ""
+    python = f"{counted} counts {unit} since 1970"
+    if dtype.name == "int64":  # of which xarray stores the least for a missing time
+        missing = f"None if {name} < -9e18 else "
+        python += ", the least int64 for a missing time"
+    if missing or counted != name:
+        steps.insert(0, f"lod apply '{missing}{counted}' --into {name}")
+        if not missing:
+            steps.insert(0, f"lod cast {name}=int64")
+            python += ", in int64"
+    how = by_reader(shell=f"for times, {', then '.join(steps)}", python=python)
     return f"{told}; {how}"
 
 
-def _start(text: str, calendar: Any) -> int | None:
+def _text(value: Any) -> str:
+    """Return an attribute that is a text, or a list of one, as some programs store it; else ""."""
+    if isinstance(value, list) and len(value) == 1:
+        (value,) = value
+    return value if isinstance(value, str) else ""
+
+
+def _start(text: str, calendar: str) -> int | None:
     """Return the seconds from 1970 to a time in netCDF; None if they are not certain."""
     found = _DAY.fullmatch(text)
     if found is None:

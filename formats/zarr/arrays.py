@@ -126,10 +126,16 @@ class ZarrSource(ArraySource[ZarrArray]):
             found = set(chain.from_iterable(stored))
             if named := [one for one in CONVENTIONS if one in found]:
                 yield f"{name}: values are as stored: {', '.join(named)} not applied"
-            if parts and isinstance(parts[0], ZarrArray):
-                told = time_note(dict(parts[0].array.attrs), parts[0].dtype, name)
-                if told is not None:
-                    yield f"{name}: {told}"
+            alone = len(parts) == 1 and not named
+            told = [
+                time_note(dict(part.array.attrs), part.dtype, name, alone=alone)
+                for part in parts
+                if isinstance(part, ZarrArray)
+            ]
+            first, *others = dict.fromkeys(filter(None, told)) or [None]
+            if first is not None:
+                more = f"; {len(others)} more such notes on its other arrays" if others else ""
+                yield f"{name}: {first}{more}"
 
     def _look(self, name: str, path: str) -> ZarrArray:
         with self._damage(name, path):

@@ -216,6 +216,8 @@ def test_attributes_of_netcdf_that_would_change_values_are_reported(
     group["plain"].attrs.update({"units": "m", "_Unsigned": "false"})
     time = {"units": "hours since 2024-01-01", "calendar": "proleptic_gregorian"}
     group.create_array("time", shape=(3,), dtype="i8").attrs.update(time)
+    for name in ("x-y", "packed"):
+        group.require_array(name, shape=(3,), dtype="i2").attrs["units"] = "hours since 2024-01-01"
     group.create_array("bytes", shape=(3,), dtype="i1").attrs["_Unsigned"] = "true"
     group.create_array("floats", shape=(3,), dtype="f4").attrs["_FillValue"] = "AAAAAAAA+H8="
     group.create_array("doubles", shape=(3,), dtype="f8").attrs["missing_value"] = float("nan")
@@ -223,11 +225,26 @@ def test_attributes_of_netcdf_that_would_change_values_are_reported(
         found = source.read()["packed"]
         told = "packed: values are as stored: scale_factor, add_offset, _FillValue not applied"
         unsigned = "bytes: values are as stored: _Unsigned not applied"
-        counted = "time * 3600 + 1704067200 counts s since 1970"
-        units = f"time: values are as stored: 'hours since 2024-01-01' not applied; {counted}"
-        assert sorted(source.notes) == [unsigned, told, units]
+        units = "values are as stored: 'hours since 2024-01-01' not applied"
+        counted = "time * 3600 + 1704067200 counts s since 1970, the least int64 for a missing time"
+        assert sorted(source.notes) == [
+            *(unsigned, f"packed: {units}", told, f"time: {units}; {counted}", f"x-y: {units}")
+        ]
     assert isinstance(found, LoDTensor)
     assert found.to_list() == [1, 2, -9]
+
+
+def test_units_of_times_may_differ_in_the_arrays_of_a_pattern(tmp_path: Path) -> None:
+    group = zarr.open_group(tmp_path / "t.zarr", mode="w")
+    for year in (2000, 2001):
+        array = group.create_array(f"{year}/time", shape=(3,), dtype="i8")
+        array.attrs["units"] = f"hours since {year}-01-01"
+    with lodcli.open(tmp_path / "t.zarr", options=ReadOptions(data="*/time")) as source:
+        source.read()
+        (told,) = source.notes
+    assert told.endswith(
+        "'hours since 2000-01-01' not applied; 1 more such notes on its other arrays"
+    )
 
 
 @pytest.mark.parametrize("option", ["lengths", "offsets"])
