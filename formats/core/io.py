@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -131,34 +131,9 @@ def open_file(
         )
     options = options or NO_OPTIONS
     if (files := listed(path, format_name)) is not None:
-        from lodcli.formats.several import many_files
-
-        how: dict[str, Any] = {"limits": limits, "one": one, "format_name": format_name}
-        # --field chooses columns in the files.
-        reads_keys = not options.skip_partitions and options.field is None
-        known = keys_of(files.folder, files.paths) if reads_keys else {}
-
-        def together(options: ReadOptions, name: str | None) -> AbstractContextManager[Any]:
-            def open_one(path: str) -> AbstractContextManager[OpenFile]:
-                own = known.get(path, NO_KEYS)
-                return open_file(path, name, options=options, optional=optional, keys=own, **how)
-
-            keys_of_first = known.get(files.paths[0], ())
-            return many_files.opened(files, open_one, keys_of_first, options.nulls)
-
-        with ExitStack() as opening:
-            try:
-                source, kind, folder = opening.enter_context(together(options, name))
-            except SelectionError:
-                if not _may_lack(options):
-                    raise
-                every = dataclasses.replace(
-                    options, columns=None, rename=None, skip_unsupported=True
-                )
-                source, kind, folder = opening.enter_context(together(every, None))
-                with naming_file(files.label):
-                    source = _relabelled(source, options, name)
-            yield OpenFile(source, kind, folder)
+        how = {"limits": limits, "one": one, "format_name": format_name, "optional": optional}
+        with _several(files, name, options, how) as found:
+            yield found
         return
     with Input(path) as source, naming(source.label), ExitStack() as opening:
         opening.enter_context(naming_file(source.label))  # and no file that is open already
@@ -180,13 +155,61 @@ def open_file(
             opened.close()
 
 
-def _may_lack(options: ReadOptions) -> bool:
-    """Return whether chosen columns that some of several files lack are null in them.
+@contextmanager
+def _several(
+    files: Listed, name: str | None, options: ReadOptions, how: Mapping[str, Any]
+) -> Iterator[OpenFile]:
+    """Open files as one; see `open_file`, which opens each with further arguments `how`."""
+    from lodcli.formats.several import many_files
 
-    Not with options for the columns of each file: they would be applied to all columns.
+    # --field chooses columns in the files.
+    reads_keys = not options.skip_partitions and options.field is None
+    known = keys_of(files.folder, files.paths) if reads_keys else {}
+    chosen = _may_be_lacking(options, name if how["one"] else None)
+    refused: list[SelectionError] = []
+
+    @contextmanager
+    def open_one(path: str) -> Iterator[OpenFile]:
+        keys = known.get(path, NO_KEYS)
+        with ExitStack() as opening:
+            try:
+                file = opening.enter_context(
+                    open_file(path, name, options=options, keys=keys, **how)
+                )
+            except SelectionError as error:
+                if chosen is None:
+                    raise
+                refused.append(error)
+                every = dataclasses.replace(options, columns=None, skip_unsupported=True)
+                file = opening.enter_context(open_file(path, options=every, keys=keys, **how))
+                with naming_file(path):
+                    refuse_keys(keys, file.source.schema, chosen)
+            yield file
+
+    keys_of_first = known.get(files.paths[0], ())
+    with many_files.opened(files, open_one, keys_of_first, options.nulls, chosen) as found:
+        source, kind, folder = found
+        if refused:
+            try:
+                source = Relabelled(source, chosen_by_name(source.schema, chosen, {}))
+            except SelectionError:  # no file has one of them
+                raise refused[0] from None
+        yield OpenFile(source, kind, folder)
+
+
+def _may_be_lacking(options: ReadOptions, name: str | None) -> Sequence[str] | None:
+    """Return the chosen columns that some of several files may lack; None if none may be lacking.
+
+    With options for the columns of each file none is: they would be applied to all columns.
+
+    Args:
+        options: how to read the files.
+        name: the only column to read.
     """
-    others = options.levels, options.text_levels, options.dtype
-    return options.nulls not in (None, "error") and others == (None, None, None)
+    others = options.rename, options.levels, options.text_levels, options.dtype
+    if options.nulls in (None, "error") or any(one is not None for one in others):
+        return None
+    return options.columns if name is None else (name,)
 
 
 def _opened(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from shlex import quote
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -34,22 +35,29 @@ _TEXT_LEVELS = "; lod convert --text-levels changes them"
 _WHOLE = {np.dtype(np.int64), np.dtype(np.uint64)}
 
 
-def joined_schema(schemas: Sequence[Schema], labels: Sequence[str], first: int = 0) -> Schema:
+def joined_schema(
+    schemas: Sequence[Schema],
+    labels: Sequence[str],
+    first: int = 0,
+    origins: Mapping[str, int] = MappingProxyType({}),
+) -> Schema:
     """Return the common schema of all sources.
 
     Args:
         schemas: one of each source.
         labels: names of the sources in messages.
         first: the place of the source that all must fit.
+        origins: for tensors that it lacks, the place of the source that they are from.
 
     Raises:
         ShapeMismatchError: they do not fit; names the first that does not.
     """
+    called = {name: labels[place] for name, place in origins.items()}
     fitting = set[int]()
     for schema, label in zip(schemas, labels, strict=True):
         if id(schema) not in fitting:  # many files may share one object
             with naming_file(label):  # and no other file that is open
-                _require_fitting(schemas[first], schema, labels[first])
+                _require_fitting(schemas[first], schema, labels[first], called)
             fitting.add(id(schema))
     joined, keys = [], LevelKeys()
     for specs in zip(*schemas, strict=True):
@@ -73,7 +81,7 @@ def joined_schema(schemas: Sequence[Schema], labels: Sequence[str], first: int =
 
 
 def require_equal_names(
-    schemas: Sequence[Schema], labels: Sequence[str], first: int = 0, nulls: str | None = None
+    schemas: Sequence[Schema], labels: Sequence[str], first: int = 0, remedy: str = ""
 ) -> None:
     """Raise ShapeMismatchError if sources have other tensors than one, as `joined_schema`.
 
@@ -81,13 +89,13 @@ def require_equal_names(
 
     Args:
         schemas, labels, first: see `joined_schema`.
-        nulls: how nulls are read, for the remedy; see ReadOptions.
+        remedy: what to do, if a source has some of the tensors.
     """
     known = names_without_told(schemas[first])
     for schema, label in zip(schemas, labels, strict=True):
         if schema is not schemas[first] and names_without_told(schema) != known:
             with naming_file(label):
-                _require_names(schemas[first], schema, labels[first], nulls)
+                _require_names(schemas[first], schema, labels[first], remedy)
 
 
 def as_joined(batches: Iterable[Batch], own: Schema, joined: Schema) -> Iterator[Batch]:
@@ -195,7 +203,7 @@ class _Difference(NamedTuple):
     remedy: str = ""
 
 
-def _require_names(first: Schema, other: Schema, label: str, nulls: str | None = None) -> None:
+def _require_names(first: Schema, other: Schema, label: str, remedy: str = "") -> None:
     """Raise ShapeMismatchError if a file has other tensors than the first one."""
     names, others = [spec.name for spec in first], [spec.name for spec in other]
     if names != others and not are_nameless(first, other):
@@ -208,12 +216,8 @@ def _require_names(first: Schema, other: Schema, label: str, nulls: str | None =
         if not found and not expected:  # those that store null records have other names
             found, expected = listing(others), listing(names)
         what, remedies = f"it holds the tensors {found}, not {expected}", []
-        if nulls is None and not {*names}.isdisjoint(others):
-            remedies.append(
-                f"{option('nulls', 'keep')} reads tensors that some files lack as nulls"
-            )
-        elif nulls not in (None, "error"):
-            remedies.append("nulls need files whose tensors have equally many items")
+        if remedy and not {*names}.isdisjoint(others):
+            remedies.append(remedy)
         if not (found and expected):
             what = f"it also holds {found}" if found else f"it lacks {expected}"
             remedies.append("lod drop removes tensors that some files lack")
@@ -234,12 +238,17 @@ def _only_in(schema: Schema, known: Sequence[str]) -> str:
     return listing(name for name in names_without_told(schema) if name not in known)
 
 
-def _require_fitting(first: Schema, other: Schema, label: str) -> None:
-    """Raise ShapeMismatchError if a file cannot be joined to the first one, with this label."""
+def _require_fitting(first: Schema, other: Schema, label: str, called: Mapping[str, str]) -> None:
+    """Raise ShapeMismatchError if a file cannot be joined to the first one, with this label.
+
+    Args:
+        called: the labels of the files that tensors are from, if not from the first one.
+    """
     _require_names(first, other, label)
     for a, b in zip(first, other, strict=True):
         if a.array or b.array:
             raise SelectionError(f"{b.name} is a TensorArray; `lod pack` it first")
+        label = called.get(a.name, label)
         if differs := _spec_difference(a, b, label):
             what, found, expected, remedy = differs
             with naming(b.name):

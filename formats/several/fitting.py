@@ -19,12 +19,14 @@ from lodcli.formats.core.schema import Batch, LevelSpec, Schema, TensorSpec, fin
 from lodcli.formats.core.wrapped import Wrapped
 from lodcli.formats.items.concatenated import are_nameless
 from lodcli.formats.structs.names import names_without_told, records_above, within
+from lodcli.formats.text.lines import shown
 from lodcli.formats.values.added_columns import WithColumns
 from lodcli.formats.values.partitions import has_items
 from lodcli.formats.values.relabelled import Relabelled
 from lodcli.formats.values.without_nulls import WithoutNulls, schema_without_nulls
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.index.lod import LoD
+from lodcli.kernels.options import option
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Nulls
 
@@ -34,33 +36,52 @@ class Part:
     """What one of several files holds.
 
     Attributes:
-        schema: its tensors.
+        whole: its tensors.
+        schema: those that are chosen.
         nameless: whether it does not tell their names: it has no values.
         untyped: whether it does not tell their dtypes, for the same reason; see Source.
+        named: whether its format has names of tensors.
         together: whether every batch holds all its tensors, with the same items.
         records: whether the tensors have the same items.
         even: whether they have equally many items.
         left_out: names of content that no tensor can hold, each with the error.
     """
 
+    whole: Schema
     schema: Schema
     nameless: bool
     untyped: bool
+    named: bool
     together: bool
     records: bool
     even: bool
     left_out: tuple[tuple[str, LodError], ...]
 
     @staticmethod
-    def of(source: Source, kind: Format) -> Part:
-        """Return what an open file holds."""
-        nameless, together = source.untyped and kind.empty_file, has_items(source, kind)
+    def of(source: Source, kind: Format, chosen: Sequence[str] | None = None) -> Part:
+        """Return what an open file holds; of tensors and records with chosen names, or all."""
+        whole, nameless = source.schema, source.untyped and kind.empty_file
+        together = has_items(source, kind)
         records = together or bool(kind.record)
-        counts = {spec.items for spec in source.schema}
+        counts = {spec.items for spec in whole}
         equal = len(counts) == 1 and None not in counts and kind.max_levels != 0
-        even = bool(counts) and (records or equal)
-        left_out = tuple(source.left_out.items())
-        return Part(source.schema, nameless, source.untyped, together, records, even, left_out)
+        return Part(
+            whole,
+            whole if chosen is None or nameless else _chosen(whole, chosen),
+            nameless,
+            source.untyped,
+            kind.many,
+            together,
+            records,
+            bool(counts) and (records or equal),
+            tuple(source.left_out.items()),
+        )
+
+
+def _chosen(schema: Schema, names: Sequence[str]) -> Schema:
+    return tuple(
+        spec for spec in schema if any(spec.name == one or within(spec, one) for one in names)
+    )
 
 
 @dataclass(frozen=True)
@@ -68,17 +89,19 @@ class Fitted:
     """How one of several files is read to fit the others.
 
     Attributes:
-        schema: its tensors in the order of the others, with those that it lacks; unchanged if it
+        schema: its tensors in the order of the others, with those that it lacks; as they are if it
             does not fit.
+        part: the file.
         lacking: those that it lacks.
         nulls: how these are read, see ReadOptions.
-        records: see Part.
+        is_empty: whether it has no values.
     """
 
     schema: Schema
+    part: Part
     lacking: Mapping[str, _Lacking]
-    nulls: str | None
-    records: bool = False
+    nulls: str | None = None
+    is_empty: bool = False
 
     def applied(self, source: Source) -> Source:
         """Return the file, which was opened again, with this schema.
@@ -86,42 +109,122 @@ class Fitted:
         Raises:
             DamagedFileError: it was changed since.
         """
+        if source.schema != self.part.whole:
+            raise changed_while_read()
         if source.schema == self.schema:
             return source
-        if source.untyped and all(spec.rows == 0 for spec in self.schema):
+        if self.is_empty:
             return _Empty(source, self.schema)
         if self.lacking:
-            whole = (*source.schema, *(one.spec for one in self.lacking.values()))
-            source = WithColumns(source, whole, self.lacking)
+            source = WithColumns(source, _with(self.part.schema, self.lacking), self.lacking)
             if self.nulls != "keep":
-                source = WithoutNulls(source, str(self.nulls), records=self.records)
-        specs = {spec.name: spec for spec in source.schema}
-        same = tuple(specs.get(spec.name) for spec in self.schema) == self.schema
-        if not same or len(specs) != len(self.schema):
-            raise changed_while_read()
+                source = WithoutNulls(source, str(self.nulls), records=self.part.records)
         return Relabelled(source, {spec.name: spec for spec in self.schema})
 
 
-def model_of(parts: Sequence[Part], nulls: str | None) -> tuple[Schema, int]:
-    """Return the tensors that all files must fit, and the place of the first file with values.
+def _with(schema: Schema, lacking: Mapping[str, _Lacking]) -> Schema:
+    return (*schema, *(one.spec for one in lacking.values()))
+
+
+class Fitting:
+    """How several files are made to fit each other.
 
     Args:
         parts: what each file holds.
-        nulls: how to read nulls, see ReadOptions. Unless they are an error, the tensors are those
-            of all files; otherwise those of the first file with values.
+        nulls: how to read nulls, and with them the columns that some files lack; see ReadOptions.
+            None and "error" refuse these.
+
+    Attributes:
+        first: the place of the first file with values.
+        model: the tensors that all files must fit: those of the first file with values, or of all
+            files if columns may be lacking.
+        origins: for each of them, the place of the file that it is from.
+        remedy: what an error for a file with other tensors says of nulls.
     """
-    first = min(range(len(parts)), key=lambda n: parts[n].nameless + parts[n].untyped)
-    # Those that tell which records are null are added by `with_equal_records`.
-    model = list(parts[first].schema)
-    if _fills(nulls) and not are_nameless(*(part.schema for part in parts)):
-        known = {spec.name for spec in model}
-        different = {id(part): part for part in parts if not part.nameless}  # many are one object
-        for part in sorted(different.values(), key=lambda part: part.untyped):
-            for spec in part.schema:
-                if spec.name not in known and not spec.marks.tells_records:
+
+    def __init__(self, parts: Sequence[Part], nulls: str | None) -> None:
+        self.first = min(range(len(parts)), key=lambda n: parts[n].nameless + parts[n].untyped)
+        self.model = parts[self.first].schema
+        self.origins = dict.fromkeys((spec.name for spec in self.model), self.first)
+        self.remedy = ""
+        self._nulls: str | None = None
+        if nulls is None:
+            self.remedy = f"{option('nulls', 'keep')} reads tensors that some files lack as nulls"
+        elif nulls != "error" and not _is_one_tensor(parts):
+            self._add_others(parts)
+            self.remedy = _why_not_null(parts, self.model)
+            if self.remedy:
+                self.model = parts[self.first].schema
+            else:
+                self._nulls = nulls
+
+    def _add_others(self, parts: Sequence[Part]) -> None:
+        """Add the tensors that the first file lacks to the model."""
+        model = list(self.model)
+        different = {id(part): (part, place) for place, part in enumerate(parts)}  # many are one
+        for part, place in sorted(different.values(), key=lambda one: one[0].untyped):
+            for spec in () if part.nameless else part.schema:
+                # Those that tell which records are null are added by `with_equal_records`.
+                if spec.name not in self.origins and not spec.marks.tells_records:
                     model.insert(_place(spec, model), spec)
-                    known.add(spec.name)
-    return tuple(model), first
+                    self.origins[spec.name] = place
+        self.model = tuple(model)
+
+    def fitted(self, part: Part, model: Schema | None = None) -> Fitted:
+        """Return how one of the files is read.
+
+        Args:
+            part: what it holds.
+            model: the tensors that it must fit; None for those of `model`.
+
+        Raises:
+            LodError: it has a tensor of the others, but with content that no tensor can hold.
+        """
+        own, model = part.schema, self.model if model is None else model
+        names = {*names_without_told(own)}
+        differs = not part.nameless and names != {*names_without_told(model)}
+        if part.untyped and (self._nulls or not differs):
+            return Fitted(tuple(map(_emptied, model)), part, {}, is_empty=True)
+        lacking: dict[str, _Lacking] = {}
+        if differs:
+            if self._nulls is None:
+                return Fitted(own, part, {})
+            missing = [one for one in model if not (one.name in names or one.marks.tells_records)]
+            for name, error in part.left_out:
+                if any(f"{spec.name}.".startswith(f"{name}.") for spec in missing):
+                    raise error
+            lacking = {spec.name: _lacking(spec, part) for spec in missing}
+            own = _with(own, lacking)
+            if self._nulls != "keep":
+                own = schema_without_nulls(own, self._nulls)
+        places = {spec.name: place for place, spec in enumerate(model)}
+        # Those that the model lacks store null records; `with_equal_records` finds their places.
+        found = tuple(sorted(own, key=lambda spec: places.get(spec.name, len(places))))
+        return Fitted(own if found == own else found, part, lacking, self._nulls)
+
+
+def _is_one_tensor(parts: Sequence[Part]) -> bool:
+    """Return whether each file holds one tensor, some of them without a name."""
+    unnamed = any(not part.named for part in parts)
+    return unnamed and are_nameless(*(part.schema for part in parts))
+
+
+def _why_not_null(parts: Iterable[Part], model: Schema) -> str:
+    """Return why no tensor of the model can be null in a file that lacks it; "" if it can."""
+    depths: dict[str, int] = {}
+    for spec in model:
+        if spec.array:
+            return f"{shown(spec.name)} is a TensorArray, which cannot be null"
+        for depth, name in enumerate(records_above(spec), 1):
+            level = spec.marks.fields[depth].level
+            if depths.setdefault(name, level) != level:
+                return f"{shown(name)} holds records in some files, and lists of records in others"
+    for spec in model:
+        if spec.name in depths:
+            return f"{shown(spec.name)} holds records in some files, and other values in others"
+    if not all(part.even or part.untyped for part in parts):
+        return "nulls need files whose tensors have equally many items"
+    return ""
 
 
 def _place(spec: TensorSpec, model: Sequence[TensorSpec]) -> int:
@@ -133,60 +236,8 @@ def _place(spec: TensorSpec, model: Sequence[TensorSpec]) -> int:
     return len(model)
 
 
-def fitted(part: Part, model: Schema, nulls: str | None) -> Fitted:
-    """Return how a file is read to fit others.
-
-    Args:
-        part: what the file holds.
-        model, nulls: see `model_of`.
-
-    Raises:
-        LodError: it has a tensor of the others, but with content that no tensor can hold.
-    """
-    own, names = part.schema, {*names_without_told(part.schema)}
-    differs = not part.nameless and names != {*names_without_told(model)}
-    differs = differs and not are_nameless(part.schema, model)
-    if part.untyped and (_fills(nulls) or not differs):
-        return Fitted(tuple(map(_emptied, model)), {}, None)
-    lacking: dict[str, _Lacking] = {}
-    if differs:
-        missing = [one for one in model if not (one.name in names or one.marks.tells_records)]
-        each = [_lacking(spec, part) for spec in missing]
-        if nulls is None or not (_fills(nulls) and part.even and _is_clear(model)):
-            return Fitted(own, {}, None)
-        for name, error in part.left_out:
-            if any(f"{spec.name}.".startswith(f"{name}.") for spec in missing):
-                raise error
-        lacking = {one.spec.name: one for one in each if one is not None}
-        if len(lacking) < len(missing):
-            return Fitted(own, {}, None)
-        own = (*own, *(one.spec for one in lacking.values()))
-        if nulls != "keep":
-            own = schema_without_nulls(own, nulls)
-    places = {spec.name: place for place, spec in enumerate(model)}
-    # Those that `model` lacks store null records; `with_equal_records` finds their places.
-    found = tuple(sorted(own, key=lambda spec: places.get(spec.name, len(places))))
-    return Fitted(own if found == own else found, lacking, nulls, part.records)
-
-
-def _fills(nulls: str | None) -> bool:
-    """Return whether columns that a file lacks are null in it, and no error."""
-    return nulls not in (None, "error")
-
-
 def _emptied(spec: TensorSpec) -> TensorSpec:
     return replace(spec, rows=0, levels=tuple(replace(level, items=0) for level in spec.levels))
-
-
-def _is_clear(schema: Schema) -> bool:
-    """Return whether no tensor has the name of records, and records have one depth."""
-    depths: dict[str, int] = {}
-    for spec in schema:
-        for depth, name in enumerate(records_above(spec), 1):
-            level = spec.marks.fields[depth].level
-            if depths.setdefault(name, level) != level:
-                return False
-    return depths.keys().isdisjoint(spec.name for spec in schema)
 
 
 @dataclass(frozen=True)
@@ -227,18 +278,16 @@ class _Lacking:
         return LoDTensor(values, lod, spec.marks, Nulls.of(masks))
 
 
-def _lacking(spec: TensorSpec, part: Part) -> _Lacking | None:
-    """Return a tensor of other files as a column that a file lacks; None for a TensorArray."""
-    if spec.array:
-        return None
+def _lacking(spec: TensorSpec, part: Part) -> _Lacking:
+    """Return a tensor of other files as a column that a file lacks."""
     fields, above = spec.marks.fields, records_above(spec)
     like, depth, level = None, 0, 0
     for number, name in enumerate(above, 1):
-        inside = [one for one in part.schema if within(one, name) and not one.marks.tells_records]
+        inside = [one for one in part.whole if within(one, name) and not one.marks.tells_records]
         if inside:
             like, depth = min(inside, key=lambda one: len(one.levels)), number
             level = fields[depth].level
-    lead = like or min(part.schema, key=lambda one: len(one.levels))
+    lead = like or min(part.whole, key=lambda one: len(one.levels))
     deeper = len(lead.levels) > level
     items = lead.levels[level].items if deeper else lead.rows
     levels = list(lead.levels[:level])

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from lodcli.formats.choosing.choice import Choice, ValueRange
@@ -31,7 +31,7 @@ from lodcli.formats.items.concatenated import (
     require_equal_names,
 )
 from lodcli.formats.remote.urls import is_url
-from lodcli.formats.several.fitting import Fitted, Part, fitted, model_of
+from lodcli.formats.several.fitting import Fitted, Fitting, Part
 from lodcli.formats.several.patterns import files_below, fixed_folder, is_file, is_hidden, matching
 from lodcli.formats.several.tables import refuse_table
 from lodcli.formats.storage.compression import suffix_codec
@@ -182,7 +182,11 @@ def _in_order(paths: Iterable[str]) -> tuple[str, ...]:
 
 @contextmanager
 def opened(
-    files: Listed, open_one: Open, keys: Iterable[str] = (), nulls: str | None = None
+    files: Listed,
+    open_one: Open,
+    keys: Iterable[str] = (),
+    nulls: str | None = None,
+    chosen: Sequence[str] | None = None,
 ) -> Iterator[tuple[Source, Format, Input]]:
     """Yield files as one source, their format, and their folder as an input.
 
@@ -191,10 +195,11 @@ def opened(
         open_one: opens one of them.
         keys: columns that are in the names of their folders.
         nulls: how to read nulls, and columns that some files lack; see ReadOptions.
+        chosen: names of tensors and records, others of a file are not read.
     """
     with Input(files.folder) as folder:
         folder.label = files.label
-        source = ManyFiles(files, open_one, keys, nulls)
+        source = ManyFiles(files, open_one, keys, nulls, chosen)
         yield source, source.kind, folder
 
 
@@ -248,6 +253,7 @@ class ManyFiles(SelectiveSource):
         open_one: opens one of them.
         keys: columns that are in the names of their folders.
         nulls: how to read nulls, and columns that some files lack; see ReadOptions.
+        chosen: names of tensors and records, others of a file are not read.
 
     Attributes:
         kind: their format.
@@ -259,7 +265,12 @@ class ManyFiles(SelectiveSource):
     """
 
     def __init__(
-        self, files: Listed, open_one: Open, keys: Iterable[str] = (), nulls: str | None = None
+        self,
+        files: Listed,
+        open_one: Open,
+        keys: Iterable[str] = (),
+        nulls: str | None = None,
+        chosen: Sequence[str] | None = None,
     ) -> None:
         self._paths, self._open_one, self._label = files.paths, open_one, files.label
         found: list[Part] = []
@@ -282,27 +293,26 @@ class ManyFiles(SelectiveSource):
                         f"{path}: is {file.kind.name}, and {files.paths[0]} is {self.kind.name}; "
                         "name files of one format, as with '*.EXTENSION'"
                     )
-                part = Part.of(file.source, file.kind)
-                part = replace(
-                    part, schema=tuple(specs.setdefault(one, one) for one in part.schema)
-                )
+                file.source.schema = tuple(specs.setdefault(one, one) for one in file.source.schema)
+                part = Part.of(file.source, file.kind, chosen)
                 found.append(parts.setdefault(part, part))
                 versions.append(file.input.version)
                 attributes = [alike([*attributes, file.source.attributes])]
         self.attributes, self.version = attributes[0], tuple(versions)
-        model, first = model_of(found, nulls)
+        fitting = Fitting(found, nulls)
         fits: dict[int, Fitted] = {}
         for path, part in zip(files.paths, found, strict=True):
             if id(part) not in fits:
                 with naming_file(path):
-                    fits[id(part)] = fitted(part, model, nulls)
+                    fits[id(part)] = fitting.fitted(part)
         self._fitted = [fits[id(part)] for part in found]
         if any(one.lacking for one in self._fitted):
             self.records = all(one.together for one in parts)
         schemas = [one.schema for one in self._fitted]
-        require_equal_names(schemas, files.paths, first, nulls)
+        first, labels = fitting.first, files.paths
+        require_equal_names(schemas, labels, first, fitting.remedy)
         self._described = with_equal_records(schemas)
-        self._joined = joined_schema(self._described, files.paths, first)
+        self._joined = joined_schema(self._described, labels, first, fitting.origins)
         self._by_file = self.kind.max_levels == 0
         self.schema = self._joined
         if self._by_file:

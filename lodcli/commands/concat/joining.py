@@ -18,7 +18,7 @@ from lodcli.formats.items.concatenated import (
     joined_schema,
     require_equal_names,
 )
-from lodcli.formats.several.fitting import Part, fitted, model_of
+from lodcli.formats.several.fitting import Fitting, Part
 from lodcli.formats.structs.presence import as_described, with_equal_records
 from lodcli.shell.limits import reading
 from lodcli.shell.opened import Opened, opened, selected
@@ -44,17 +44,18 @@ def joined(
         # Chosen tensors may have another name in each file, so none is lacking.
         are_whole = all(part.name is None for part in parts)
         nulls = reading(ReadOptions()).nulls if are_whole else "error"
-        model, first = model_of([part.held for part in parts], nulls)
-        name = parts[first].name
-        chosen = parts[first].selected(model)
+        fitting = Fitting([part.held for part in parts], nulls)
+        first, name = fitting.first, parts[fitting.first].name
+        chosen = parts[first].selected(fitting.model)
         for part in parts:
-            part.fit(model, name, chosen, nulls)
+            part.fit(fitting, name, chosen)
         labels = [one.label for one in sources]
-        require_equal_names([part.selected(part.schema) for part in parts], labels, first, nulls)
+        own = [part.selected(part.schema) for part in parts]
+        require_equal_names(own, labels, first, fitting.remedy)
         # Of the whole files: of records with one field, another tensor marks the null ones.
         described = with_equal_records([part.schema for part in parts])
         schemas = [part.selected(whole) for part, whole in zip(parts, described, strict=True)]
-        schema = joined_schema(schemas, labels, first)
+        schema = joined_schema(schemas, labels, first, fitting.origins)
         contents = (
             as_joined(part.batches(whole), own, schema)
             for part, whole, own in zip(parts, described, schemas, strict=True)
@@ -92,22 +93,22 @@ class _Source:
                 self.opened = file
                 stack.enter_context(opening.pop_all())
 
-    def fit(self, model: Schema, name: str | None, chosen: Schema, nulls: str | None) -> None:
+    def fit(self, fitting: Fitting, name: str | None, chosen: Schema) -> None:
         """Make the file fit the others.
 
         Args:
-            model, nulls: see `model_of`.
+            fitting: of all files.
             name: what is selected of the first file with values.
             chosen: the selected tensors.
         """
-        held = self.held
+        held, model = self.held, None
         if held.nameless:
             self.name = name if self.name in (None, DEFAULT_NAME) else self.name
         elif held.untyped:  # a header names other columns as well
             model, held = chosen, replace(held, schema=self.selected(held.schema))
             self.name = None
         with naming_file(self.source.label):
-            self._fitted = fitted(held, model, nulls)
+            self._fitted = fitting.fitted(held, model)
 
     @property
     def schema(self) -> Schema:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import lodcli
-from lodcli.errors import LodError, SelectionError, ShapeMismatchError
+from lodcli.errors import DamagedFileError, LodError, SelectionError, ShapeMismatchError
 from lodcli.formats.core import io
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.lodcli.conftest import Lod, read_jsonl
@@ -148,6 +148,7 @@ def test_containers_are_joined_if_their_tensors_have_equally_many_items(
     io.write("a.lod.h5", {"n": LoDTensor([1, 2]), "w": LoDTensor.from_lists([["a"], []])})
     io.write("b.lod.h5", {"n": LoDTensor([3]), "x": LoDTensor(np.ones((2, 3)), [[2]])})
     io.write("c.lod.h5", {"n": LoDTensor([4, 5]), "x": LoDTensor([6.0])})
+    io.write("d.lod.h5", {"n": LoDTensor([7])})
     line = ("concat", "a.lod.h5", "b.lod.h5", "--nulls", "keep", "-o", "ab.jsonl", "--quiet")
     assert lod(*line).code == 0
     assert read_jsonl("ab.jsonl") == [
@@ -155,9 +156,12 @@ def test_containers_are_joined_if_their_tensors_have_equally_many_items(
         {"n": 2, "w": [], "x": None},
         {"n": 3, "w": None, "x": [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]},
     ]
-    done = lod("concat", "a.lod.h5", "c.lod.h5", "--nulls", "keep", "-o", "ac.jsonl")
-    assert done.code == 1
-    assert "c.lod.h5: does not fit a.lod.h5: it lacks w; nulls need files whose" in done.stderr
+    for one, other in (("a", "c"), ("c", "d"), ("d", "c")):
+        files = f"{one}.lod.h5", f"{other}.lod.h5"
+        done = lod("concat", *files, "--nulls", "keep", "-o", "o.jsonl")
+        assert done.code == 1
+        assert f"{files[1]}: does not fit {files[0]}: it " in done.stderr
+        assert "; nulls need files whose tensors have equally many items" in done.stderr
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet", "arrow", "csv"])
@@ -175,17 +179,34 @@ def test_items_are_chosen_by_columns_that_a_file_lacks(
     assert [row["n"] for row in read_jsonl("o.jsonl")] == kept
 
 
-def test_chosen_columns_may_be_lacking(tmp_path: Path) -> None:
-    pattern, _ = _written(tmp_path, (FIRST, SECOND))
-    found = lodcli.open(pattern, nulls="keep", columns=["score", "id"])
-    with found as file:
-        assert file.read()["score"].to_list() == [None, None, 2.5, -1.5]
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet", "csv"])
+def test_chosen_columns_may_be_lacking(tmp_path: Path, suffix: str) -> None:
+    rest = {"id": LoDTensor([1, 2]), "z": LoDTensor([3, 4])}
+    io.write(tmp_path / f"part-0.{suffix}", rest)
+    more = {"id": LoDTensor([3]), "z": LoDTensor.from_lists(["t"]), "score": LoDTensor([2.5])}
+    io.write(tmp_path / f"part-1.{suffix}", more)
+    pattern = str(tmp_path / f"part-*.{suffix}")
+    # The texts of z do not fit its numbers, and are not read.
+    with lodcli.open(pattern, nulls="keep", columns=["score", "id"]) as file:
         assert [spec.name for spec in file.schema] == ["score", "id"]
-    assert lodcli.read(pattern, "score", nulls="zero").data.tolist() == [0, 0, 2.5, -1.5]
-    with pytest.raises(SelectionError, match="no tensor named 'scores'"):
-        lodcli.read(pattern, "scores", nulls="keep")
-    with pytest.raises(SelectionError, match=r"part-0.jsonl: no field 'score'"):
+        assert file.read()["score"].to_list() == [None, None, 2.5]
+    with lodcli.open(pattern, nulls="keep", columns=["score"]) as file:
+        assert [item["score"].to_list() for item in file.batches()] == [[None, None], [2.5]]
+    assert lodcli.read(pattern, "score", nulls="zero").data.tolist() == [0, 0, 2.5]
+    for nulls in (None, "keep"):
+        with pytest.raises(SelectionError, match=r"part-0.*no .*'scores'.*id, z"):
+            lodcli.read(pattern, "scores", nulls=nulls)
+    with pytest.raises(SelectionError, match=r"part-0.*no .*'score'"):
         lodcli.read(pattern, "score")
+
+
+def test_chosen_keys_of_folders_without_records_are_refused(folder: Path, lod: Lod) -> None:
+    for year in (1, 2):
+        Path(f"t/year={year}").mkdir(parents=True)
+        io.write(f"t/year={year}/a.npz", {"a": LoDTensor([1]), "b": LoDTensor([1, 2])})
+    done = lod("convert", "t", "--columns", "year", "--nulls", "keep", "-o", "o.npz")
+    assert done.code == 2
+    assert "'year' is in the names of folders, which are read only with formats" in done.stderr
 
 
 def test_columns_in_names_of_folders_stay_beside_lacking_ones(lod: Lod, folder: Path) -> None:
@@ -202,11 +223,39 @@ def test_columns_in_names_of_folders_stay_beside_lacking_ones(lod: Lod, folder: 
 def test_what_is_left_out_of_a_file_is_not_null(lod: Lod, folder: Path) -> None:
     Path("a.jsonl").write_text('{"id":1,"x":1}\n')
     Path("b.jsonl").write_text('{"id":2,"x":1}\n{"id":3,"x":"b"}\n')
-    options = ("--nulls", "keep", "--skip-unsupported", "-o", "o.lod.h5")
-    for line in (("convert", "?.jsonl"), ("concat", "a.jsonl", "b.jsonl")):
+    Path("c.jsonl").write_text('{"id":4,"k":1}\n')
+    options = ("--nulls", "keep", "-o", "o.lod.h5")
+    for line in (
+        ("convert", "?.jsonl", "--skip-unsupported"),
+        ("convert", "?.jsonl", "--columns", "x,k"),
+        ("concat", "a.jsonl", "b.jsonl", "--skip-unsupported"),
+    ):
         done = lod(*line, *options)
-        assert done.code == 1
+        assert (line, done.code) == (line, 1)
         assert "b.jsonl: line 2: field x: expected a number, found text" in done.stderr
+
+
+def test_a_file_changed_between_its_two_openings_is_an_error(folder: Path) -> None:
+    io.write("a.parquet", {"n": LoDTensor([1, 2]), "m": LoDTensor([1, 2])})
+    io.write("b.parquet", {"n": LoDTensor([5]), "k": LoDTensor([6])})
+    with lodcli.open("?.parquet", nulls="keep") as file:
+        io.write("a.parquet", {one: LoDTensor([1, 2]) for one in "nmk"}, overwrite=True)
+        with pytest.raises(DamagedFileError, match=r"a.parquet: .*changed"):
+            file.read()
+
+
+def test_a_difference_is_to_the_file_that_has_the_column(folder: Path) -> None:
+    for name, row in (("a", {"n": 1}), ("b", {"n": 1, "x": 3}), ("c", {"n": 3, "x": 2.5})):
+        Path(f"{name}.jsonl").write_text(json.dumps(row) + "\n")
+    with pytest.raises(ShapeMismatchError, match=r"c.jsonl: x: does not fit b.jsonl: it has dtype"):
+        lodcli.open("?.jsonl", nulls="keep").close()
+
+
+def test_columns_called_data_are_like_others_in_tables(folder: Path, lod: Lod) -> None:
+    Path("a.csv").write_text("data\n1\n")
+    Path("b.csv").write_text("x\n2\n")
+    assert lod("convert", "?.csv", "--nulls", "keep", "-o", "o.jsonl").code == 0
+    assert read_jsonl("o.jsonl") == [{"data": 1, "x": None}, {"data": None, "x": 2}]
 
 
 @pytest.mark.parametrize(
@@ -220,7 +269,7 @@ def test_records_of_another_depth_are_refused(
     tmp_path: Path, first: dict[str, Any], second: dict[str, Any]
 ) -> None:
     pattern, _ = _written(tmp_path, ([first], [second]))
-    with pytest.raises(ShapeMismatchError, match=r"part-1.jsonl: does not fit .*part-0.jsonl: it"):
+    with pytest.raises(ShapeMismatchError, match="'e' holds records in some files, and "):
         lodcli.open(pattern, nulls="keep").close()
 
 
