@@ -23,7 +23,7 @@ from lodcli.formats.arrow.sizes.buffers import (
 )
 from lodcli.formats.arrow.sizes.expansion import check_views, has_runs, plain, without_views
 from lodcli.formats.core.bounds import Bounds
-from lodcli.formats.text.lines import shown
+from lodcli.formats.core.names import shown
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets, as_int64
 from lodcli.kernels.index.immutable import immutable

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from lodcli.formats.arrow.formats import Columns
 from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.format import Source
+from lodcli.formats.core.names import shown
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
-from lodcli.formats.text.lines import shown
 from lodcli.formats.values.file_attributes import fitting, parsed, texts_and_others
 from lodcli.kernels.errors import SelectionError, UnsupportedError
 from lodcli.kernels.tensor.marks import attributes_text

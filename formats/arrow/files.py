@@ -19,9 +19,9 @@ import pyarrow as pa
 from lodcli.formats.choosing.choice import ValueRange
 from lodcli.formats.core.bounds import Bounds
 from lodcli.formats.core.errors import FETCH_AGAIN, DamagedFileError, TooLargeError
+from lodcli.formats.core.names import shown
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.pread import read_into
-from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.options import option

@@ -25,11 +25,11 @@ from lodcli.formats.core.names import (
     name_of,
     presence_name,
     repeated,
+    shown,
     there_are,
     undotted,
 )
 from lodcli.formats.core.schema import MOST_LEVELS
-from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import is_level_name
 from lodcli.kernels.tensor.exchange.arrow import NAMES_KEY

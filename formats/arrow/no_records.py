@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lodcli.formats.arrow.files import Found, Records, Wanted
 from lodcli.formats.arrow.huggingface import feature_field, with_features
-from lodcli.formats.text.lines import shown
+from lodcli.formats.core.names import shown
 from lodcli.kernels.errors import UnsupportedError
 
 

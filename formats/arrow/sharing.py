@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from lodcli.formats.core.names import shown
 from lodcli.formats.core.schema import Schema
-from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.options import option

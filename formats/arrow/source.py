@@ -34,11 +34,10 @@ from lodcli.formats.choosing.part_runs import pays_to_look, runs
 from lodcli.formats.core.batching import cut_items
 from lodcli.formats.core.errors import DamagedFileError, TooLargeError, changed_while_read
 from lodcli.formats.core.format import BATCH_BYTES, LeftOut, SelectiveSource
-from lodcli.formats.core.names import name_of, undotted
+from lodcli.formats.core.names import name_of, shown, undotted
 from lodcli.formats.core.options import ReadOptions, choose_others
 from lodcli.formats.core.schema import Batch, LevelSpec, TensorSpec, find
 from lodcli.formats.items.taking import item_count, part
-from lodcli.formats.text.lines import shown
 from lodcli.formats.values.file_attributes import fitting
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.lod import LoD

@@ -11,9 +11,8 @@ import numpy as np
 
 from lodcli.formats.arrays.fixed_texts import KINDS, STRINGS
 from lodcli.formats.core.losses import MOST_SHOWN
-from lodcli.formats.core.names import listing, name_of, natural_key
+from lodcli.formats.core.names import listing, name_of, natural_key, shown
 from lodcli.formats.core.schema import DEFAULT_NAME
-from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import (
     InvalidDataError,
     SelectionError,

@@ -172,3 +172,9 @@ def is_plain(name: str) -> bool:
     (True, False, False)
     """
     return all(one.isidentifier() and not iskeyword(one) for one in name.split("."))
+
+
+def shown(text: bytes | str) -> str:
+    """Return a piece of a file for a message: short, quoted, in one line."""
+    cut = text[:100].decode("utf-8", "replace") if isinstance(text, bytes) else text[:100]
+    return repr(cut) if cut.isprintable() else ascii(cut)

@@ -15,7 +15,7 @@ from lodcli.formats.arrays.budget import ITEM_COPIES, require_fits
 from lodcli.formats.core.batching import aligned
 from lodcli.formats.core.format import BATCH_BYTES, Format, SelectiveSource, Source, leaving_out
 from lodcli.formats.core.losses import MOST_SHOWN
-from lodcli.formats.core.names import listing, name_of, repeated, there_are
+from lodcli.formats.core.names import listing, name_of, repeated, shown, there_are
 from lodcli.formats.core.options import (
     SEPARATORS,
     ReadOptions,
@@ -45,7 +45,7 @@ from lodcli.formats.csv.wide import WideSource, columns, in_columns
 from lodcli.formats.csv.writing import LineWriter
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
-from lodcli.formats.text.lines import WITHOUT_RETURNS, LineReader, shown
+from lodcli.formats.text.lines import WITHOUT_RETURNS, LineReader
 from lodcli.formats.text.numerals import tells_dtype
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import InvalidDataError, OptionError, SelectionError, UnsupportedError

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from lodcli.formats.core.names import shown
 from lodcli.formats.core.options import choose_others
 from lodcli.formats.core.schema import TensorSpec
 from lodcli.formats.csv.records import swapped, words_of
 from lodcli.formats.text import digits, parsing_native
-from lodcli.formats.text.lines import WITHOUT_MARK, shown
+from lodcli.formats.text.lines import WITHOUT_MARK
 from lodcli.formats.text.numerals import (
     BEYOND,
     exceeds_float64,

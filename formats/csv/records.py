@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lodcli.formats.core.names import shown
 from lodcli.formats.core.options import SEPARATORS
-from lodcli.formats.text.lines import LineReader, count_lines, count_of, nul, shown, to_utf_8
+from lodcli.formats.text.lines import LineReader, count_lines, count_of, nul, to_utf_8
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, lengths_to_offsets
 from lodcli.kernels.ops.slicing.row_ranges import rows_of_ranges

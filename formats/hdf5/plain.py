@@ -13,7 +13,7 @@ from lodcli.formats.choosing.array_patterns import is_pattern, matching, without
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import Format, Source
 from lodcli.formats.core.losses import MOST_SHOWN
-from lodcli.formats.core.names import listing
+from lodcli.formats.core.names import listing, shown
 from lodcli.formats.core.options import ReadOptions, index_names
 from lodcli.formats.core.schema import DEFAULT_NAME
 from lodcli.formats.hdf5.datasets import (
@@ -25,7 +25,6 @@ from lodcli.formats.hdf5.datasets import (
 )
 from lodcli.formats.hdf5.fixed_text import FixedText, of_characters
 from lodcli.formats.storage.inputs import Input
-from lodcli.formats.text.lines import shown
 from lodcli.formats.values.file_attributes import fitting
 from lodcli.kernels.dtypes import ALL_DTYPES
 from lodcli.kernels.errors import InvalidLoDError, SelectionError, UnsupportedError

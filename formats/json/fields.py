@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from lodcli.formats.core.format import LeftOut, leaving_out
-from lodcli.formats.core.names import name_of, repeated, there_are, undotted
+from lodcli.formats.core.names import name_of, repeated, shown, there_are, undotted
 from lodcli.formats.core.options import ReadOptions, choose_others
 from lodcli.formats.core.schema import DEFAULT_NAME, MOST_LEVELS, LevelSpec, TensorSpec
 from lodcli.formats.json.columns import NUMBERS, Column
 from lodcli.formats.json.objects.reading import Leaf, NullObjects, kind_of, leaves
-from lodcli.formats.text.lines import shown
 from lodcli.formats.text.numerals import whole_dtype
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError, SelectionError, UnsupportedError, counted

@@ -8,13 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-from lodcli.formats.text.lines import (
-    BYTE_ORDER_MARK,
-    WITHOUT_MARK,
-    WITHOUT_RETURNS,
-    shown,
-    to_utf_8,
-)
+from lodcli.formats.core.names import shown
+from lodcli.formats.text.lines import BYTE_ORDER_MARK, WITHOUT_MARK, WITHOUT_RETURNS, to_utf_8
 from lodcli.kernels.errors import InvalidDataError, LodError
 from lodcli.kernels.options import option
 

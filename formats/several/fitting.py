@@ -15,11 +15,11 @@ import numpy as np
 from lodcli.formats.choosing.choice import UNKNOWN, ValueRange
 from lodcli.formats.core.errors import changed_while_read
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source
+from lodcli.formats.core.names import shown
 from lodcli.formats.core.schema import Batch, LevelSpec, Schema, TensorSpec, find_all
 from lodcli.formats.core.wrapped import Wrapped
 from lodcli.formats.items.concatenated import are_nameless
 from lodcli.formats.structs.names import names_without_told, records_above, within
-from lodcli.formats.text.lines import shown
 from lodcli.formats.values.added_columns import WithColumns
 from lodcli.formats.values.partitions import has_items
 from lodcli.formats.values.relabelled import Relabelled

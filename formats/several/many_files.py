@@ -19,7 +19,7 @@ from lodcli.formats.core.errors import (
     naming_file,
 )
 from lodcli.formats.core.format import BATCH_BYTES, Format, SelectiveSource, Source
-from lodcli.formats.core.names import natural_key
+from lodcli.formats.core.names import natural_key, shown
 from lodcli.formats.core.registry import get, of_name
 from lodcli.formats.core.schema import Batch, Schema, TensorSpec
 from lodcli.formats.core.table import FOLDERS, PAIRS, TABLE, UNFINISHED
@@ -37,7 +37,6 @@ from lodcli.formats.several.tables import refuse_table
 from lodcli.formats.storage.compression import suffix_codec
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.structs.presence import as_described, with_equal_records
-from lodcli.formats.text.lines import shown
 from lodcli.formats.values.file_attributes import alike
 from lodcli.formats.values.partitions import NOT_READ
 from lodcli.kernels.errors import SelectionError, UnsupportedError

@@ -226,12 +226,6 @@ def to_utf_8() -> str:
     return f"give its {option('encoding')}, such as latin1 or cp1252"
 
 
-def shown(text: bytes | str) -> str:
-    """Return a piece of a file for a message: short, quoted, in one line."""
-    cut = text[:100].decode("utf-8", "replace") if isinstance(text, bytes) else text[:100]
-    return repr(cut) if cut.isprintable() else ascii(cut)
-
-
 def count_lines(data: bytes) -> int:
     """Return the number of line ends."""
     return count_of(b"\n", data)

@@ -12,17 +12,12 @@ import numpy as np
 from lodcli.formats.arrays.budget import ITEM_COPIES, require_fits
 from lodcli.formats.core.errors import NotThisFormatError, naming
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source
+from lodcli.formats.core.names import shown
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec, tensor_of
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
-from lodcli.formats.text.lines import (
-    BYTE_ORDER_MARK,
-    LineReader,
-    nul,
-    shown,
-    wide_text,
-)
+from lodcli.formats.text.lines import BYTE_ORDER_MARK, LineReader, nul, wide_text
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets
 from lodcli.kernels.index.immutable import immutable

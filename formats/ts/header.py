@@ -6,7 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from lodcli.formats.core.errors import NotThisFormatError
-from lodcli.formats.text.lines import LineReader, shown
+from lodcli.formats.core.names import shown
+from lodcli.formats.text.lines import LineReader
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 
 # Directives in lower case, for comparison. aeon writes @dimension, others @dimensions.

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from lodcli.formats.core.format import BATCH_BYTES, Format, Source
+from lodcli.formats.core.names import shown
 from lodcli.formats.core.options import ReadOptions, WriteOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
-from lodcli.formats.text.lines import BYTE_ORDER_MARK, LineReader, shown
+from lodcli.formats.text.lines import BYTE_ORDER_MARK, LineReader
 from lodcli.formats.text.numerals import BEYOND, exceeds_float64, narrowed
 from lodcli.formats.ts.header import COMMENTS, DIRECTIVES, Header, read_header
 from lodcli.formats.ts.writer import LABEL, LABEL_NAMES, TsWriter, refuse_unheld

@@ -6,10 +6,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from lodcli.formats.core.names import listing
+from lodcli.formats.core.names import listing, shown
 from lodcli.formats.core.schema import DEFAULT_NAME, Batch, Schema, TensorSpec
 from lodcli.formats.storage.outputs import Output
-from lodcli.formats.text.lines import shown
 from lodcli.formats.text.numerals import MOST_EXACT_FLOAT64, texts
 from lodcli.kernels.errors import InvalidDataError, ShapeMismatchError, UnsupportedError
 from lodcli.kernels.index.checks import Array

@@ -10,8 +10,8 @@ import numpy as np
 
 from lodcli.formats.core.errors import changed_while_read, naming
 from lodcli.formats.core.format import Source
+from lodcli.formats.core.names import shown
 from lodcli.formats.core.schema import TensorSpec, find, tensor_of
-from lodcli.formats.text.lines import shown
 from lodcli.formats.text.text import UNKNOWN, vocabulary_lines
 from lodcli.formats.values.changed import Change, place
 from lodcli.formats.values.in_words import worded

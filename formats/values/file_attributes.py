@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from lodcli.formats.core.errors import DamagedFileError
-from lodcli.formats.core.names import is_plain
-from lodcli.formats.text.lines import shown
+from lodcli.formats.core.names import is_plain, shown
 from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.options import by_reader, option
 from lodcli.kernels.tensor.marks import attributes_text

@@ -20,9 +20,9 @@ from lodcli.formats.arrow.files import (
     validate,
 )
 from lodcli.formats.core.errors import DamagedFileError
+from lodcli.formats.core.names import shown
 from lodcli.formats.core.options import choose_others
 from lodcli.formats.storage.inputs import Input
-from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import LodError, UnsupportedError
 
 # 1582-10-15, in days since 1970. Java stores earlier dates in the Julian calendar or not; pyarrow

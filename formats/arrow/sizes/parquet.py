@@ -31,10 +31,9 @@ from lodcli.formats.choosing.choice import ValueRange
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.core.losses import MOST_SHOWN
-from lodcli.formats.core.names import listing, name_of
+from lodcli.formats.core.names import listing, name_of, shown
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.prefetch import LEAST_BYTES, ahead
-from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import LodError, UnsupportedError
 
 # Maximum size of a piece. pyarrow needs several times as much to decode it, and the next piece is

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from lodcli.formats.core.names import check_name, name_of, presence_name, repeated, undotted
+from lodcli.formats.core.names import check_name, name_of, presence_name, repeated, shown, undotted
 from lodcli.formats.core.options import choose_others
-from lodcli.formats.text.lines import shown
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.options import option
 from lodcli.kernels.tensor.marks import Field

@@ -10,9 +10,8 @@ from lodcli.commands.train.labels import numbered, of_sequences
 from lodcli.expressions.digits import without_decimals
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.io import one_tensor
-from lodcli.formats.core.names import listing
+from lodcli.formats.core.names import listing, shown
 from lodcli.formats.core.schema import TensorSpec, find
-from lodcli.formats.text.lines import shown
 from lodcli.kernels.dtypes import is_float
 from lodcli.kernels.errors import InvalidDataError, SelectionError, ShapeMismatchError
 from lodcli.kernels.index.checks import Array, Offsets

@@ -445,7 +445,7 @@ for _ in range(65):
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"c": DEEP}, "column 'c': nested deeper than 64 levels|too deeply nested"),
+        ({"c": DEEP}, "column 'c': nested deeper than"),
         ({"c": pa.struct([("a", pa.int8()), ("a", pa.int8())])}, "two fields are named 'c.a'"),
         ({}, "has no columns"),
     ],
