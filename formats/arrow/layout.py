@@ -54,6 +54,7 @@ class Leaf:
             are in order.
         marks: whether they are text or bytes, and their unit.
         nullable: whether they, or the lists and structs around them, may be null.
+        valueless: whether all are null, so that the dtype is assumed.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Leaf:
     order: tuple[int, ...] | None = None
     marks: Marks = NO_MARKS
     nullable: bool = True
+    valueless: bool = False
 
 
 @dataclass(frozen=True)
@@ -306,7 +308,9 @@ def _leaf(
     name: str, kind: pa.DataType, shape: tuple[int, ...], order: tuple[int, ...] | None = None
 ) -> Leaf | None:
     """Return the layout of rows of values of this type, None if they are not numbers."""
-    if types.is_null(kind) or isinstance(kind, pa.Bool8Type):
+    if types.is_null(kind):
+        return Leaf(name, _BOOL, shape, order, valueless=True)
+    if isinstance(kind, pa.Bool8Type):
         return Leaf(name, _BOOL, shape, order)
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
         return Leaf(name, number_dtype(kind), shape, order)

@@ -96,6 +96,9 @@ class RecordSource(SelectiveSource):
         self._skips = False
         self._settle_records()
         self.schema = tuple(self._spec(name) for name in self._places)
+        self.valueless = frozenset(
+            name for name, place in self._places.items() if place.leaf.valueless
+        )
         self._ranks = {spec.name: rank for rank, spec in enumerate(self.schema)}
 
     def _describe(self, options: ReadOptions) -> None:

@@ -106,8 +106,11 @@ class Source(ABC):
         notes: notes for the user about the file; complete once everything is read.
         records: whether every batch holds all tensors with equally many outermost items, as the
             fields of records have.
-        has_keys: whether it has the columns in the names of its folders; see Partitioned.
+        equal_items: whether its tensors have equally many outermost items, as those of records.
+        has_keys: whether it has the columns in the names of its folders; see WithColumns.
         untyped: whether it has no values, from which its format would infer the dtypes.
+        valueless: names of tensors with nothing but nulls and empty lists, for the same reason;
+            their dtypes, and levels below, are assumed.
         attributes: of the file as a whole, a JSON object.
     """
 
@@ -116,8 +119,10 @@ class Source(ABC):
     left_out: LeftOut = {}  # noqa: RUF012 - replaced, never changed
     notes: Sequence[str] = ()
     records: bool = False
+    equal_items: bool = False
     has_keys: bool = False
     untyped: bool = False
+    valueless: frozenset[str] = frozenset()
     attributes: Mapping[str, Any] = {}
 
     def _repr_html_(self) -> str:

@@ -166,24 +166,26 @@ def _several(
     reads_keys = not options.skip_partitions and options.field is None
     known = keys_of(files.folder, files.paths) if reads_keys else {}
     chosen = _may_be_lacking(options, name if how["one"] else None)
-    refused: list[SelectionError] = []
+    refused: dict[str, SelectionError | None] = {}  # the first error, of files that lack columns
 
     @contextmanager
     def open_one(path: str) -> Iterator[OpenFile]:
         keys = known.get(path, NO_KEYS)
         with ExitStack() as opening:
             try:
-                file = opening.enter_context(
-                    open_file(path, name, options=options, keys=keys, **how)
-                )
+                if path not in refused:
+                    file = opening.enter_context(
+                        open_file(path, name, options=options, keys=keys, **how)
+                    )
             except SelectionError as error:
                 if chosen is None:
                     raise
-                refused.append(error)
+                refused[path] = None if refused else error
+            if path in refused:
                 every = dataclasses.replace(options, columns=None, skip_unsupported=True)
                 file = opening.enter_context(open_file(path, options=every, keys=keys, **how))
                 with naming_file(path):
-                    refuse_keys(keys, file.source.schema, chosen)
+                    refuse_keys(keys, file.source.schema, chosen or ())
             yield file
 
     keys_of_first = known.get(files.paths[0], ())
@@ -193,7 +195,7 @@ def _several(
             try:
                 source = Relabelled(source, chosen_by_name(source.schema, chosen, {}))
             except SelectionError:  # no file has one of them
-                raise refused[0] from None
+                raise next(filter(None, refused.values())) from None
         yield OpenFile(source, kind, folder)
 
 

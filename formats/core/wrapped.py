@@ -32,7 +32,8 @@ class Wrapped(SelectiveSource):
         self.schema = inner.schema
         self.left_out = inner.left_out
         self.records, self.has_keys = inner.records, inner.has_keys
-        self.untyped = inner.untyped
+        self.equal_items = inner.equal_items
+        self.untyped, self.valueless = inner.untyped, inner.valueless
         self.attributes = inner.attributes
 
     @property

@@ -31,6 +31,7 @@ from lodcli.formats.csv.number_columns import (
     dtype_of,
     have_commas,
     is_number,
+    values_in,
 )
 from lodcli.formats.csv.records import (
     Record,
@@ -346,6 +347,7 @@ class _CsvSource(SelectiveSource):
         numbers = all(map(is_number, header)) and header != list(map(str, range(len(header))))
         twice = repeated(names)
         self._columns, specs, self.left_out = [], [], {}
+        valueless = set[str]()
         with_commas = dict[str, list[str]]()
         for column in chosen:
             name = names[column]
@@ -369,9 +371,12 @@ class _CsvSource(SelectiveSource):
                     self._reader.check(spec, fields[0], first.line)
                 specs.append(spec)
                 self._columns.append(column)
+                if dtype is not None and not values_in(fields):
+                    valueless.add(spec.name)
         if not specs:
             raise next(iter(self.left_out.values()))
         self.schema, self.untyped = tuple(specs), first is None
+        self.valueless = frozenset(valueless)
         self.notes = [
             *_notes_on_commas(with_commas, separator, decimal_comma=self._decimal_comma),
             *_notes_on_names(header if numbers else self._numbered(specs)),

@@ -207,7 +207,7 @@ def dtype_of(
         in_quotes: whether some are in quotes, in a file in which others are not.
         null_words: whether words such as NA are nulls.
     """
-    there = [field for field in fields if _word(field) not in _MISSING]
+    there = values_in(fields)
     if there and all(field in _BOOLEANS for field in there):
         return np.dtype(np.bool_)
     if told is not None and (told.kind != "b" or not there or not is_number(there[0])):
@@ -226,9 +226,14 @@ def dtype_of(
     return whole_dtype(min(numbers, default=0), max(numbers, default=0))
 
 
+def values_in(fields: list[str]) -> list[str]:
+    """Return the fields that are not empty or words for nulls."""
+    return [field for field in fields if _word(field) not in _MISSING]
+
+
 def have_commas(fields: list[str]) -> bool:
     """Return whether the values are numbers with commas, and perhaps other numbers."""
-    there = [field for field in fields if _word(field) not in _MISSING]
+    there = values_in(fields)
     return bool(there) and all(_COMMAS.fullmatch(one) or is_number(one) for one in there)
 
 

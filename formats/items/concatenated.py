@@ -216,7 +216,7 @@ def _require_names(first: Schema, other: Schema, label: str, remedy: str = "") -
         if not found and not expected:  # those that store null records have other names
             found, expected = listing(others), listing(names)
         what, remedies = f"it holds the tensors {found}, not {expected}", []
-        if remedy and not {*names}.isdisjoint(others):
+        if remedy:
             remedies.append(remedy)
         if not (found and expected):
             what = f"it also holds {found}" if found else f"it lacks {expected}"
@@ -248,12 +248,12 @@ def _require_fitting(first: Schema, other: Schema, label: str, called: Mapping[s
     for a, b in zip(first, other, strict=True):
         if a.array or b.array:
             raise SelectionError(f"{b.name} is a TensorArray; `lod pack` it first")
-        label = called.get(a.name, label)
-        if differs := _spec_difference(a, b, label):
+        whose = called.get(a.name, label)
+        if differs := _spec_difference(a, b, whose):
             what, found, expected, remedy = differs
             with naming(b.name):
                 raise ShapeMismatchError(
-                    f"does not fit {label}: it has {what}{found}, not {expected}{remedy}",
+                    f"does not fit {whose}: it has {what}{found}, not {expected}{remedy}",
                     expected=expected,
                     found=found,
                 )

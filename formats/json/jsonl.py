@@ -173,6 +173,7 @@ class JsonSource(SelectiveSource):
         self.left_out, self.untyped = found.left_out, found.untyped
         self.notes = list(found.notes)
         self.schema = tuple(column.spec for column in found.found)
+        self.valueless = frozenset(one.spec.name for one in found.found if not one.sure)
 
     def _found(self, options: ReadOptions) -> Columns:
         """Return the columns inferred from the first lines."""

@@ -155,6 +155,14 @@ def facts(line: bytes, *names: str) -> dict[str, bool]:
     return found
 
 
+def names_of(line: bytes) -> frozenset[str]:
+    """Return the names in a JSON line."""
+    match _value(line):
+        case list() as names if all(isinstance(name, str) for name in names):
+            return frozenset(names)
+    raise DamagedFileError(_NONSENSE)
+
+
 def line_of(errors: Mapping[str, LodError]) -> bytes:
     """Encode errors by name as a line, for `errors_of`."""
     return json.dumps({name: _described(error) for name, error in errors.items()}).encode() + b"\n"

@@ -32,6 +32,7 @@ from lodcli.formats.sandbox.replies import (
     errors_of,
     facts,
     line_of,
+    names_of,
 )
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.stream.header import JSON_LIMIT_BYTES, decode, encode, plan
@@ -48,7 +49,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import attributes_text
 
 # Attributes of the open file, which the child tells.
-_FACTS = ("partial", "has_keys", "untyped")
+_FACTS = ("partial", "records", "has_keys", "untyped")
 
 
 class IsolatedSource(SelectiveSource):
@@ -100,7 +101,10 @@ class IsolatedSource(SelectiveSource):
         try:
             with self._reply(do="open") as reply:
                 told = facts(reply.file.readline(MOST_FACTS_BYTES), *_FACTS)
-                self._partial, self.has_keys, self.untyped = (told[name] for name in _FACTS)
+                # The batches of a stream need not hold all tensors.
+                self._partial, self.equal_items = told["partial"], told["records"]
+                self.has_keys, self.untyped = told["has_keys"], told["untyped"]
+                self.valueless = names_of(reply.file.readline(JSON_LIMIT_BYTES))
                 self.left_out = errors_of(reply.file.readline(JSON_LIMIT_BYTES))
                 header = decode(reply.file.read(JSON_LIMIT_BYTES + 1))
                 self.schema, self.attributes = header.schema, parsed(header.attributes)
@@ -232,6 +236,7 @@ def _answer(opened: Source, request: dict[str, Any], replies: ReplyWriter) -> No
     if request["do"] == "open":
         told = {name: getattr(opened, name) for name in _FACTS}
         replies.write(json.dumps(told).encode() + b"\n")
+        replies.write(json.dumps([*opened.valueless]).encode() + b"\n")
         replies.write(line_of(opened.left_out))
         replies.write(encode(plan(opened.schema, attributes_text(opened.attributes))))
     elif request["do"] == "tell":

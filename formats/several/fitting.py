@@ -24,11 +24,12 @@ from lodcli.formats.values.added_columns import WithColumns
 from lodcli.formats.values.partitions import has_items
 from lodcli.formats.values.relabelled import Relabelled
 from lodcli.formats.values.without_nulls import WithoutNulls, schema_without_nulls
-from lodcli.kernels.errors import LodError
+from lodcli.kernels.errors import InvalidDataError, LodError
+from lodcli.kernels.index.checks import Offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.options import option
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.nulls import Nulls
+from lodcli.kernels.tensor.nulls import Mask, Nulls
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,11 @@ class Part:
         schema: those that are chosen.
         nameless: whether it does not tell their names: it has no values.
         untyped: whether it does not tell their dtypes, for the same reason; see Source.
-        named: whether its format has names of tensors.
+        named: whether it is a table, whose only column may well be called data.
         together: whether every batch holds all its tensors, with the same items.
         records: whether the tensors have the same items.
         even: whether they have equally many items.
+        valueless: names of tensors without values; see Source.
         left_out: names of content that no tensor can hold, each with the error.
     """
 
@@ -55,6 +57,7 @@ class Part:
     together: bool
     records: bool
     even: bool
+    valueless: frozenset[str]
     left_out: tuple[tuple[str, LodError], ...]
 
     @staticmethod
@@ -62,7 +65,7 @@ class Part:
         """Return what an open file holds; of tensors and records with chosen names, or all."""
         whole, nameless = source.schema, source.untyped and kind.empty_file
         together = has_items(source, kind)
-        records = together or bool(kind.record)
+        records = together or bool(kind.record) or source.equal_items
         counts = {spec.items for spec in whole}
         equal = len(counts) == 1 and None not in counts and kind.max_levels != 0
         return Part(
@@ -70,10 +73,13 @@ class Part:
             whole if chosen is None or nameless else _chosen(whole, chosen),
             nameless,
             source.untyped,
-            kind.many,
+            kind.table,
             together,
             records,
             bool(counts) and (records or equal),
+            frozenset(
+                one.name for one in whole if one.name in source.valueless and not one.row_shape
+            ),
             tuple(source.left_out.items()),
         )
 
@@ -92,14 +98,14 @@ class Fitted:
         schema: its tensors in the order of the others, with those that it lacks; as they are if it
             does not fit.
         part: the file.
-        lacking: those that it lacks.
+        made: those that it lacks, or has without values.
         nulls: how these are read, see ReadOptions.
         is_empty: whether it has no values.
     """
 
     schema: Schema
     part: Part
-    lacking: Mapping[str, _Lacking]
+    made: Mapping[str, _Made]
     nulls: str | None = None
     is_empty: bool = False
 
@@ -115,15 +121,17 @@ class Fitted:
             return source
         if self.is_empty:
             return _Empty(source, self.schema)
-        if self.lacking:
-            source = WithColumns(source, _with(self.part.schema, self.lacking), self.lacking)
+        if self.made:
+            source = WithColumns(source, _with(self.part.schema, self.made), self.made)
             if self.nulls != "keep":
                 source = WithoutNulls(source, str(self.nulls), records=self.part.records)
         return Relabelled(source, {spec.name: spec for spec in self.schema})
 
 
-def _with(schema: Schema, lacking: Mapping[str, _Lacking]) -> Schema:
-    return (*schema, *(one.spec for one in lacking.values()))
+def _with(schema: Schema, made: Mapping[str, _Made]) -> Schema:
+    """Return the tensors of a file that need not be made, and those that are."""
+    replaced = {one.like for one in made.values() if isinstance(one, _Typed)}
+    return (*(one for one in schema if one.name not in replaced), *(x.spec for x in made.values()))
 
 
 class Fitting:
@@ -146,29 +154,89 @@ class Fitting:
         self.first = min(range(len(parts)), key=lambda n: parts[n].nameless + parts[n].untyped)
         self.model = parts[self.first].schema
         self.origins = dict.fromkeys((spec.name for spec in self.model), self.first)
-        self.remedy = ""
+        self.remedy, self._types = "", False
         self._nulls: str | None = None
         if nulls is None:
-            self.remedy = f"{option('nulls', 'keep')} reads tensors that some files lack as nulls"
+            names = {*self.origins}
+            if any(part.whole != self.model and names & _names(part.schema) for part in parts):
+                keep = option("nulls", "keep")
+                self.remedy = f"{keep} reads tensors that some files lack as nulls"
         elif nulls != "error" and not _is_one_tensor(parts):
+            # Other values of `nulls` have filled the nulls of a tensor without values.
+            self._types = nulls == "keep"
             self._add_others(parts)
-            self.remedy = _why_not_null(parts, self.model)
+            self.remedy = self._why_not_null(parts)
             if self.remedy:
                 self.model = parts[self.first].schema
             else:
                 self._nulls = nulls
 
+    def _valueless(self, part: Part) -> frozenset[str]:
+        return part.valueless if self._types else frozenset()
+
     def _add_others(self, parts: Sequence[Part]) -> None:
-        """Add the tensors that the first file lacks to the model."""
-        model = list(self.model)
-        different = {id(part): (part, place) for place, part in enumerate(parts)}  # many are one
-        for part, place in sorted(different.values(), key=lambda one: one[0].untyped):
+        """Add the tensors that the first file lacks, or has without values, to the model."""
+        model, known = list[TensorSpec](), set[str]()
+        waiting = set[str]()  # without values so far
+        different: dict[int, tuple[Part, int]] = {}  # many files may share one object
+        for place, part in enumerate(parts):
+            different.setdefault(id(part), (part, place))
+        order = sorted(different.values(), key=lambda one: (one[1] != self.first, one[0].untyped))
+        for part, place in order:
             for spec in () if part.nameless else part.schema:
+                name, is_valueless = spec.name, spec.name in self._valueless(part)
                 # Those that tell which records are null are added by `with_equal_records`.
-                if spec.name not in self.origins and not spec.marks.tells_records:
-                    model.insert(_place(spec, model), spec)
-                    self.origins[spec.name] = place
+                if spec.marks.tells_records and place != self.first:
+                    continue
+                if name in known and name not in waiting:
+                    continue
+                if name in known:
+                    index = [one.name for one in model].index(name)
+                    if not is_valueless or len(spec.levels) > len(model[index].levels):
+                        model[index], self.origins[name] = spec, place
+                        waiting.difference_update(() if is_valueless else (name,))
+                    continue
+                if is_valueless and any(within(one, name) for one in model):
+                    continue
+                above = [one for one in records_above(spec) if one in waiting]
+                index = _place(spec, model)
+                if above:
+                    index = [one.name for one in model].index(above[0])
+                model[index : index + len(above)] = [spec]
+                waiting.difference_update(above)
+                known.add(name)
+                self.origins[name] = place
+                if is_valueless:
+                    waiting.add(name)
         self.model = tuple(model)
+
+    def _why_not_null(self, parts: Sequence[Part]) -> str:
+        """Return why no tensor of the model can be null in a file that lacks it; "" if it can."""
+        above, tensors = set[str](), {spec.name for spec in self.model}
+        for spec in self.model:
+            if spec.array:
+                return f"{shown(spec.name)} is a TensorArray, which cannot be null"
+            above.update(records_above(spec))
+        others = [
+            spec
+            for part in {id(one): one for one in parts}.values()
+            for spec in (part.whole if part.whole is not part.schema else ())
+            if spec.name not in self._valueless(part)
+        ]
+        depths: dict[str, int] = {}
+        for spec in (*self.model, *others):
+            if spec.name in above:
+                return f"{shown(spec.name)} holds records in some files, and other values in others"
+            for depth, name in enumerate(records_above(spec), 1):
+                if name in tensors:
+                    return f"{shown(name)} holds records in some files, and other values in others"
+                level = spec.marks.fields[depth].level
+                if name in above and depths.setdefault(name, level) != level:
+                    what = "holds records in some files, and lists of records in others"
+                    return f"{shown(name)} {what}"
+        if not all(part.even or part.untyped for part in parts):
+            return "nulls need files whose tensors have equally many items"
+        return ""
 
     def fitted(self, part: Part, model: Schema | None = None) -> Fitted:
         """Return how one of the files is read.
@@ -181,50 +249,57 @@ class Fitting:
             LodError: it has a tensor of the others, but with content that no tensor can hold.
         """
         own, model = part.schema, self.model if model is None else model
-        names = {*names_without_told(own)}
-        differs = not part.nameless and names != {*names_without_told(model)}
+        names, wanted = {*names_without_told(own)}, {*names_without_told(model)}
+        differs = not (part.nameless or names == wanted or are_nameless(own, model))
         if part.untyped and (self._nulls or not differs):
             return Fitted(tuple(map(_emptied, model)), part, {}, is_empty=True)
-        lacking: dict[str, _Lacking] = {}
-        if differs:
-            if self._nulls is None:
+        made: dict[str, _Made] = {}
+        if self._nulls is None:
+            if differs:
                 return Fitted(own, part, {})
-            missing = [one for one in model if not (one.name in names or one.marks.tells_records)]
-            for name, error in part.left_out:
-                if any(f"{spec.name}.".startswith(f"{name}.") for spec in missing):
-                    raise error
-            lacking = {spec.name: _lacking(spec, part) for spec in missing}
-            own = _with(own, lacking)
+        elif differs or not names.isdisjoint(self._valueless(part)):
+            made = self._made(part, model)
+            own = _with(own, made)
             if self._nulls != "keep":
                 own = schema_without_nulls(own, self._nulls)
         places = {spec.name: place for place, spec in enumerate(model)}
         # Those that the model lacks store null records; `with_equal_records` finds their places.
         found = tuple(sorted(own, key=lambda spec: places.get(spec.name, len(places))))
-        return Fitted(own if found == own else found, part, lacking, self._nulls)
+        return Fitted(own if found == own else found, part, made, self._nulls)
+
+    def _made(self, part: Part, model: Schema) -> dict[str, _Made]:
+        """Return the tensors of the model that a file lacks, or has without values."""
+        known = {spec.name: spec for spec in part.schema}
+        valueless = {name: known[name] for name in self._valueless(part) if name in known}
+        found: dict[str, _Made] = {}
+        missing = list[TensorSpec]()
+        for spec in model:
+            if spec.marks.tells_records:
+                continue
+            names = [one for one in (*records_above(spec), spec.name) if one in valueless]
+            like = valueless[names[0]] if names else None
+            if like is not None and len(like.levels) <= len(spec.levels):
+                if like.name != spec.name or not _is_alike(like, spec):
+                    found[spec.name] = _typed(spec, like)
+            elif spec.name not in known:
+                missing.append(spec)
+        for name, error in part.left_out:
+            if any(f"{spec.name}.".startswith(f"{name}.") for spec in missing):
+                raise error
+        return found | {spec.name: _lacking(spec, part) for spec in missing}
+
+
+def _is_alike(one: TensorSpec, other: TensorSpec) -> bool:
+    """Return whether two tensors differ in their numbers of items only."""
+    return replace(one, levels=(), rows=None) == replace(other, levels=(), rows=None) and len(
+        one.levels
+    ) == len(other.levels)
 
 
 def _is_one_tensor(parts: Sequence[Part]) -> bool:
     """Return whether each file holds one tensor, some of them without a name."""
     unnamed = any(not part.named for part in parts)
     return unnamed and are_nameless(*(part.schema for part in parts))
-
-
-def _why_not_null(parts: Iterable[Part], model: Schema) -> str:
-    """Return why no tensor of the model can be null in a file that lacks it; "" if it can."""
-    depths: dict[str, int] = {}
-    for spec in model:
-        if spec.array:
-            return f"{shown(spec.name)} is a TensorArray, which cannot be null"
-        for depth, name in enumerate(records_above(spec), 1):
-            level = spec.marks.fields[depth].level
-            if depths.setdefault(name, level) != level:
-                return f"{shown(name)} holds records in some files, and lists of records in others"
-    for spec in model:
-        if spec.name in depths:
-            return f"{shown(spec.name)} holds records in some files, and other values in others"
-    if not all(part.even or part.untyped for part in parts):
-        return "nulls need files whose tensors have equally many items"
-    return ""
 
 
 def _place(spec: TensorSpec, model: Sequence[TensorSpec]) -> int:
@@ -236,46 +311,112 @@ def _place(spec: TensorSpec, model: Sequence[TensorSpec]) -> int:
     return len(model)
 
 
+def _names(schema: Schema) -> set[str]:
+    return {spec.name for spec in schema}
+
+
 def _emptied(spec: TensorSpec) -> TensorSpec:
     return replace(spec, rows=0, levels=tuple(replace(level, items=0) for level in spec.levels))
 
 
 @dataclass(frozen=True)
-class _Lacking:
-    """A column that a file lacks: null in all its items, or in all its records; see Added.
+class _Made:
+    """A column that is made for a file; see Added.
 
     Attributes:
         spec: the column.
-        like: a field of the records in which it is null; of items, any tensor, or None for any.
-        level: how many levels it shares with that field.
+        like: the tensor of the file that it is made from; None for any.
     """
 
     spec: TensorSpec
     like: str | None
-    level: int
 
-    @property
-    def range(self) -> ValueRange:
-        alone = self.level == 0 and len(self.spec.levels) == self.spec.marks.is_text
-        return ValueRange(nulls=True, values=False) if alone else UNKNOWN
+    range = UNKNOWN
 
     @property
     def item_bytes(self) -> int:
         return self.spec.row_bytes + 8 * len(self.spec.levels) + 1
 
     def column(self, like: LoDTensor) -> LoDTensor:
-        spec, level = self.spec, self.level
-        inner = like.lod.n_levels > level
-        count = like.lod.count(level) if inner else like.rows
-        offsets, masks = [*like.lod.levels[:level]], [like.nulls.mask(n) for n in range(level)]
-        rows = count
-        for _ in spec.levels[level:]:
+        raise NotImplementedError
+
+    def _below(
+        self, offsets: Sequence[Offsets], count: int, masks: Sequence[Mask | None]
+    ) -> LoDTensor:
+        """Return the column with `count` items below some levels, which have no values.
+
+        Args:
+            offsets: of the levels.
+            count: how many items.
+            masks: of the levels, and of the items.
+        """
+        offsets, rows = list(offsets), count
+        for _ in self.spec.levels[len(offsets) :]:
             offsets.append(np.zeros(rows + 1, np.int64))
             rows = 0
-        masks += [np.zeros(count, np.bool_), *[None] * (len(spec.levels) - level)]
-        values = np.zeros((rows, *spec.row_shape), spec.dtype)
-        lod = LoD(offsets, spec.level_names)
-        return LoDTensor(values, lod, spec.marks, Nulls.of(masks))
+        values = np.zeros((rows, *self.spec.row_shape), self.spec.dtype)
+        more = [None] * (len(offsets) + 1 - len(masks))
+        lod = LoD(offsets, self.spec.level_names)
+        return LoDTensor(values, lod, self.spec.marks, Nulls.of([*masks, *more]))
+
+
+@dataclass(frozen=True)
+class _Lacking(_Made):
+    """A column that a file lacks: null in all its items, or in all its records.
+
+    Attributes:
+        like: a field of the records in which it is null; of items, any tensor, or None for any.
+        level: how many levels it shares with that field.
+    """
+
+    level: int
+
+    @property
+    def range(self) -> ValueRange:  # type: ignore[override]
+        alone = self.level == 0 and len(self.spec.levels) == self.spec.marks.is_text
+        return ValueRange(nulls=True, values=False) if alone else UNKNOWN
+
+    def column(self, like: LoDTensor) -> LoDTensor:
+        level = self.level
+        count = like.lod.count(level) if like.lod.n_levels > level else like.rows
+        masks = [*map(like.nulls.mask, range(level)), np.zeros(count, np.bool_)]
+        return self._below(like.lod.levels[:level], count, masks)
+
+
+@dataclass(frozen=True)
+class _Typed(_Made):
+    """A column that a file has without values, with the type, and the levels below, of others."""
+
+    def column(self, like: LoDTensor) -> LoDTensor:
+        levels = like.lod.levels
+        masks = [like.nulls.mask(level) for level in range(len(levels) + 1)]
+        if like.rows and (masks[-1] is None or masks[-1].any()):
+            raise InvalidDataError(
+                f"{self.like}: the beginning of the file has only nulls or empty lists of it, and "
+                "the rest has values; lod cast gives it the type of the other files"
+            )
+        return self._below(levels, like.rows, masks)
+
+
+def _typed(spec: TensorSpec, like: TensorSpec) -> _Typed:
+    """Return a tensor that a file has without values, as in other files; see _Typed.
+
+    Args:
+        spec: the tensor of another file.
+        like: that of the file, of the same name, or of that of records that `spec` is in.
+    """
+    levels, items = list(like.levels), like.rows
+    for number, other in enumerate(spec.levels[len(levels) :]):
+        levels.append(LevelSpec(f"below {number} {like.name}", other.name, items))
+        items = 0
+    fields, above = spec.marks.fields, records_above(spec)
+    if like.name in above:
+        depth = above.index(like.name)
+        if fields[depth + 1].level == len(like.levels):  # its records may be null
+            fields = (*fields[:depth], replace(fields[depth], required=False), *fields[depth + 1 :])
+    marks = replace(spec.marks, fields=fields)
+    found = replace(spec, levels=tuple(levels), rows=items, marks=marks, nullable=True)
+    return _Typed(found, like.name)
 
 
 def _lacking(spec: TensorSpec, part: Part) -> _Lacking:

@@ -305,7 +305,7 @@ class ManyFiles(SelectiveSource):
                 with naming_file(path):
                     fits[id(part)] = fitting.fitted(part)
         self._fitted = [fits[id(part)] for part in found]
-        if any(one.lacking for one in self._fitted):
+        if any(one.made for one in self._fitted):
             self.records = all(one.together for one in parts)
         schemas = [one.schema for one in self._fitted]
         first, labels = fitting.first, files.paths

@@ -121,6 +121,7 @@ class Relabelled(Wrapped):
         olds = find_all(inner.schema, chosen)
         self._old = {spec.name: old for spec, old in zip(chosen.values(), olds, strict=True)}
         self.schema = tuple(chosen.values())
+        self.valueless = frozenset(chosen[one].name for one in inner.valueless if one in chosen)
         changed = (
             self._old[one.name].marks.of_values != one.marks.of_values for one in self.schema
         )

@@ -97,7 +97,7 @@ class WithoutNulls(Wrapped):
         super().__init__(inner)
         self._how = how
         self._records = records or len(inner.schema) == 1
-        self.schema = schema_without_nulls(inner.schema, how)
+        self.schema, self.valueless = schema_without_nulls(inner.schema, how), frozenset()
         self._check_fill()
 
     def _check_fill(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Sequence
+from gc import collect, get_objects
 from pathlib import Path
 from typing import Any
 
@@ -278,3 +279,112 @@ def test_one_tensor_without_a_name_is_that_of_the_others(lod: Lod, folder: Path)
     io.write("b.parquet", {"n": LoDTensor([3])})
     assert lod("concat", "a.npy", "b.parquet", "--nulls", "keep", "-o", "o.parquet").code == 0
     assert lodcli.read("o.parquet").data.tolist() == [1, 2, 3]
+
+
+# Of each column: values, and the same without any that tells its type, or how deep it is.
+VALUELESS: list[tuple[Any, Any]] = [
+    (3, None),
+    ("ü", None),
+    ([1, None, 2], []),
+    ([["a"], []], [None]),
+    ([["a"], []], None),
+    ({"x": 1, "y": ["q"]}, None),
+    ([{"x": 1, "y": {"z": 2.5}}], []),
+    ([{"x": 1, "y": {"z": 2.5}}], None),
+    ([{"x": 1, "y": {"z": 2.5}}], [{"x": None, "y": None}]),
+]
+
+
+@pytest.mark.parametrize("options", [(), ("--isolate",)], ids=["", "isolated"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_column_without_values_has_the_type_of_the_others(
+    lod: Lod, tmp_path: Path, turned: bool, options: tuple[str, ...]
+) -> None:
+    pairs = {f"c{number}": pair for number, pair in enumerate(VALUELESS)}
+    files = [[{"id": n, **{name: pair[n] for name, pair in pairs.items()}}] for n in (0, 1)]
+    pattern, whole = _written(tmp_path, files[::-1] if turned else files)
+    parts = sorted(str(path) for path in tmp_path.glob("part-*.jsonl"))
+    found = []
+    for number, given in enumerate(([whole], [pattern], parts)):
+        out = str(tmp_path / f"out-{number}.parquet")
+        line = ("concat", *given, "--nulls", "keep", "-o", out, "--quiet")
+        assert lod(*line, *options).stderr == ""
+        assert lod("convert", out, "-fqo", str(tmp_path / "o.jsonl")).code == 0
+        found.append(read_jsonl(str(tmp_path / "o.jsonl")))
+    assert found[0][turned] == files[0][0]
+    assert found[1:] == [found[0], found[0]]
+
+
+def test_columns_of_nulls_only_have_the_type_of_the_others(lod: Lod, folder: Path) -> None:
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    full = [{"a": datetime.date(2024, 1, 2), "b": [{"x": ["p"]}], "c": 5}]
+    for number, rows in enumerate(([{"a": None, "b": [None], "c": None}], full)):
+        parquet.write_table(pa.Table.from_pylist(rows), f"{number}.parquet")
+    assert lod("convert", "?.parquet", "--nulls", "keep", "-qo", "out.parquet").code == 0
+    assert parquet.read_table("out.parquet").to_pylist() == [
+        {"a": None, "b": [None], "c": None},
+        *full,
+    ]
+    Path("0.csv").write_text("a,b,c\n1,,\n2,NA,\n")
+    Path("1.csv").write_text("a,b,c\n3,7,x\n")
+    assert lod("convert", "?.csv", "--nulls", "keep", "-qo", "o.jsonl").code == 0
+    rows = [{"a": 1, "b": None, "c": None}, {"a": 2, "b": None, "c": None}]
+    assert read_jsonl("o.jsonl") == [*rows, {"a": 3, "b": 7, "c": "x"}]
+
+
+def test_values_after_the_beginning_of_a_column_without_values_are_not_lost(
+    lod: Lod, folder: Path
+) -> None:
+    Path("0.csv").write_text("a,b\n" + "1,\n" * 200_000 + "2,5\n")
+    Path("1.csv").write_text("a,b\n3,7\n")
+    done = lod("convert", "?.csv", "--nulls", "keep", "-qo", "o.jsonl")
+    assert done.code == 1
+    assert "0.csv: b: the beginning of the file has only nulls or empty lists" in done.stderr
+    assert lod("cast", "0.csv", "b=int64", "--nulls", "keep", "-qo", "2.parquet").code == 0
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "columns"),
+    [
+        ({"id": 1, "e": "text"}, {"id": 2, "e": {"x": 1}}, "id,e.x"),
+        ({"id": 1, "e": [{"x": 1}]}, {"id": 2, "e": {"x": 1, "y": 5}}, "id,e.y"),
+    ],
+)
+def test_records_of_another_depth_are_refused_if_they_are_not_chosen(
+    lod: Lod, tmp_path: Path, first: dict[str, Any], second: dict[str, Any], columns: str
+) -> None:
+    for files in ([first], [second]), ([second], [first]):
+        pattern, _ = _written(tmp_path, files)
+        line = ("convert", pattern, "--columns", columns, "--nulls", "keep", "-fo")
+        done = lod(*line, str(tmp_path / "o.json"))
+        assert done.code == 1
+        assert "'e' holds records in some files, and " in done.stderr
+
+
+def test_files_that_lack_columns_are_forgotten_once_they_are_read(folder: Path) -> None:
+    for number in range(3):
+        Path(f"{number}.csv").write_text("id\n1\n" if number else "id,x\n1,2\n")
+    with lodcli.open("?.csv", nulls="keep", columns=["x"]) as file:
+        collect()
+        before = len(get_objects())
+        for _ in range(5):
+            assert sum(len(batch["x"]) for batch in file.batches()) == 3
+        collect()
+        assert len(get_objects()) - before < 200
+
+
+def test_one_tensor_without_a_name_is_that_of_a_header(lod: Lod, folder: Path) -> None:
+    io.write("a.npy", LoDTensor([6, 7]))
+    Path("b.csv").write_text("x\n")
+    for nulls in ([], ["--nulls", "keep"]):
+        assert lod("concat", "a.npy", "b.csv", *nulls, "-fo", "o.npy").code == 0
+        assert lodcli.read("o.npy").data.tolist() == [6, 7]
+
+
+def test_csv_files_read_in_a_child_process_may_lack_columns(lod: Lod, folder: Path) -> None:
+    Path("a.csv").write_text("id,n\n0,1\n")
+    Path("b.csv").write_text("id,s\n1,2.5\n")
+    line = ("convert", "?.csv", "--nulls", "keep", "--isolate", "-qo", "o.jsonl")
+    assert lod(*line).code == 0
+    rows = [{"id": 0, "n": 1, "s": None}, {"id": 1, "n": None, "s": 2.5}]
+    assert read_jsonl("o.jsonl") == rows
