@@ -110,7 +110,7 @@ def time_note(
     steps, missing = [f"lod cast '{name}={kind}'"], ""
     python = f"{counted} counts {unit} since 1970"
     if dtype.name == "int64":  # of which xarray stores the least for a missing time
-        missing = f"None if {name} < -9e18 else "
+        missing = f"None if {name} == {-(2**63)} else "
         python += ", the least int64 for a missing time"
     if missing or counted != name:
         steps.insert(0, f"lod apply '{missing}{counted}' --into {name}")
