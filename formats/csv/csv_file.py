@@ -28,10 +28,10 @@ from lodcli.formats.csv.number_columns import (
     WITHOUT_COMMAS,
     WITHOUT_POINTS,
     NumberReader,
+    are_missing,
     dtype_of,
     have_commas,
     is_number,
-    values_in,
 )
 from lodcli.formats.csv.records import (
     Record,
@@ -371,7 +371,7 @@ class _CsvSource(SelectiveSource):
                     self._reader.check(spec, fields[0], first.line)
                 specs.append(spec)
                 self._columns.append(column)
-                if dtype is not None and not values_in(fields):
+                if dtype is not None and are_missing(fields):
                     valueless.add(spec.name)
         if not specs:
             raise next(iter(self.left_out.values()))

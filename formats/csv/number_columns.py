@@ -231,6 +231,11 @@ def values_in(fields: list[str]) -> list[str]:
     return [field for field in fields if _word(field) not in _MISSING]
 
 
+def are_missing(fields: list[str]) -> bool:
+    """Return whether all fields are empty or words for nulls."""
+    return all(_word(field) in _MISSING for field in fields)
+
+
 def have_commas(fields: list[str]) -> bool:
     """Return whether the values are numbers with commas, and perhaps other numbers."""
     there = values_in(fields)

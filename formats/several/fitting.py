@@ -157,8 +157,9 @@ class Fitting:
         self.remedy, self._types = "", False
         self._nulls: str | None = None
         if nulls is None:
-            names = {*self.origins}
-            if any(part.whole != self.model and names & _names(part.schema) for part in parts):
+            names = self.origins.keys()
+            others = (part.schema for part in parts if part.whole != self.model)
+            if any(spec.name in names for schema in others for spec in schema):
                 keep = option("nulls", "keep")
                 self.remedy = f"{keep} reads tensors that some files lack as nulls"
         elif nulls != "error" and not _is_one_tensor(parts):
@@ -188,13 +189,13 @@ class Fitting:
                 # Those that tell which records are null are added by `with_equal_records`.
                 if spec.marks.tells_records and place != self.first:
                     continue
-                if name in known and name not in waiting:
-                    continue
-                if name in known:
+                if name in waiting:
                     index = [one.name for one in model].index(name)
                     if not is_valueless or len(spec.levels) > len(model[index].levels):
                         model[index], self.origins[name] = spec, place
-                        waiting.difference_update(() if is_valueless else (name,))
+                    if not is_valueless:
+                        waiting.remove(name)
+                if name in known:
                     continue
                 if is_valueless and any(within(one, name) for one in model):
                     continue
@@ -291,9 +292,8 @@ class Fitting:
 
 def _is_alike(one: TensorSpec, other: TensorSpec) -> bool:
     """Return whether two tensors differ in their numbers of items only."""
-    return replace(one, levels=(), rows=None) == replace(other, levels=(), rows=None) and len(
-        one.levels
-    ) == len(other.levels)
+    same = replace(one, levels=other.levels, rows=other.rows) == other
+    return same and len(one.levels) == len(other.levels)
 
 
 def _is_one_tensor(parts: Sequence[Part]) -> bool:
@@ -309,10 +309,6 @@ def _place(spec: TensorSpec, model: Sequence[TensorSpec]) -> int:
         if inside:
             return inside[-1] + 1
     return len(model)
-
-
-def _names(schema: Schema) -> set[str]:
-    return {spec.name for spec in schema}
 
 
 def _emptied(spec: TensorSpec) -> TensorSpec:
