@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 
@@ -199,7 +200,6 @@ def test_metadata_of_safetensors_come_and_go(tmp_path: Path) -> None:
 
 
 def test_root_attributes_of_hdf5_that_are_text_or_numbers(tmp_path: Path) -> None:
-    h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file["rows"] = np.arange(3)
         file.attrs["title"] = "Größe"

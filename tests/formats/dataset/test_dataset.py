@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import h5py
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -352,7 +353,6 @@ def test_no_descriptor_stays_open(tmp_path: Path) -> None:
 
 def test_another_program_reads_the_manifest(tmp_path: Path) -> None:
     """As docs/formats/lod.dataset.md describes it, with h5py alone."""
-    h5py = pytest.importorskip("h5py")
     path = sharded(tmp_path, articles(), shards=4)
     rows = []
     with h5py.File(path / manifests.NAME) as manifest:

@@ -6,12 +6,11 @@ import json
 import shlex
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 
 from tests.lodcli.conftest import Lod
-
-h5py = pytest.importorskip("h5py")
 
 LEAST = -(2**63)  # xarray stores it for a missing time
 
