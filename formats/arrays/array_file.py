@@ -135,13 +135,7 @@ class Layout:
 
 
 def write_placed(output: Output, schema: Schema, batches: Iterable[Batch], layout: Layout) -> None:
-    """Write all batches: in place if all sizes are known, else through temporary files.
-
-    Args:
-        output: the target; must be seekable.
-        schema: the tensors in the batches.
-        batches: whole outermost items.
-        layout: of the file.
+    """Write all batches to a seekable file: in place if all sizes are known, else spooled first.
 
     Raises:
         ShapeMismatchError: the batches do not match `schema`.

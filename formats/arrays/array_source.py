@@ -75,7 +75,6 @@ class ArraySource(IndexedSource, Generic[A]):
         A note names the groups that hold no array that matches a pattern.
 
         Args:
-            names: of all arrays.
             look: returns the metadata of an array; called once for each.
             kept: by tensor, its stored marks, of which only the masks are set.
             options: which arrays are rows, and which are the index.

@@ -26,7 +26,6 @@ class ArraySpec:
     Attributes:
         name: in the file.
         dtype: native byte order.
-        row_shape: shape of a row.
         rows: number of rows, None while unknown.
     """
 

@@ -24,7 +24,6 @@ class FixedTexts:
 
     Attributes:
         label: name in messages.
-        dtype: of the array.
         shape: of the array, (S,).
         data: the texts in UTF-8, one after another, (N,) uint8.
         offsets: of the texts in them, (S + 1,).

@@ -130,7 +130,6 @@ def tensors_in(
     """Return the tensors that arrays with these names make up.
 
     Args:
-        names: of all arrays.
         options: which arrays are rows, and which are the index.
         kept: by tensor, its stored marks, such as its masks.
 
@@ -337,7 +336,6 @@ def unlevelled(name: str, info: ArrayType, lod: LoD) -> tuple[TensorSpec, LoD]:
     """Return the spec of an array as a tensor, without levels, and its index with that of texts.
 
     Args:
-        name: of the tensor.
         info: the array, or its texts.
         lod: the index above its items.
     """
@@ -424,7 +422,6 @@ def given_level(
     Args:
         values: its offsets, or its lengths.
         options: whether they are lengths.
-        level: the number of the level.
         below: shape of the array that the level divides, () if unknown.
 
     Raises:

@@ -26,12 +26,7 @@ _HUGE_BYTES = 8 << 20
 
 
 class GrowingArray:
-    """Rows to which others are appended.
-
-    Args:
-        row_shape: shape of a row.
-        dtype: of the rows.
-    """
+    """Rows to which others are appended."""
 
     def __init__(self, row_shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> None:
         self._row_shape = row_shape

@@ -42,9 +42,6 @@ class MemorySource(Source):
 class HeldSource(IndexedSource):
     """Batches in memory, whose rows can be read in any order.
 
-    Args:
-        held: the batches.
-
     Raises:
         InvalidDataError: their counts differ from those that their schema announced.
     """

@@ -18,7 +18,6 @@ class Part(IndexedSource):
     Tensors with equally many outermost items are divided in the same way.
 
     Args:
-        inner: the open file.
         number: of the part, from 0.
         count: of parts.
 

@@ -43,7 +43,6 @@ class ColumnReader:
     """One column, array by array.
 
     Args:
-        name: of the column.
         node: its layout.
         names: the level names of each of its tensors.
         bounds: maximum expanded size of its arrays.

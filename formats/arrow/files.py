@@ -89,7 +89,6 @@ class Records(ABC):
     """A file of records.
 
     Attributes:
-        schema: its columns.
         count: number of its records, or None while unknown.
         plain: whether arrays are stored uncompressed, so that lists can be read without their
             numbers.

@@ -116,10 +116,6 @@ def feature_field(name: str, said: Any, depth: int = 0) -> pa.Field | None:
     """Return the Arrow field of a feature; that of an array has metadata that name its type.
 
     The library datasets drops a feature if the extension type of an array is missing.
-
-    Args:
-        name: of the field.
-        said, depth: see type_of.
     """
     kind = type_of(said, depth)
     if kind is None:
@@ -185,13 +181,7 @@ def plain(kind: pa.DataType) -> pa.DataType:
 
 
 def attributes_of(field: pa.Field, path: Sequence[Field], feature: Any) -> dict[str, Any]:
-    """Return the attributes of a tensor: the metadata of its field, and the feature of its column.
-
-    Args:
-        field: of the column.
-        path: of the tensor inside of it.
-        feature: as JSON; None for none.
-    """
+    """Return the attributes of a tensor: metadata of its field, and the feature of its column."""
     found: dict[str, Any] = {}
     leaf = leaf_field(field, path)
     said = dict(leaf.metadata or {})
@@ -251,12 +241,7 @@ def _is_made(name: str) -> bool:
 
 
 def featured(schema: pa.Schema, attributes: Mapping[str, Sequence[Mapping[str, Any]]]) -> pa.Schema:
-    """Return a schema with the types and features that its columns had.
-
-    Args:
-        schema: the columns, from `field_of`.
-        attributes: the attributes of the tensors of each column.
-    """
+    """Return a schema with the types and features that its columns had."""
     fields, features = list(schema), {}
     for number, field in enumerate(schema):
         said = [one.get(NAME) for one in attributes[field.name]]

@@ -24,12 +24,7 @@ _NAMES = {"halffloat": "float16", "float": "float32", "double": "float64"}
 
 
 def class_names(feature: Any, path: Sequence[Field]) -> Categories | None:
-    """Return the names of a ClassLabel; None for other features.
-
-    Args:
-        feature: of the column, as JSON.
-        path: of the tensor; () for a column without structs.
-    """
+    """Return the names of a ClassLabel; None for other features."""
     said, names = feature, [one.name for one in path[1:]]
     for _ in range(2 * len(names) + 128):
         if isinstance(said, list) and len(said) == 1:
@@ -55,7 +50,6 @@ def with_labels(schema: Schema, *, always: bool) -> Schema:
     """Return the schema with categories as int64 codes where the column is a ClassLabel.
 
     Args:
-        schema: of tensors.
         always: whether to write all categories as class labels; else only those that were read
             from class labels and have the same words.
     """

@@ -48,7 +48,6 @@ class Leaf:
 
     Attributes:
         name: of the tensor: the column and, below structs, the fields joined by dots.
-        dtype: of the rows.
         row_shape: sizes of the fixed-size lists that are nested directly around the numbers.
         order: permutation of the axes of a row in memory, which is its own inverse; None if they
             are in order.

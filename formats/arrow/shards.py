@@ -15,10 +15,6 @@ from lodcli.formats.storage.inputs import Input
 class Shards(Records):
     """Arrow IPC streams of equal columns. One is open at a time: there may be thousands.
 
-    Args:
-        folder: contains the files.
-        names: of the files, at least one.
-
     Raises:
         DamagedFileError: one is damaged, or its columns differ from those of the first.
     """

@@ -420,13 +420,7 @@ class RecordSource(SelectiveSource):
             yield first, shared({name: tensors[name] for name in names}, schema, first)
 
     def _unannounced(self, name: str, tensor: LoDTensor, first: int) -> InvalidDataError:
-        """Return the error about nulls that the metadata of the file excludes.
-
-        Args:
-            name: of the tensor.
-            tensor: records with nulls.
-            first: the number of the first of these records.
-        """
+        """Return the error about nulls that the metadata of the file excludes."""
         if self._with_nulls is not None:
             return changed_while_read()
         level, mask = next(tensor.nulls.present())

@@ -24,12 +24,7 @@ def column_of(spec: TensorSpec) -> pa.Field:
 
 
 def field_of(node: Node, columns: pa.Schema) -> pa.Field:
-    """Return the field of a node.
-
-    Args:
-        node: a column, or a field of records.
-        columns: of its tensors, each with all its levels.
-    """
+    """Return the field of a node."""
     if node.spec is not None:
         field = columns.field(node.spec.name)
         kind = field.type

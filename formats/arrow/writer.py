@@ -46,7 +46,6 @@ def arrow_schema(
     """Return the columns that hold these tensors; nullable as their specs are.
 
     Args:
-        schema: of the tensors.
         options: its attributes of the file are stored in the metadata of the schema.
         labels: whether categories become class labels of Hugging Face instead of dictionaries.
     """
@@ -77,8 +76,6 @@ def record_batches(
     """Yield the records of the tensors; a record is buffered until every tensor has its part.
 
     Args:
-        schema: of the tensors.
-        batches: of the tensors.
         items: is filled with the number of outermost items of each tensor.
         labels: see `arrow_schema`.
     """
@@ -147,12 +144,6 @@ def write_parquet(
     """Write record batches as Parquet, in row groups of about ROW_GROUP_BYTES.
 
     They are smaller if the memory budget is small.
-
-    Args:
-        output: the target.
-        columns: schema of the records.
-        records: to write.
-        codec: Parquet's name of it; None: uncompressed.
     """
     with _sink(output) as sink:
         groups = _groups(records)

@@ -220,9 +220,6 @@ def in_place_of(head: bytes, *, markup: bool = True) -> Unread | None:
 def begins_instead(head: bytes) -> str:
     """Return the end of an error about a file that lacks the beginning of its format.
 
-    Args:
-        head: its first bytes.
-
     >>> begins_instead(b"<!DOCTYPE html>")
     '; it begins like HTML or XML; if a server sent it in place of the file, fetch the file again'
     >>> begins_instead(b"words")

@@ -181,7 +181,6 @@ class JoinedArrays(Generic[P]):
         label: of the first that has rows, in messages.
         dtype: of its rows, in native byte order; an array of shape (0,) may have another dtype, as
             NumPy makes it of an empty list.
-        shape: of all rows.
         offsets: of the arrays in them.
     """
 
@@ -226,13 +225,7 @@ class JoinedArrays(Generic[P]):
         return cls(tuple(parts.values()), label, dtype, shape, offsets)
 
     def rows(self, read: Callable[[P, int, int], Array], start: int, stop: int) -> Array:
-        """Return rows start..stop.
-
-        Args:
-            read: returns rows of one array.
-            start: the first row.
-            stop: one past the last.
-        """
+        """Return rows start..stop."""
         out: Array = np.empty((stop - start, *self.shape[1:]), self.dtype)
         at = start
         number = int(np.searchsorted(self.offsets, start, "right")) - 1

@@ -43,7 +43,6 @@ class _Part(NamedTuple):
     """A group or dataset.
 
     Attributes:
-        path: of the object.
         holds: the parts of a group by name, each a path or the parts of a group; None of a dataset.
         address: of its object header.
         cached: the addresses of the tree and heap of a group in the link to it; None without.

@@ -115,12 +115,7 @@ class FileState:
 
 
 class CheckedBlocks:
-    """The blocks of a dataset whose checksums were right when they were last read.
-
-    Args:
-        state: of the file.
-        count: of blocks.
-    """
+    """The blocks of a dataset whose checksums were right when they were last read."""
 
     def __init__(self, state: FileState, count: int) -> None:
         self._state = state

@@ -235,13 +235,7 @@ def _damaged_header(path: str) -> DamagedFileError:
 
 
 def links_of(blocks: Blocks, link: Link, messages: Messages, path: str) -> dict[str, Link]:
-    """Return the links of a group by name, in the order of the bytes of their names.
-
-    Args:
-        link: of the group.
-        messages: of its object header.
-        path: of the group.
-    """
+    """Return the links of a group by name, in the order of the bytes of their names."""
     content = messages.by_kind[GROUP]
     if len(content) != 16:
         raise _damaged_header(path)

@@ -27,11 +27,6 @@ def read_together(
 
     Those of more than one block, in chunks, or with an error are left out: the caller reads them
     one by one.
-
-    Args:
-        fd: the open file.
-        paths: of the datasets of offsets.
-        entries, stored: of all datasets, by path.
     """
     small = []
     for path in paths:

@@ -244,7 +244,6 @@ class ContainerFile:
 
         Args:
             address: of the root of their B-tree.
-            path: of the dataset.
             axes: numbers in the position of a chunk: one per axis, and a 0.
             blocks: expected number of chunks.
             rows: rows per chunk.

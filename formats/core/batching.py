@@ -166,11 +166,6 @@ def items_within_budget(
 ) -> Iterator[Batch]:
     """Yield batches, each of which holds only items that fit into the memory budget.
 
-    Args:
-        schema: of the source.
-        batches: to check.
-        first: the number of the first item.
-
     Raises:
         TooLargeError: names the item.
     """
@@ -237,7 +232,6 @@ def aligned(
 
     Args:
         schema: of the tensors; without TensorArrays.
-        batches: of the tensors.
         limit_bytes: approximate size of the rows of a batch; a single item may exceed it. None:
             batches are not divided.
         output: the target; the anonymous file is on its file system.

@@ -46,7 +46,6 @@ class IndexedSource(SelectiveSource):
         """Return the mask of the valid items of a level; None if all are valid.
 
         Args:
-            name: of the tensor.
             level: the level; with L levels, level L is the rows.
             start, stop: the range of items.
         """
@@ -187,7 +186,6 @@ class Loaded(Mapping[str, LoD]):
     """Mapping from tensor names to their indexes, which are loaded on access.
 
     Args:
-        schema: the tensors.
         load: returns the index of a tensor, and caches it.
     """
 

@@ -57,7 +57,6 @@ def to_json(marks: Marks, *, words: bool = True) -> dict[str, Any]:
     """Return marks as the members of a JSON object; empty for none.
 
     Args:
-        marks: of a tensor.
         words: whether to include the words of categories.
     """
     said: dict[str, Any] = {} if marks.kind is None else {"values": marks.kind}
@@ -194,7 +193,6 @@ class Kept(NamedTuple):
     """Metadata that a flat file stores for a tensor beside its arrays.
 
     Attributes:
-        marks: of the tensor.
         masks: the names that its masks have within the tensor, such as "valid.0".
     """
 
@@ -237,9 +235,7 @@ def flat_json(
     """Return the marks of all tensors for a flat file, and its attributes; None if there are none.
 
     Args:
-        schema: of the file.
         masked: the levels that have a mask, by tensor.
-        attributes: of the file.
 
     Raises:
         UnsupportedError: they take more than MOST_BYTES, the limit of readers.
@@ -263,7 +259,6 @@ class FlatMarks(NamedTuple):
 
     Attributes:
         tensors: their marks and masks, by name.
-        attributes: of the file.
     """
 
     tensors: Mapping[str, Kept]
@@ -297,7 +292,6 @@ def remarked(schema: Schema, values: str) -> Schema:
     """Return the schema with other marks on all tensors that can have them.
 
     Args:
-        schema: of a file.
         values: "text", "bytes" or "numbers".
 
     Raises:
@@ -347,7 +341,6 @@ def tensor_of(
     """Return rows of a tensor under an index, with its marks and nulls, checked.
 
     Args:
-        spec: of the tensor.
         rows, lod, nulls: of some of its outermost items.
         before: number of outermost items before these, for messages.
 

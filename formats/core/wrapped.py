@@ -17,9 +17,6 @@ class Wrapped(SelectiveSource):
     A subclass defines `batches_of`. Requests that it does not define are computed from the
     batches, as in any Source; they are not passed on to the inner source.
 
-    Args:
-        inner: the open file.
-
     Attributes:
         option: the option for reading that changes rows, which are then read in order; None if
             rows are as in the file.
@@ -64,7 +61,6 @@ class Overlapping(Wrapped):
     position. Then the file is opened again.
 
     Args:
-        inner: the open file.
         again: opens the same file again.
         repeats: whether `inner` can be read more than once.
     """

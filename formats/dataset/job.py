@@ -47,7 +47,6 @@ class ShardedJob:
 
     Args:
         folder: it holds no other job.
-        count: number of shards.
     """
 
     def __init__(self, folder: Path, count: int) -> None:
@@ -140,7 +139,6 @@ def writing(path: str, job: Job, count: int, *, overwrite: bool) -> Iterator[Sha
     Args:
         path: of the folder. Its `job.json` describes the job of its shards.
         job: everything that the shards depend on.
-        count: number of shards.
         overwrite: whether to remove the shards of another, unfinished job.
 
     Raises:

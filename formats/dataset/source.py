@@ -42,9 +42,6 @@ T = TypeVar("T")
 class DatasetSource(IndexedSource):
     """An open dataset. Memory holds the manifest, and the whole index when it is first needed.
 
-    Args:
-        folder: the open folder.
-
     Attributes:
         header_crc32c: the CRC32C of the header of the manifest.
     """

@@ -50,8 +50,6 @@ def write_dataset(
 
     Args:
         output: the folder.
-        schema: the tensors in the batches.
-        batches: see Source.
         options: `shards` or `shard_bytes`; SHARD_BYTES if neither is given.
     """
     if options.shards is not None and options.shard_bytes is not None:
@@ -190,7 +188,6 @@ class _Equally(_Divided):
 
     Args:
         batches, row_bytes: see `_Divided`.
-        count: number of shards.
         total_bytes: of all shards.
     """
 
@@ -221,14 +218,7 @@ def write_manifest(output: Output, manifest: Manifest, attributes: str | None = 
 
 
 class Shards:
-    """Collects the manifest of shards, which are written one after another.
-
-    Args:
-        schema: of all shards.
-
-    Attributes:
-        schema: the same.
-    """
+    """Collects the manifest of shards, which are written one after another."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema

@@ -40,11 +40,6 @@ def read_stored(
 
     The caller then reads them in another way, which reports the error.
 
-    Args:
-        stored: position of the rows.
-        row_shape: shape of a row.
-        dtype: of the rows.
-
     Raises:
         LodError: as `stored.check`; nothing is returned.
     """

@@ -58,7 +58,6 @@ def read_to_gpu(source: Source, name: str, number: int) -> LoDTensor:
 
     Args:
         source: the file. All rows of a container are never in main memory at once.
-        name: of the tensor.
         number: of the GPU, -1 for the current one.
 
     Raises:

@@ -52,7 +52,6 @@ class Datasets:
     """Datasets of an untrusted HDF5 file.
 
     Args:
-        source: the file.
         chosen: whether the user named the paths: a missing one is then a SelectionError, else a
             DamagedFileError.
     """
@@ -107,7 +106,6 @@ class Datasets:
         """Return all of a 1-D dataset, such as offsets.
 
         Args:
-            path: of the dataset.
             matrix: whether it may have further axes of size 1, as the vectors of MATLAB have, or be
                 a single value, as Octave stores vectors of one.
         """
@@ -228,7 +226,6 @@ def notes(datasets: Datasets, columns: Mapping[str, Column], *, joined: bool = F
     on netCDF attributes that would change values, and on characters that are read as numbers.
 
     Args:
-        datasets: the file.
         columns: by the name of their tensor.
         joined: whether other columns are of the same tensor.
     """

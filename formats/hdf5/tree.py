@@ -44,7 +44,6 @@ def matching(file: StrictFile, pattern: str) -> tuple[list[str], list[str]]:
     A path may go on to the field of compounds. Whether it is a dataset is not checked.
 
     Args:
-        file: the file.
         pattern: begins with "/".
 
     Raises:

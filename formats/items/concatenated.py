@@ -99,13 +99,7 @@ def require_equal_names(
 
 
 def as_joined(batches: Iterable[Batch], own: Schema, joined: Schema) -> Iterator[Batch]:
-    """Yield the batches of a source, with tensors and levels named as in the joined schema.
-
-    Args:
-        batches: of the source.
-        own: its schema.
-        joined: from `joined_schema`, for it and others.
-    """
+    """Yield the batches of a source, with tensors and levels named as in the joined schema."""
     # Tensors without names are distinguished by their position.
     called = {spec.name: one for spec, one in zip(own, joined, strict=True)}
     for batch in batches:

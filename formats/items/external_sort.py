@@ -46,12 +46,7 @@ Keep = Literal["first", "last"]
 
 
 class InMemory(NamedTuple):
-    """Items in memory, to be put in order of their keys.
-
-    Attributes:
-        whole: the items.
-        names, keep: see `sorted_by`.
-    """
+    """Items in memory, to be put in order of their keys."""
 
     whole: Tensors
     names: Sequence[str]
@@ -84,7 +79,6 @@ def sorted_by(
     """Yield all items sorted by their keys, in batches; at least one. The sort is stable.
 
     Args:
-        schema: of the batches.
         batches: of tensors that share their items; at least one.
         names: of the tensors that are keys, the primary key first.
         keep: which item of equal keys is needed; others may be left out, the sooner, the less is
@@ -150,11 +144,7 @@ def _held_bytes(batch: Tensors) -> int:
 
 
 class _Held:
-    """Items in memory.
-
-    Args:
-        schema, names, keep: see `sorted_by`.
-    """
+    """Items in memory."""
 
     def __init__(self, schema: Schema, names: Sequence[str], keep: Keep | None) -> None:
         self._schema = tuple(spec.uncounted() for spec in rekeyed(schema))
@@ -321,9 +311,7 @@ class _Window:
     """The first items of a run that were not yielded yet.
 
     Args:
-        spool: the file.
         run: the blocks of the items.
-        names: of the keys.
         limit_bytes: of the items in memory; there may be one larger block.
     """
 

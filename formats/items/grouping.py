@@ -124,7 +124,6 @@ def grouped_schema(schema: Schema, names: Sequence[str], keep: Keep | None = Non
     """Return the schema of the batches of `grouped`: keys, and others with one more level.
 
     Args:
-        schema: of the items.
         names: of the keys. One key names the level.
         keep: as for `grouped`; then the tensors have the levels of the items.
     """
@@ -169,9 +168,7 @@ def grouped(
     batches, and each group as a whole; one that is too large for the budget is an error.
 
     Args:
-        schema: of the batches.
         batches: of tensors that share their items; at least one.
-        names: of the keys.
         by_key: whether groups are in order of their keys; else in that of their first items (or
             of those that `keep` keeps).
         gap: where groups end also.
@@ -264,7 +261,6 @@ def _groups(
 
     Args:
         batches: of items in order of their keys; at least one.
-        names: of the keys.
         once: names of tensors of which a group keeps only the first item.
         level: the name of the new level.
         gap, keep: as for `grouped`.

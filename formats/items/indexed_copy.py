@@ -59,13 +59,7 @@ def options_in_order(source: Source) -> list[str]:
 
 @dataclass(frozen=True)
 class Labelled(Generic[S]):
-    """Some tensors of one file.
-
-    Attributes:
-        label: name of the file in messages.
-        source: the file.
-        schema: the tensors.
-    """
+    """Some tensors of one file."""
 
     label: str
     source: S

@@ -41,17 +41,7 @@ _ITEMS = 1 << 16
 
 
 class Items:
-    """The items of one level, with all tensors that share them.
-
-    Args:
-        source: the open file.
-        shared: the level and its tensors.
-
-    Attributes:
-        source: the file.
-        shared: the level and its tensors.
-        count: number of items.
-    """
+    """The items of one level, with all tensors that share them."""
 
     def __init__(self, source: IndexedSource, shared: Shared) -> None:
         self.source = source

@@ -25,10 +25,6 @@ class ItemsInOrder:
     Args:
         source: the open file; of records.
         shared: all tensors that are read; the level is the outermost.
-        count: number of items.
-
-    Attributes:
-        source, shared, count: as above.
     """
 
     def __init__(self, source: Source, shared: Shared, count: int) -> None:

@@ -353,8 +353,6 @@ class _Matches:
 
     Args:
         batches: in order of their keys.
-        schema: of them.
-        names: of the keys.
         null_keys: whether keys may be null; those match none.
     """
 

@@ -27,7 +27,6 @@ def check_keys(schema: Schema, names: Sequence[str]) -> None:
 
     Args:
         schema: of tensors that share their outermost items.
-        names: of the keys.
     """
     for name in names:
         spec = find(schema, name)

@@ -73,7 +73,6 @@ def sharing(
     """Return the tensors that share a level.
 
     Args:
-        schema: of a file.
         name: a tensor or records that have the level; None: the only such level of the file, or
             the level of a used tensor, or of the tensor "data".
         level: its number or name; None: the outermost.
@@ -99,10 +98,6 @@ def with_equal_levels(schema: Schema, lods: Mapping[str, LoD]) -> Schema:
     """Return the schema with one key for levels of equal offsets, also if the file stores two.
 
     Fields of JSON with equal lists, such as words and their tags, have separate levels.
-
-    Args:
-        schema: of a file.
-        lods: the index of each tensor.
     """
     equal, first = EqualOffsets(), dict[str, int]()
     for spec in schema:

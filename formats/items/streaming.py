@@ -20,7 +20,6 @@ def item_batches(source: Source, shared: Shared) -> Iterator[dict[str, LoDTensor
     """Yield the tensors that share a level in batches of its items; at least one.
 
     Args:
-        source: an open file.
         shared: its tensors, which are in the same batches or form records.
     """
     for batch in source.batches_of(shared.names):

@@ -58,12 +58,7 @@ def repaid_bytes() -> int:
 
 
 class FastColumns:
-    """All columns of a file with a known schema. Blocks are read in threads.
-
-    Args:
-        columns: of the file.
-        skips_blanks: whether blank lines are skipped.
-    """
+    """All columns of a file with a known schema. Blocks are read in threads."""
 
     def __init__(self, columns: Columns, *, skips_blanks: bool = False) -> None:
         self._all = columns
@@ -149,12 +144,7 @@ def _threads(root: Node) -> tuple[int, int]:
 
 
 class Blocks:
-    """Blocks of whole lines, in reused memory.
-
-    Args:
-        reader: of the lines.
-        size: approximate bytes of a block.
-    """
+    """Blocks of whole lines, in reused memory."""
 
     def __init__(self, reader: LineReader, size: int) -> None:
         self._reader = reader

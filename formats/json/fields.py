@@ -220,7 +220,6 @@ def check_fields(
     """Raise InvalidDataError, which names the line, unless lines are objects of known fields.
 
     Args:
-        values: of lines.
         fields: those to read.
         known: the fields that objects may have; None for any.
         first: number of the first line.

@@ -151,8 +151,6 @@ class JsonSource(SelectiveSource):
     """An open file, with columns inferred from its first lines.
 
     Args:
-        source: the file.
-        options: how to read it.
         lines: converts the file to JSON lines, if it is in another format.
     """
 

@@ -58,8 +58,7 @@ def read_header(stream: IO[bytes], file_bytes: int, *, marked: bool = False) -> 
     """Return the header of a .npy file, checked against its size.
 
     Args:
-        stream: the file.
-        file_bytes: its size.
+        file_bytes: the size of the file.
         marked: whether an array of texts, with one dimension, or of times is allowed.
     """
     header_bytes, (descr, shape, fortran) = _raw_header(stream)

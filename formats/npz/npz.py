@@ -119,8 +119,6 @@ def spool_arrays(
 
     Args:
         spool: for the arrays.
-        schema: the tensors in the batches.
-        batches: of the tensors.
         name: returns the name of the array of a tensor's level, or of its rows (level -1).
         index_dtype: of the offsets.
         masks: writer of the nulls; None: nulls are an error.

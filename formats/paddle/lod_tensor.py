@@ -118,7 +118,6 @@ class _Cursor:
 
     Args:
         read: fills an array of bytes from a position on.
-        size: of the file.
     """
 
     def __init__(self, read: Callable[[int, Array], None], size: int) -> None:

@@ -32,7 +32,6 @@ def spec_of(name: str, value: Array, *, ragged: bool, items: int | None, text: b
     """Return the description of a field from its first value.
 
     Args:
-        name: of the field.
         value: of the first sample.
         ragged: whether the first axis may differ between samples.
         items: number of samples, if known.
@@ -58,7 +57,6 @@ class Collector:
     """Makes batches of samples that are added one by one.
 
     Args:
-        schema: of the samples.
         lacking: advice if a sample lacks a field, for messages; None: to choose others.
     """
 
@@ -138,7 +136,6 @@ def collected(
     """Yield batches of samples of about `limit_bytes`; an empty one if there are none.
 
     Args:
-        schema: of the samples.
         samples: of a file.
         limit_bytes: size of a batch.
         lacking: see Collector.
@@ -173,8 +170,6 @@ class Values:
     """One field of consecutive samples.
 
     Attributes:
-        spec: of the field.
-        rows: of all samples.
         counts: number of rows of each sample.
     """
 
@@ -207,9 +202,7 @@ def blocks(
 
     Args:
         kind: format, for messages.
-        schema: of the batches.
         batches: of the tensors, which may come separately; see `aligned`.
-        output: the target.
 
     Raises:
         UnsupportedError: at the end, unless all tensors had equally many outermost items.

@@ -122,7 +122,6 @@ class _Field:
     """Makes the files of one field.
 
     Attributes:
-        name: of the tensor.
         headers: tar headers of its files, whose names begin with the number of the sample.
     """
 

@@ -31,9 +31,6 @@ MOST_BYTES = 1 << 44
 class FetchedFile:
     """A temporary file of the bytes of a remote object.
 
-    Args:
-        url: of the object.
-
     Attributes:
         fd: a descriptor of the file, which `close` does not close. `files.pread` and
             `files.read_at` fetch the bytes they read; other readers must call `fetch` before.

@@ -28,11 +28,7 @@ _NONSENSE = "the sandboxed process sent invalid data; do not trust the file"
 
 
 class ReplyWriter:
-    """The child's end of the pipe, with the methods of an Output that formats write to.
-
-    Args:
-        fd: of the pipe.
-    """
+    """The child's end of the pipe, with the methods of an Output that formats write to."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
@@ -61,7 +57,6 @@ class Reply(io.RawIOBase):
     """A reply in the parent: a file that ends where the reply ends.
 
     Args:
-        fd: of the pipe.
         ended: called if the child has ended instead; raises the reason.
         seconds: how long to wait for the next bytes; None: forever.
 

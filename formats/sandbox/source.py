@@ -60,8 +60,6 @@ class IsolatedSource(SelectiveSource):
 
     Args:
         kind: the format to read it as.
-        source: the open file.
-        options: how to read it.
         max_bytes: maximum decompressed size; None: no limit.
         stored: bytes of the input; None if unknown.
         keys: columns to add to it, if it takes them.

@@ -35,7 +35,6 @@ def item_ranges(ends: Offsets | range, row_bytes: int) -> Iterator[tuple[int, in
 
     Args:
         ends: (I + 1,) the offsets of the items, in rows.
-        row_bytes: bytes of a row.
     """
     counts: Sequence[Offsets | range] = (ends, range(len(ends)))
     return cuts(counts, (row_bytes, ITEM_BYTES), limit_bytes())
@@ -46,7 +45,6 @@ class Buckets:
 
     Args:
         fd: of an empty file.
-        spec: of the rows.
         rows: (K,) int64, the number of rows of each bucket.
     """
 

@@ -30,9 +30,7 @@ class Steps:
     """The time steps of an index map.
 
     Args:
-        index_map: the map.
         step_rows: (T,) the number of rows of each step.
-        row_bytes: bytes of a row.
 
     Attributes:
         lengths: (S,) of the sequences, in the order of the map.

@@ -37,7 +37,6 @@ def packed(source: ContainerSource, name: str) -> tuple[TensorSpec, Batches]:
 
     Args:
         source: the open file; its rows are read with the first batch.
-        name: of the TensorArray.
 
     Raises:
         InvalidDataError: the steps do not match the index map.
@@ -51,10 +50,6 @@ def packed_in_memory(stored: StoredArray, name: str) -> tuple[TensorSpec, Batche
     """Return the sequences of a TensorArray: their spec, and batches of them.
 
     Memory holds no second copy of the rows: each batch is gathered when it is requested.
-
-    Args:
-        stored: the TensorArray.
-        name: of the result.
 
     Raises:
         ShapeMismatchError: the steps do not match the index map.
@@ -81,11 +76,7 @@ def packed_in_memory(stored: StoredArray, name: str) -> tuple[TensorSpec, Batche
 
 
 class _Packing:
-    """Packs one TensorArray.
-
-    Attributes:
-        result: the spec of the sequences.
-    """
+    """Packs one TensorArray."""
 
     def __init__(self, source: ContainerSource, spec: TensorSpec) -> None:
         self._source = source

@@ -33,13 +33,7 @@ def stored_index_map(source: ContainerSource, spec: TensorSpec) -> IndexMap:
 
 
 def streamed(source: ContainerSource, name: str, label: str) -> StreamedArray:
-    """Return a TensorArray whose rows are read on demand.
-
-    Args:
-        source: the open file.
-        name: of the TensorArray.
-        label: name of the file in messages.
-    """
+    """Return a TensorArray whose rows are read on demand."""
     spec = find(source.schema, name)
     count = spec.rows or 0
     step = max(1, batch_bytes(BATCH_BYTES) // max(1, spec.row_bytes))

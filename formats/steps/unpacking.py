@@ -36,7 +36,6 @@ def unpacked(
 
     Args:
         source: the open file; its rows are read when those of the result are requested.
-        name: of the tensor.
         level: the level whose sequences run in parallel.
         label: name of the file in messages.
         in_order: whether the sequences stay in their order; else the longest are first.
@@ -55,7 +54,6 @@ def unpacked_in_memory(
     Memory holds no second copy of the rows: each block of steps is gathered when it is requested.
 
     Args:
-        spec: of the tensor.
         tensor: without nulls.
         level: the level whose sequences run in parallel.
         in_order: whether the sequences stay in their order; else the longest are first.

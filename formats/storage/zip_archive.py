@@ -65,11 +65,7 @@ def open_archive(file: IO[bytes]) -> zipfile.ZipFile:
 
 
 def first_name(head: bytes) -> bytes:
-    """Return the name of a zip file's first member, folders left out; b"" if it is not a zip file.
-
-    Args:
-        head: the first bytes of the file.
-    """
+    """Return the name of a zip file's first member, without folders; b"" if it is no zip file."""
     position = 0
     while head.startswith(_LOCAL_MARK, position):
         name, extra = (int.from_bytes(head[position + at :][:2], "little") for at in (26, 28))

@@ -103,8 +103,6 @@ class FrameWriter:
     """Writes the prefix of a stream, then frames.
 
     Args:
-        output: the target.
-        version: of the stream.
         shared: sends rows through shared memory; None: all rows go through `output`.
 
     Attributes:
@@ -177,7 +175,6 @@ class FrameReader:
     Attributes:
         count: frames read so far.
         headers_crc32c: CRC32C of all their headers but the last.
-        version: of the stream.
 
     Raises:
         NotThisFormatError: no lod stream begins here.

@@ -43,7 +43,6 @@ class StreamHeader:
     Attributes:
         schema: the tensors; the key of a level is its number in `levels`.
         levels: the level table.
-        version: of the stream.
         attributes: of the file, as text; "" for none.
     """
 

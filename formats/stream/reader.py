@@ -393,7 +393,6 @@ class _Pile:
         """Return the buffer for the next bytes.
 
         Args:
-            size_bytes: its size.
             expected_bytes: the announced number of bytes still to come, these included.
         """
         needed = self.used + size_bytes

@@ -122,9 +122,6 @@ class SharedWriter:
 class SharedReader:
     """Receives rows from shared memory, for the process that reads from a pipe.
 
-    Args:
-        pipe: its descriptor.
-
     Attributes:
         used: whether a writer sent rows through shared memory.
     """

@@ -30,9 +30,6 @@ def with_equal_records(schemas: Sequence[Schema]) -> list[Schema]:
     """Return the schemas of files in which records are described alike, in the order of the first.
 
     Where the files differ in how they tell null records, each gets a tensor that stores them.
-
-    Args:
-        schemas: of whole files.
     """
     # Not the schemas, most of which have their own number of rows.
     different = {tuple(spec.marks.fields for spec in schema): schema for schema in schemas}
@@ -60,7 +57,6 @@ def with_optional_records(
     """Return schema and batches in which the records of these columns may be null.
 
     Args:
-        schema: of the batches.
         batches: each of all tensors.
         columns: their names; lists of records remain as they are.
     """
@@ -231,7 +227,6 @@ class _Inside(NamedTuple):
     Attributes:
         depth: how many fields of its path form the name of the records.
         place: its position in the schema.
-        spec: the tensor.
     """
 
     depth: int
@@ -272,7 +267,6 @@ def _with_told(
     """Return a schema with tensors that store which records of some names are null.
 
     Args:
-        schema: of a file.
         names: of records; the file need not have all.
         taken: for each of them, fields of other files.
     """
@@ -343,12 +337,7 @@ class Told(NamedTuple):
 
 
 class _Described(Wrapped):
-    """A source with tensors that store which of its records are null.
-
-    Args:
-        inner: the open file.
-        schema: of it with these tensors, from `with_equal_records`.
-    """
+    """A source with tensors that store which of its records are null."""
 
     def __init__(self, inner: Source, schema: Schema) -> None:
         super().__init__(inner)

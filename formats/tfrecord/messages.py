@@ -101,10 +101,6 @@ class Fields(NamedTuple):
 def fields(messages: Spans, what: str) -> Fields:
     """Return the fields of messages.
 
-    Args:
-        messages: their positions.
-        what: their name in error messages.
-
     Raises:
         DamagedFileError: a field exceeds its message, or has an unknown wire type.
     """

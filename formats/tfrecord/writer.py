@@ -35,9 +35,6 @@ def write_records(
     """Write one record for each outermost item, and return their number.
 
     Args:
-        output: the target.
-        schema: of the tensors.
-        batches: of the tensors.
         items: is filled with the number of outermost items of each tensor.
     """
     schema = tuple(replace(spec, marks=spec.marks.of_values) for spec in schema)

@@ -38,7 +38,6 @@ class Storage:
     Attributes:
         key: its name in the file.
         dtype: of its values, in native byte order.
-        count: number of values.
     """
 
     key: str
@@ -51,7 +50,6 @@ class Jagged:
     """A nested tensor with the layout torch.jagged.
 
     Attributes:
-        values: the rows.
         offsets: where each sequence begins, and where the last one ends.
         lengths: of the sequences; None if there are no gaps between them.
         ragged_dim: the dimension of the nested tensor whose length varies.
@@ -86,11 +84,7 @@ class Ignored:
 
 @dataclass(frozen=True)
 class Refused:
-    """Placeholder for an object of the pickle that is not supported.
-
-    Attributes:
-        reason: why, for an error message.
-    """
+    """Placeholder for an object of the pickle that is not supported."""
 
     reason: str
 

@@ -128,7 +128,6 @@ def words_of(source: Source, names: Iterable[str]) -> dict[str, Categories]:
 
     Args:
         source: can be read again; its batches are read once.
-        names: of the tensors.
 
     Raises:
         UnsupportedError: more different texts than categories may have words.

@@ -47,7 +47,6 @@ class Cast(Wrapped):
     """A source with other dtypes for some tensors.
 
     Args:
-        inner: the open file.
         dtypes: by tensor. Of marked tensors, codes of categories may have other integers, and
             decimals become floating or whole numbers.
         rounded: see `lodcli.kernels.tensor.casting.cast`.
@@ -112,8 +111,7 @@ class Cast(Wrapped):
         """Return a tensor cast to the dtype of `spec`.
 
         Args:
-            spec: of it.
-            item: a part of it.
+            item: a part of the tensor.
             before: number of outermost items in earlier batches; None for a slice.
         """
         decimals = _decimals(item.marks)

@@ -46,10 +46,6 @@ class Change(ABC):
 class Changed(Wrapped):
     """A source with changes of some tensors.
 
-    Args:
-        inner: the open file.
-        changes: by tensor.
-
     Raises:
         UnsupportedError: a tensor cannot be changed; names it.
     """

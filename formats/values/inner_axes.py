@@ -30,7 +30,6 @@ class InnerAxes(Wrapped):
     Three numbers in every item of the finest level become rows of shape (3,).
 
     Args:
-        inner: the open file.
         kept: the number of levels to keep, of tensors that have more.
 
     Raises:

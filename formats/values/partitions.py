@@ -96,10 +96,6 @@ def keys_of(folder: str, paths: Sequence[str]) -> dict[str, Keys]:
 
     A column of whole numbers has int64, one of dates has dates, any other is text.
 
-    Args:
-        folder: contains all files.
-        paths: of the files.
-
     Raises:
         SelectionError: files have different keys.
         InvalidDataError: a name is that of no tensor, or no UTF-8.

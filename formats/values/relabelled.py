@@ -27,7 +27,6 @@ def chosen_by_name(
     """Return the tensors of some columns or records, in this order, under other names.
 
     Args:
-        schema: of the file.
         columns: names of tensors or records; None for all.
         names: new names of tensors or records, by the old ones.
 
@@ -44,7 +43,6 @@ def with_level_names(schema: Schema, names: Sequence[str], only: str | None) -> 
     """Return the schema with other names of levels.
 
     Args:
-        schema: of a file.
         names: of the levels, outermost first.
         only: the tensor whose levels are named; None: all tensors. Those that share their outermost
             items with a tensor of all these levels may have fewer, which get the first names.
@@ -80,7 +78,6 @@ def with_marks(source: Source, values: str, only: str | None) -> Source:
     """Return a source with other marks on all tensors that can have them: `--text-levels`.
 
     Args:
-        source: the open file.
         values: "text", also for categories; "bytes" or "numbers".
         only: the tensor or records to change; None: all that can have the marks.
 
@@ -111,7 +108,6 @@ class Relabelled(Wrapped):
     """Some tensors of a source, with other names, names of levels and marks.
 
     Args:
-        inner: the open file.
         chosen: the new specs of tensors, by their names in the file; all others are left out.
     """
 

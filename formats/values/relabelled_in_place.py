@@ -17,9 +17,7 @@ class RelabelledInPlace(IndexedSource):
     """Some tensors of a source, with other names and names of levels.
 
     Args:
-        inner: the open file.
         names: of the tensors in the file, by their new ones.
-        schema: of the tensors.
     """
 
     def __init__(self, inner: IndexedSource, names: Mapping[str, str], schema: Schema) -> None:

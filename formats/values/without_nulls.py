@@ -37,7 +37,6 @@ def refusing_nulls(
     """Yield batches without nulls.
 
     Args:
-        batches: of a file.
         what: what cannot hold nulls, for messages.
         lists_only: whether null numbers and null text are yielded.
         among: names of tensors; nulls of others are yielded.
@@ -85,7 +84,6 @@ class WithoutNulls(Wrapped):
     """A source whose nulls are filled, dropped or refused.
 
     Args:
-        inner: the open file.
         how: "empty", "zero", "nan", "drop", "error" or "fill=X".
         records: whether the outermost items of all tensors belong together: a null in one of the
             requested tensors drops the item from all of them.
@@ -176,8 +174,7 @@ def _dropped(schema: Schema, batch: Batch, before: Mapping[str, int], records: b
     """Return a batch without its null items and rows, the same outermost items in all tensors.
 
     Args:
-        schema: of the file.
-        batch: some of its items.
+        batch: some of the items.
         before: by tensor, the number of outermost items that came before.
         records: see WithoutNulls.
     """
@@ -223,7 +220,6 @@ def _without_inner(
     """Return a tensor without nulls below its outermost items.
 
     Args:
-        spec: of it.
         owners: the tensors of each level.
         given: with its null items, which messages count.
         tensor: without them.

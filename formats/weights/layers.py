@@ -17,7 +17,6 @@ class Layer:
 
     Attributes:
         path: of its weights, or of its output, in the file; unique. "" if nothing takes its output.
-        name: of the layer.
         said: the cell and its options.
         directions: arrays by torch's names, forward and then backward.
         after: path of the recurrent layer whose output is its input; None for another input.

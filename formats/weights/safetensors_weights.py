@@ -25,7 +25,6 @@ def read(source: Input, wanted: Callable[[str], bool] = lambda name: True) -> St
     """Return all arrays whose dtypes a tensor may have; others are not weights of an RNN.
 
     Args:
-        source: the file.
         wanted: whether to read an array of this name; the others are zeros that take no memory.
     """
     file = source.make_seekable()

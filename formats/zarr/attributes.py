@@ -104,7 +104,6 @@ def with_marks(kept: Any, found: Mapping[str, marks.Kept], schema: Schema) -> Sc
     Args:
         kept: lod's attribute.
         found: from `kept_marks`.
-        schema: of the arrays.
 
     Raises:
         DamagedFileError: the attribute does not match the arrays.

@@ -39,10 +39,7 @@ def write_arrays(
 
     Args:
         output: the target; arrays are first spooled on its file system.
-        schema: of the tensors.
-        batches: of the tensors.
         put: called with the key and content of each file of the store.
-        attributes: of the file.
     """
     with Spool(output) as spool:
         masks = spooled_masks(spool, schema, mask_path)

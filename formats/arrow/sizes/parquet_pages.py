@@ -96,10 +96,6 @@ def footer(data: Bytes, fields: Fields) -> dict[int, Any]:
 class Pages:
     """The pages of a file.
 
-    Args:
-        data: the file.
-        schema: as read by pyarrow.
-
     Attributes:
         writer: the program that wrote the file.
         encrypted: the numbers of the columns whose pages are encrypted.
@@ -128,12 +124,7 @@ class Pages:
         return int(self._groups[group][leaf].get(5, 0))
 
     def may_be_null(self, leaf: int, kind: pa.DataType) -> bool:
-        """Return whether a column may have nulls, from the footer.
-
-        Args:
-            leaf: the column.
-            kind: the Arrow type of its values.
-        """
+        """Return whether a column may have nulls, from the footer."""
         column = self._schema.column(leaf)
         return any(
             parquet_statistics.null_count(statistics, kind, column) != 0
@@ -149,12 +140,7 @@ class Pages:
         return sum(group[leaf].get(6, 0) for group in self._groups)
 
     def ranges(self, leaf: int, kind: pa.DataType) -> list[ValueRange]:
-        """Return the ranges of the values of a column in the row groups, from the footer.
-
-        Args:
-            leaf: the column.
-            kind: the Arrow type of its values.
-        """
+        """Return the ranges of the values of a column in the row groups, from the footer."""
         column = self._schema.column(leaf)
         decode = parquet_statistics.decoder(kind, column, self.writer)
         ordered = leaf < len(self._orders) and 1 in self._orders[leaf]

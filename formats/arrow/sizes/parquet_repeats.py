@@ -37,7 +37,6 @@ def repeating_leaves(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> li
     pages before the dictionary is full are stored twice.
 
     Args:
-        schema: of the records.
         batches: the first ones; from all of them together values are taken.
     """
     found = []

@@ -35,11 +35,7 @@ _WRONG = re.compile(rb"Polars\Z|Arrow2 ")
 
 
 def are_wrong(writer: bytes) -> bool:
-    """Return whether no statistics of a program can be trusted.
-
-    Args:
-        writer: the program that wrote the file, from the footer.
-    """
+    """Return whether no statistics of a program can be trusted."""
     return _WRONG.match(writer) is not None
 
 

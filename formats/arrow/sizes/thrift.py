@@ -28,9 +28,6 @@ class ThriftError(ValueError):
 class Reader:
     """A read position in bytes.
 
-    Args:
-        data: the structures, one after another.
-
     Attributes:
         at: position after the last read.
     """

@@ -155,10 +155,6 @@ class ChunkedSink(Sink):
 
     If there are fewer rows than in a chunk, they are one chunk of their size: a chunk is
     compressed, and decompressed, whole.
-
-    Args:
-        file, array: see Sink.
-        codec: the codec.
     """
 
     def __init__(self, file: WrittenFile, array: ArraySpec, codec: str) -> None:

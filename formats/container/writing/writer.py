@@ -44,8 +44,6 @@ def write_container(
 
     Args:
         output: the target; must be seekable.
-        schema: the tensors in the batches.
-        batches: see Source.
         compression: None for contiguous datasets, else a codec.
         attributes: of the file, as text.
     """

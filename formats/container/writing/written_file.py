@@ -89,12 +89,7 @@ class WrittenFile:
             start, offset = start + len(part), offset + len(part)
 
     def finish(self, datasets: Mapping[str, PlacedDataset], header: bytes) -> None:
-        """Write the header and all structures: the file is complete.
-
-        Args:
-            datasets: by path; all rows are written.
-            header: its text.
-        """
+        """Write the header and all structures: the file is complete."""
         place = self.place(len(header))
         self.output.write_at(header, place)
         root = as_tree(datasets)

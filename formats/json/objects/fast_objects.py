@@ -19,7 +19,6 @@ class FastObjects:
     """Writes the lines of a file.
 
     Args:
-        columns: of the file.
         bare: whether a line is the value of the only column, instead of an object.
     """
 

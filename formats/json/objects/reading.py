@@ -40,7 +40,6 @@ class Leaf:
     """The values of one tensor, one per line: nested lists of numbers or text.
 
     Attributes:
-        name: of the tensor.
         values: of some lines.
         fields: the path of its marks; () outside of records.
         inside: the records it is in, outermost first.
@@ -222,7 +221,6 @@ class NullObjects:
         """Classify the objects of a tensor in lines, the first of which has the number `first`.
 
         Args:
-            values: of a field.
             inside: the records that the tensor is in.
             first: line.
             checked: the records that were classified in these lines before; adds those of the

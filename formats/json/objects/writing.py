@@ -129,10 +129,6 @@ def _braced(fields: Sequence[Node], parts: Sequence[_Texts]) -> Iterator[str]:
 def object_lines(columns: Sequence[Node], batch: Tensors) -> Iterator[str]:
     """Return the lines of equally many items of all tensors, an object each.
 
-    Args:
-        columns: of the file.
-        batch: all its tensors.
-
     Raises:
         InvalidDataError: the nulls of the lists above records differ.
     """

@@ -38,7 +38,6 @@ def plan(columns: Columns, *, narrow: bool = False) -> Node:
     """Return the content of lines that the exact parser reads with these columns.
 
     Args:
-        columns: of the file.
         narrow: whether lines must also have no value that would change the columns, if these were
             inferred from more lines: none where there was none so far.
     """
