@@ -21,7 +21,7 @@ from lodcli.formats.core.format import Format, Source, Stored
 from lodcli.formats.core.limits import Limits, open_within
 from lodcli.formats.core.losses import Loss
 from lodcli.formats.core.marks import check_content
-from lodcli.formats.core.names import listing, split_reference
+from lodcli.formats.core.names import listing, shown, split_reference
 from lodcli.formats.core.options import (
     GENERAL,
     NO_OPTIONS,
@@ -41,6 +41,7 @@ from lodcli.formats.core.schema import (
     ReadItem,
     Schema,
     StoredArray,
+    TensorSpec,
     as_item,
     find,
     rekeyed,
@@ -55,6 +56,7 @@ from lodcli.formats.core.writing import (
 )
 from lodcli.formats.storage.inputs import Input, require_path
 from lodcli.formats.storage.output_set import OutputSet
+from lodcli.formats.structs.names import named
 from lodcli.formats.values.inner_axes import InnerAxes, takes_axes
 from lodcli.formats.values.partitions import NO_KEYS, Keys, keys_of, refuse_keys
 from lodcli.formats.values.relabelled import (
@@ -166,24 +168,30 @@ def _several(
     reads_keys = not options.skip_partitions and options.field is None
     known = keys_of(files.folder, files.paths) if reads_keys else {}
     chosen = _may_be_lacking(options, name if how["one"] else None)
-    refused: dict[str, SelectionError | None] = {}  # the first error, of files that lack columns
+    new_names: Mapping[str, str] = {}
+    if options.rename is not None and name is None:  # of all files: one may lack such a column
+        new_names, options = dict(options.rename), dataclasses.replace(options, rename=None)
+    whole = set[str]()  # files that lack chosen columns, of which all are opened
+    seen: dict[str, TensorSpec] = {}  # the tensors of these files
 
     @contextmanager
     def open_one(path: str) -> Iterator[OpenFile]:
         keys = known.get(path, NO_KEYS)
         with ExitStack() as opening:
             try:
-                if path not in refused:
+                if path not in whole:
                     file = opening.enter_context(
                         open_file(path, name, options=options, keys=keys, **how)
                     )
             except SelectionError as error:
                 if chosen is None:
+                    _say_why_not_lacking(error, options)
                     raise
-                refused[path] = None if refused else error
-            if path in refused:
+                whole.add(path)
+            if path in whole:
                 every = dataclasses.replace(options, columns=None, skip_unsupported=True)
                 file = opening.enter_context(open_file(path, options=every, keys=keys, **how))
+                seen.update((spec.name, spec) for spec in file.source.schema)
                 with naming_file(path):
                     refuse_keys(keys, file.source.schema, chosen or ())
             yield file
@@ -191,11 +199,12 @@ def _several(
     keys_of_first = known.get(files.paths[0], ())
     with many_files.opened(files, open_one, keys_of_first, options.nulls, chosen) as found:
         source, kind, folder = found
-        if refused:
-            try:
-                source = Relabelled(source, chosen_by_name(source.schema, chosen, {}))
-            except SelectionError:  # no file has one of them
-                raise next(filter(None, refused.values())) from None
+        if whole or new_names:
+            seen.update((spec.name, spec) for spec in source.schema)
+            with naming(files.label):
+                for one in chosen or ():
+                    named(tuple(seen.values()), one)  # raises the error if no file has it
+                source = Relabelled(source, chosen_by_name(source.schema, chosen, new_names))
         yield OpenFile(source, kind, folder)
 
 
@@ -208,10 +217,25 @@ def _may_be_lacking(options: ReadOptions, name: str | None) -> Sequence[str] | N
         options: how to read the files.
         name: the only column to read.
     """
-    others = options.rename, options.levels, options.text_levels, options.dtype
+    others = options.levels, options.text_levels, options.dtype
     if options.nulls in (None, "error") or any(one is not None for one in others):
         return None
-    return options.columns if name is None else (name,)
+    if name is None:
+        return options.columns
+    return None if options.rename is not None else (name,)
+
+
+def _say_why_not_lacking(error: SelectionError, options: ReadOptions) -> None:
+    """Add to the error for a chosen column that a file lacks which option needs it in each file."""
+    if options.nulls in (None, "error"):
+        return
+    for name in ("levels", "text_levels", "dtype"):
+        if getattr(options, name) is not None and any(
+            shown(one) in str(error) for one in options.columns or ()
+        ):
+            this = option(name.replace("_", "-"))
+            append_text(error, f"with {this}, each file needs it; first write one file without it")
+            return
 
 
 def _opened(

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from lodcli.formats.core import registry
-from lodcli.formats.core.errors import naming_file
+from lodcli.formats.core.errors import append_text, naming_file
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, Batch, Schema
 from lodcli.formats.items.concatenated import (
@@ -20,6 +20,7 @@ from lodcli.formats.items.concatenated import (
 )
 from lodcli.formats.several.fitting import Fitting, Part
 from lodcli.formats.structs.presence import as_described, with_equal_records
+from lodcli.kernels.errors import SelectionError
 from lodcli.shell.limits import reading
 from lodcli.shell.opened import Opened, opened, selected
 from lodcli.shell.references import Reference
@@ -87,7 +88,13 @@ class _Source:
             file = opening.enter_context(opened(source))
             self.held = Part.of(file.source, registry.get(file.format_name))
             if not self.held.nameless:
-                self.selected(self.held.schema)  # raises the error for its name
+                try:
+                    self.selected(self.held.schema)
+                except SelectionError as error:
+                    if reading(ReadOptions()).nulls not in (None, "error"):
+                        said = f"without ::{self.name}, tensors that some files lack are null"
+                        append_text(error, said)
+                    raise
             pipe = not (os.path.isfile(source.path) or os.path.isdir(source.path))
             if pipe or (few and file.format_name == "lod.h5"):
                 self.opened = file

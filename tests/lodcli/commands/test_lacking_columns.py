@@ -194,11 +194,47 @@ def test_chosen_columns_may_be_lacking(tmp_path: Path, suffix: str) -> None:
     with lodcli.open(pattern, nulls="keep", columns=["score"]) as file:
         assert [item["score"].to_list() for item in file.batches()] == [[None, None], [2.5]]
     assert lodcli.read(pattern, "score", nulls="zero").data.tolist() == [0, 0, 2.5]
-    for nulls in (None, "keep"):
-        with pytest.raises(SelectionError, match=r"part-0.*no .*'scores'.*id, z"):
-            lodcli.read(pattern, "scores", nulls=nulls)
+    with pytest.raises(SelectionError, match=r"part-0.*no .*'scores'.*id, z"):
+        lodcli.read(pattern, "scores")
+    with pytest.raises(SelectionError, match=r"part-\*.*no .*'scores'; there are: id, z, score$"):
+        lodcli.read(pattern, "scores", nulls="keep")
+    with pytest.raises(SelectionError, match=r"no .*'score'.*dtype=, each file needs it"):
+        lodcli.open(pattern, columns="score", nulls="keep", dtype="float32").close()
     with pytest.raises(SelectionError, match=r"part-0.*no .*'score'"):
         lodcli.read(pattern, "score")
+
+
+def test_renamed_columns_may_be_lacking(lod: Lod, folder: Path) -> None:
+    Path("a.jsonl").write_text('{"id":1,"at":{"x":1}}\n')
+    Path("b.jsonl").write_text('{"id":2,"at":{"x":2,"y":5},"score":2.5}\n')
+    line = ("convert", "?.jsonl", "--nulls", "keep", "-fqo", "o.json", "--rename")
+    assert lod(*line, "score=s", "--rename", "at.y=at.z").code == 0
+    assert json.loads(Path("o.json").read_text()) == [
+        {"id": 1, "at": {"x": 1, "z": None}, "s": None},
+        {"id": 2, "at": {"x": 2, "z": 5}, "s": 2.5},
+    ]
+    assert lod(*line, "score=s", "--rename", "at.y=at.z", "--columns", "score,at.y").code == 0
+    assert json.loads(Path("o.json").read_text()) == [
+        {"s": None, "at": None},
+        {"s": 2.5, "at": {"z": 5}},
+    ]
+    assert lodcli.read("?.jsonl", "i", rename={"id": "i"}, nulls="keep").data.tolist() == [1, 2]
+    done = lod(*line, "nothing=s")
+    assert (
+        "?.jsonl: no tensor named 'nothing'; there are: id, at.x, at.present, at.y, score"
+        in done.stderr
+    )
+
+
+def test_the_error_for_a_tensor_of_one_file_says_how_others_may_lack_it(
+    lod: Lod, folder: Path
+) -> None:
+    io.write("a.parquet", {"n": LoDTensor([1])})
+    io.write("b.parquet", {"n": LoDTensor([2]), "x": LoDTensor([3])})
+    line = ("concat", "a.parquet::x", "b.parquet::x", "-o", "o.parquet")
+    assert "without ::x" not in lod(*line).stderr
+    done = lod(*line, "--nulls", "keep")
+    assert "a.parquet: no tensor named 'x'; there are: n; without ::x, tensors that" in done.stderr
 
 
 def test_chosen_keys_of_folders_without_records_are_refused(folder: Path, lod: Lod) -> None:
