@@ -126,6 +126,10 @@ class Records(ABC):
         """
         return None
 
+    def note(self, path: tuple[str, ...]) -> str:
+        """Return a note on a tensor, from metadata only; "" for none. See `ranges`."""
+        return ""
+
     def size(self, columns: Sequence[str]) -> int:
         """Return about how many bytes of columns are decoded, from metadata only; 0 if unknown."""
         return 0

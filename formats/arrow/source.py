@@ -34,7 +34,8 @@ from lodcli.formats.choosing.part_runs import pays_to_look, runs
 from lodcli.formats.core.batching import cut_items
 from lodcli.formats.core.errors import DamagedFileError, TooLargeError, changed_while_read
 from lodcli.formats.core.format import BATCH_BYTES, LeftOut, SelectiveSource
-from lodcli.formats.core.names import name_of, shown, undotted
+from lodcli.formats.core.losses import MOST_SHOWN
+from lodcli.formats.core.names import listing, name_of, shown, undotted
 from lodcli.formats.core.options import ReadOptions, choose_others
 from lodcli.formats.core.schema import Batch, LevelSpec, TensorSpec, find
 from lodcli.formats.items.taking import item_count, part
@@ -87,6 +88,7 @@ class RecordSource(SelectiveSource):
         self._with_nulls: set[str] | None = None
         with damage():
             self._describe(options)
+        self._add_notes()
         self._skips = bool(options.skip_unsupported)
         self._tells_records = options.nulls == "keep"
         if records.plain:
@@ -133,6 +135,21 @@ class RecordSource(SelectiveSource):
         self._offer_others()
         if features and self.rereadable:
             self._name_classes(nodes, features)
+
+    def _add_notes(self) -> None:
+        """Add the notes on tensors, each with the names of those that it is on."""
+        named: dict[str, list[str]] = {}
+        for name in self._places:
+            named.setdefault(self._records.note(self._path(name)), []).append(shown(name))
+        named.pop("", None)
+        if named:
+            found = [f"{listing(names, MOST_SHOWN)}: {note}" for note, names in named.items()]
+            self.notes = [*self.notes, *found]
+
+    def _path(self, name: str) -> tuple[str, ...]:
+        """Return the column of a tensor, and the fields of structs that it is in."""
+        fields = self._places[name].leaf.marks.fields
+        return tuple(field.name for field in fields) or (name_of(self._owners[name]),)
 
     def _offer_others(self) -> None:
         """Add to the error of each part that is left out how to read the others."""
@@ -469,8 +486,7 @@ class SeekableRecordSource(RecordSource):
         ranges = {}
         all_deciding = dict.fromkeys(choice.deciding)
         for name in all_deciding:
-            path = tuple(field.name for field in self._places[name].leaf.marks.fields)
-            found = self._records.ranges(path or (name_of(self._owners[name]),))
+            found = self._records.ranges(self._path(name))
             if found is not None:
                 ranges[name] = found
         may_hold = choice.of_ranges(ranges, parts)

@@ -91,8 +91,6 @@ class ParquetRecords(Records):
             # Of the leaf columns: the type of each, and the number of the first with a path.
             self._kinds = [kind for _, kind in fields]
             self._numbers = {path: leaf for leaf, (path, _) in [*enumerate(fields)][::-1]}
-            if names := [".".join(path) for path, _ in fields if self._has_infinite_times(path)]:
-                self.notes = [*self.notes, f"{listing(map(shown, names), MOST_SHOWN)}: {_INFINITE}"]
 
     def _encrypted(self) -> dict[str, LodError]:
         """Return the error for each encrypted column."""
@@ -138,18 +136,6 @@ class ParquetRecords(Records):
                     return True
         self._file = nanoseconds
         return False
-
-    def _has_infinite_times(self, path: tuple[str, ...]) -> bool:
-        """Return whether DuckDB wrote infinite times or dates to a column.
-
-        It stores them as the greatest number of the type, and as its negative.
-        """
-        kind = self._kinds[self._numbers[path]]
-        most = 2**31 - 1 if types.is_date32(kind) else 2**63 - 1
-        timed = types.is_timestamp(kind) or types.is_date32(kind)
-        if not timed or not self._pages.writer.startswith(b"DuckDB"):
-            return False
-        return any(one.low == -most or one.high == most for one in self.ranges(path) or ())
 
     def _checked_groups(self) -> list[int]:
         """Return the number of records of each row group.
@@ -227,6 +213,18 @@ class ParquetRecords(Records):
     def ranges(self, path: tuple[str, ...]) -> Sequence[ValueRange] | None:
         leaf = self._numbers.get(path)  # the tensor that marks null records is not a column
         return None if leaf is None else self._pages.ranges(leaf, self._kinds[leaf])
+
+    def note(self, path: tuple[str, ...]) -> str:
+        """See Records. DuckDB stores infinity as the greatest number, -infinity as its negative."""
+        leaf = self._numbers.get(path)
+        if leaf is None or not self._pages.writer.startswith(b"DuckDB"):
+            return ""
+        kind = self._kinds[leaf]
+        if not types.is_timestamp(kind) and not types.is_date32(kind):
+            return ""
+        most = 2**31 - 1 if types.is_date32(kind) else 2**63 - 1
+        infinite = any(one.low == -most or one.high == most for one in self.ranges(path) or ())
+        return _INFINITE if infinite else ""
 
     def size(self, columns: Sequence[str]) -> int:
         return sum(self._pages.size(leaf) for name in columns for leaf in self._leaves[name])
