@@ -34,6 +34,11 @@ class Done:
     stderr: str
 
     @property
+    def clean(self) -> bool:
+        """Whether it succeeded without a word on standard error."""
+        return (self.code, self.stderr) == (0, "")
+
+    @property
     def complaints(self) -> str:
         """Standard error without the notes on content that OUT does not keep."""
         lines = self.stderr.splitlines(keepends=True)
@@ -118,8 +123,7 @@ def tensor(path: Path | str, name: str | None = None) -> LoDTensor:
 
 def applied(lod: Lod, text: str) -> list[Any]:
     """Return the values of an expression of t.lod.h5, computed without a note."""
-    done = lod("apply", text, "t.lod.h5", "-fo", "out.lods")
-    assert (done.code, done.stderr) == (0, "")
+    assert lod("apply", text, "t.lod.h5", "-fo", "out.lods").clean
     return tensor("out.lods").to_list()
 
 

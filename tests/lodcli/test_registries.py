@@ -97,8 +97,7 @@ def test_a_new_op_is_one_module_and_one_line(
     assert "--factor INTEGER" in lod("apply", "toy", "--help").stdout
     assert "toy" in lod("apply", "--list").stdout
     assert "[toy](#toy)" in page()
-    done = lod("apply", "toy", source, "--factor", "10", "--then", "cumsum", "-o", out)
-    assert (done.code, done.stderr) == (0, "")
+    assert lod("apply", "toy", source, "--factor", "10", "--then", "cumsum", "-o", out).clean
     assert rows_of(out).tolist() == [20, 60, 30]  # by hand: 10 n x, then the running sum
 
 

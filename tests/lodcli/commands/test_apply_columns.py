@@ -159,8 +159,7 @@ def test_a_dtype_is_that_of_floats_computed_from_times(lod: Lod, folder: Path) -
         ("hour(text)", "float32", [[10, 11], []]),
     ):
         line = ("apply", text, "in.lod.h5", "--dtype", dtype, "--into", "x", "-fo", "out.lod.h5")
-        done = lod(*line)
-        assert (done.code, done.stderr) == (0, "")
+        assert lod(*line).clean
         found = io.read("out.lod.h5", "x")
         assert isinstance(found, LoDTensor)
         whole = wanted is None or "hour" in text

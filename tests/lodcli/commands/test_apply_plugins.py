@@ -114,8 +114,7 @@ def of(function: Callable[..., Any], **more: Any) -> Op:
 
 def applied(lod: Lod, *words: str) -> str:
     """Return what `lod apply` writes as jsonl."""
-    done = lod("apply", *words, "-o", "out.jsonl", "--force")
-    assert done.code == 0, done.stderr
+    assert lod("apply", *words, "-o", "out.jsonl", "--force").code == 0
     return Path("out.jsonl").read_text("utf-8")
 
 

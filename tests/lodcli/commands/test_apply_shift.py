@@ -70,8 +70,7 @@ def events(folder: Path) -> None:
 @pytest.mark.usefixtures("events")
 @pytest.mark.parametrize("text", COMPUTED)
 def test_expressions_shift_and_subtract(text: str, lod: Lod) -> None:
-    done = lod("apply", "-q", text, "in.parquet", "-o", "out.parquet")
-    assert done.code == 0, done.stderr
+    assert lod("apply", "-q", text, "in.parquet", "-o", "out.parquet").code == 0
     (column,) = pq.read_table("out.parquet")
     assert column.to_pylist() == COMPUTED[text]
 
@@ -94,8 +93,7 @@ def test_expressions_shift_and_subtract(text: str, lod: Lod) -> None:
     ],
 )
 def test_ops_write_what_expressions_do(line: str, text: str, lod: Lod) -> None:
-    done = lod("apply", *line.split(), "-q", "-o", "out.parquet")
-    assert done.code == 0, done.stderr
+    assert lod("apply", *line.split(), "-q", "-o", "out.parquet").code == 0
     (column,) = pq.read_table("out.parquet")
     assert column.to_pylist() == COMPUTED[text]
 

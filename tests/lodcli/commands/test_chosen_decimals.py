@@ -47,8 +47,7 @@ def table(folder: None) -> pa.Table:
 
 
 def applied(lod: Lod, text: str) -> pa.ChunkedArray:
-    done = lod("apply", text, "d.parquet", "-qfo", "o.parquet")
-    assert (done.code, done.stderr) == (0, "")
+    assert lod("apply", text, "d.parquet", "-qfo", "o.parquet").clean
     return pq.read_table("o.parquet").column(0)
 
 
@@ -127,8 +126,7 @@ def test_chosen_decimals_are_numbers_in_what_surrounds_them(lod: Lod, table: pa.
     kept = [n for n, one in enumerate(wanted) if one]
     assert lod("filter", "d.parquet", "maximum(p, 1) * 2 > 3", "-qo", "f.parquet").code == 0
     assert pq.read_table("f.parquet")["i"].to_pylist() == [table["i"][n].as_py() for n in kept]
-    done = lod("apply", "coalesce(p, 0)", "d.parquet", "--dtype", "float32", "-qo", "o.npy")
-    assert (done.code, done.stderr) == (0, "")
+    assert lod("apply", "coalesce(p, 0)", "d.parquet", "--dtype", "float32", "-qo", "o.npy").clean
     found = np.load("o.npy")
     assert found.dtype == np.float32
     assert found.tolist() == [np.float32(one or 0) for one in table["p"].to_pylist()]

@@ -157,8 +157,7 @@ def test_files_before_the_chosen_items_are_passed_over(
         write(table.slice(number * 300, 300), folder / f"p.{ending}")
     words = ["*/p." + ending if word == "FILES" else word for word in args.split()]
     out = "out-{}.parquet" if words[0] == "split" else "out.parquet"
-    done = lod(*words, *options.split(), "-o", out, "-q")
-    assert done.code == 0, done.stderr
+    assert lod(*words, *options.split(), "-o", out, "-q").code == 0
     found = rows_of(*map(str, sorted(Path().glob("out*.parquet"), key=_number)))
     expected = table.take(pa.array(numbers, pa.int64())).to_pylist()
     assert [row["id"] for row in found] == list(numbers)
@@ -206,8 +205,7 @@ def test_columns_of_two_files_are_merged_as_they_are_read(lod: Lod, table: Any, 
         }
     )
     pq.write_table(beside, "beside.parquet", row_group_size=610)
-    done = lod("merge", "beside.parquet", "events.parquet", "-o", out)
-    assert done.code == 0, done.stderr
+    assert lod("merge", "beside.parquet", "events.parquet", "-o", out).code == 0
     lod("convert", out, "read.parquet", "-f")
     parts = zip(rows_of("beside.parquet"), table.to_pylist(), strict=True)
     expected = [one | two for one, two in parts]

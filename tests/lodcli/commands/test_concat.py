@@ -50,8 +50,7 @@ def test_each_file_becomes_an_item_of_a_new_level(lod: Lod, folder: Path) -> Non
     for number, array in enumerate(arrays):
         np.save(f"{number}.npy", array)
     files = [f"{number}.npy" for number in range(3)]
-    done = lod("concat", *files, "--new-level", "clip", "-o", "clips.lod.h5")
-    assert (done.code, done.stderr) == (0, "")
+    assert lod("concat", *files, "--new-level", "clip", "-o", "clips.lod.h5").clean
     found = tensor("clips.lod.h5")
     assert found.lod.names == ("clip",)
     assert found.recursive_sequence_lengths() == [[3, 0, 5]]
@@ -222,8 +221,7 @@ def test_tensors_may_be_in_another_order_in_each_file(kind: str, lod: Lod, folde
         ("sort", f"p-*.{kind}", "--by", "id"),
         ("filter", f"p-*.{kind}", "id > 0"),
     ):
-        done = lod(*line, "-fqo", "out.jsonl")
-        assert (done.code, done.stderr) == (0, "")
+        assert lod(*line, "-fqo", "out.jsonl").clean
         found = read_jsonl("out.jsonl")
         assert found == [*RECORDS]
         assert [*found[1]] == ["id", "text", "s"]
@@ -252,8 +250,7 @@ def test_a_file_without_values_fits_files_of_any_dtypes(
         (("filter", f"day-*.{kind}", "n > 1"), [2]),
         (("sort", f"day-*.{kind}", "--by", "-n"), [2, 1]),
     ):
-        done = lod(*line, "-fqo", "out.lod.h5")
-        assert (done.code, done.stderr) == (0, "")
+        assert lod(*line, "-fqo", "out.lod.h5").clean
         found = lodcli.read_all("out.lod.h5")
         assert found["n"].dtype == np.int64
         assert found["n"].data.tolist() == wanted
@@ -378,18 +375,15 @@ def test_other_dtypes_are_an_error_with_the_cast_that_helps(
     assert (done.code, done.stderr) == (1, f"lod concat: b.lod.h5: {said}")
     common, _, which = remedy.partition(" converts ")
     for path in {"": ["b.lod.h5"], "both": ["a.lod.h5", "b.lod.h5"]}.get(which, [which]):
-        done = lod("cast", path, f"x={common}", "-fo", path)
-        assert (done.code, done.stderr) == (0, "")
+        assert lod("cast", path, f"x={common}", "-fo", path).clean
     assert lod("concat", "a.lod.h5", "b.lod.h5", "-o", "o.lod.h5").code == 0
     assert tensor("o.lod.h5").data.tolist() == [value, more]
 
 
 def test_a_pipe_is_read_once(shell: Lod, folder: Path) -> None:
-    done = shell("lod slice words.lod.h5 :1 | lod concat words.lod.h5 - -o out.lod.h5")
-    assert (done.code, done.stderr) == (0, "")
+    assert shell("lod slice words.lod.h5 :1 | lod concat words.lod.h5 - -o out.lod.h5").clean
     assert tensor("out.lod.h5").recursive_sequence_lengths()[0] == [3, 1, 2, 3]
-    done = shell("lod concat <(lod slice words.lod.h5 :1) words.lod.h5 -o two.lod.h5")
-    assert (done.code, done.stderr) == (0, "")
+    assert shell("lod concat <(lod slice words.lod.h5 :1) words.lod.h5 -o two.lod.h5").clean
     assert tensor("two.lod.h5").recursive_sequence_lengths()[0] == [3, 3, 1, 2]
 
 

@@ -74,17 +74,13 @@ def test_null_records_of_some_files_stay_null(
 ) -> None:
     wanted = parts(np.random.default_rng(seed), lod, suffix)
     names = [f"p{number}.{suffix}" for number in range(3)]
-    done = lod("concat", *names, "-qo", "whole.parquet")
-    assert (done.code, done.stderr) == (0, "")
+    assert lod("concat", *names, "-qo", "whole.parquet").clean
     assert pq.read_table("whole.parquet").to_pylist() == wanted
-    done = lod("convert", f"p?.{suffix}", "-qo", "again.jsonl")
-    assert (done.code, done.stderr) == (0, "")
+    assert lod("convert", f"p?.{suffix}", "-qo", "again.jsonl").clean
     assert read_jsonl("again.jsonl") == wanted
     # Only some tensors, and only some items.
-    done = lod("convert", f"p?.{suffix}::turns.in", "-qo", "inner.jsonl")
-    assert done.code == 0, done.stderr
-    done = lod("filter", f"p?.{suffix}", "s.n > 4", "-qo", "some.jsonl")
-    assert (done.code, done.stderr) == (0, "")
+    assert lod("convert", f"p?.{suffix}::turns.in", "-qo", "inner.jsonl").code == 0
+    assert lod("filter", f"p?.{suffix}", "s.n > 4", "-qo", "some.jsonl").clean
     known = [one for one in wanted if one["s"] is not None and one["s"]["n"] is not None]
     assert read_jsonl("some.jsonl") == [one for one in known if one["s"]["n"] > 4]
 
@@ -97,8 +93,7 @@ def test_files_of_several_formats_keep_null_records(lod: Lod, folder: Path) -> N
     written("c.parquet", [{"id": 2, "s": hollow, "turns": [hollow]}], optional=True)
     for name in ("b.lod.h5", "c.lods"):
         assert lod("convert", "-q", f"{name[0]}.parquet", name).code == 0
-    done = lod("concat", "a.parquet", "b.lod.h5", "c.lods", "-qo", "whole.jsonl")
-    assert (done.code, done.stderr) == (0, "")
+    assert lod("concat", "a.parquet", "b.lod.h5", "c.lods", "-qo", "whole.jsonl").clean
     assert read_jsonl("whole.jsonl") == [
         {"id": 0, "s": None, "turns": [None]},
         {"id": 1, "s": whole, "turns": [whole]},
@@ -126,8 +121,7 @@ def test_chosen_records_and_fields_of_files_with_other_nulls(
         ("s.in", [{"s": one and (one["in"] and {"in": one["in"]})} for one in wanted]),
     ):
         names = [f"{name}.{suffix}::{chosen}" for name in order]
-        done = lod("concat", *names, "-fqo", "whole.parquet")
-        assert (done.code, done.stderr) == (0, "")
+        assert lod("concat", *names, "-fqo", "whole.parquet").clean
         assert pq.read_table("whole.parquet").to_pylist() == values
         assert lod("concat", *names, "-fqo", "whole.jsonl").code == 0
         assert read_jsonl("whole.jsonl") == values
@@ -170,8 +164,7 @@ def test_records_of_files_in_another_order_of_which_one_tells_null_ones(
         (("sort", f"?.{suffix}", "--by", "-x"), sorted(wanted, key=lambda one: -one["x"])),
         (("concat", f"0.{suffix}::s", f"1.{suffix}::s"), chosen),
     ):
-        done = lod(*line, "-fqo", "whole.jsonl")
-        assert (done.code, done.stderr) == (0, "")
+        assert lod(*line, "-fqo", "whole.jsonl").clean
         found = read_jsonl("whole.jsonl")
         assert found == expected
         assert len({tuple(one) for one in found}) == 1

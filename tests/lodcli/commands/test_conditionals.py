@@ -162,16 +162,16 @@ OF_KINDS: dict[str, list[Any]] = {
 @pytest.mark.usefixtures("kinds")
 @pytest.mark.parametrize("text", OF_KINDS)
 def test_times_categories_and_columns_are_chosen(lod: Lod, text: str) -> None:
-    done = lod("apply", text, "k.lod.h5", "-q", "-o", "out.lods")
-    assert (done.code, done.stderr) == (0, "")
+    assert lod("apply", text, "k.lod.h5", "-q", "-o", "out.lods").clean
     assert str(tensor("out.lods").to_list()) == str(OF_KINDS[text])  # nan equals nan
 
 
 @pytest.mark.usefixtures("kinds")
 def test_a_new_word_is_a_category_in_every_batch(lod: Lod, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(results, "COMPUTED_BYTES", 8)
-    done = lod("apply", "coalesce(color, 'new')", "k.lod.h5", "--into", "color", "-o", "o.lod.h5")
-    assert (done.code, done.stderr) == (0, "")
+    assert lod(
+        "apply", "coalesce(color, 'new')", "k.lod.h5", "--into", "color", "-o", "o.lod.h5"
+    ).clean
     found = tensor("o.lod.h5", "color")
     assert found.to_list() == ["blue", "new", "red"]
     assert found.marks.require_categories().words == ("red", "blue", "new")
@@ -231,19 +231,20 @@ def test_the_index_is_kept(lod: Lod, folder: Path) -> None:
     lists = {"l": LoDTensor.from_lists([[1, 2], [3]]), "n": LoDTensor.from_lists([1, 0])}
     io.write("in.lod.h5", lists)
     text = "l if n > 0 else 'no'"
-    done = lod("apply", text.replace("'no'", "0"), "in.lod.h5", "--into", "m", "-o", "o.lod.h5")
-    assert (done.code, done.stderr) == (0, "")
+    assert lod(
+        "apply", text.replace("'no'", "0"), "in.lod.h5", "--into", "m", "-o", "o.lod.h5"
+    ).clean
     assert tensor("o.lod.h5", "m").lod == tensor("o.lod.h5", "l").lod
-    done = lod("apply", "'a' if n > 0 else 'b'", "in.lod.h5", "--into", "m", "-fo", "o.lod.h5")
-    assert (done.code, done.stderr) == (0, "")
+    assert lod(
+        "apply", "'a' if n > 0 else 'b'", "in.lod.h5", "--into", "m", "-fo", "o.lod.h5"
+    ).clean
     assert tensor("o.lod.h5", "m").to_list() == ["a", "b"]
 
 
 def test_a_long_chain_of_choices(lod: Lod, folder: Path) -> None:
     io.write("n.lod.h5", {"n": LoDTensor(np.arange(120))})
     text = "".join(f"{99 - k} if n == {k} else " for k in range(100)) + "-1"
-    done = lod("apply", text, "n.lod.h5", "-o", "out.lod.h5")
-    assert (done.code, done.stderr) == (0, "")
+    assert lod("apply", text, "n.lod.h5", "-o", "out.lod.h5").clean
     assert tensor("out.lod.h5").to_list() == [*range(99, -1, -1), *[-1] * 20]
 
 
@@ -256,8 +257,7 @@ def test_a_choice_of_no_rows_has_none(
         "e.lod.h5",
         {"x": LoDTensor(np.zeros((0, *shape)), [[0, 0]]), "n": LoDTensor(np.array([1, 2]))},
     )
-    done = lod("apply", text, "e.lod.h5", "-o", "out.lod.h5")
-    assert (done.code, done.stderr) == (0, "")
+    assert lod("apply", text, "e.lod.h5", "-o", "out.lod.h5").clean
     assert tensor("out.lod.h5").to_list() == [[], []]
 
 
@@ -265,8 +265,7 @@ def test_a_choice_of_no_rows_has_none(
 def test_a_shard_of_empty_lists_has_choices(lod: Lod, folder: Path, how: list[str]) -> None:
     lists = LoDTensor.from_lists([[], [], [1, -1], [2], [3], []])
     io.write("in", {"x": lists}, format_name="lod.dataset", shards=3)
-    done = lod("apply", "x if x > 0 else None", "in", *how)
-    assert (done.code, done.stderr) == (0, "")
+    assert lod("apply", "x if x > 0 else None", "in", *how).clean
     assert tensor(how[1]).to_list() == [[], [], [1, None], [2], [3], []]
 
 
@@ -287,8 +286,7 @@ OF_CONSTANTS = {
 def test_filter_chooses_between_constants(lod: Lod, text: str) -> None:
     content = {"x": LoDTensor.from_lists([[1], [1, 2], [3]]), "n": LoDTensor(np.array([1, 2, 3]))}
     io.write("n.lod.h5", {**content, "i": LoDTensor(np.arange(3))})
-    done = lod("filter", "n.lod.h5", text, "-qo", "kept.lod.h5")
-    assert (done.code, done.stderr) == (0, "")
+    assert lod("filter", "n.lod.h5", text, "-qo", "kept.lod.h5").clean
     assert tensor("kept.lod.h5", "i").to_list() == OF_CONSTANTS[text]
 
 
@@ -316,8 +314,9 @@ def test_a_number_that_becomes_infinite_is_an_error(
     assert f"; {how}" in done.stderr
     assert wider in done.stderr
     if "complex" not in dtype:
-        done = lod("apply", text.format(number), "x.lod.h5", "--dtype", wider, "-o", "out.lod.h5")
-        assert (done.code, done.stderr) == (0, "")
+        assert lod(
+            "apply", text.format(number), "x.lod.h5", "--dtype", wider, "-o", "out.lod.h5"
+        ).clean
     done = lod("apply", text.format("1e999"), "x.lod.h5", "-fo", "out.lod.h5")  # infinity
     assert (done.code, done.stderr) == (0, "")
 

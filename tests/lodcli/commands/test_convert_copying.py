@@ -197,6 +197,5 @@ def test_the_rules_of_a_large_index_are_checked_in_a_copy(
 @pytest.mark.usefixtures("folder")
 def test_a_dataset_of_shards_is_not_copied(lod: Lod) -> None:
     path = _container(Path("in.lod.h5"), {"data": LoDTensor(DATA[:7], [[3, 4]])})
-    done = lod("convert", path, "--to", "lod.dataset", "-o", "out")
-    assert done.code == 0
+    assert lod("convert", path, "--to", "lod.dataset", "-o", "out").code == 0
     assert lod("diff", path, "out").code == 0

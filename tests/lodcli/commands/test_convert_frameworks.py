@@ -16,8 +16,7 @@ def test_packed_batches_go_both_ways(lod: Lod, folder: Path) -> None:
     )  # fmt: skip
     assert (done.code, done.stderr) == (0, "")
     index = ("--offsets", "articles", "--offsets", "sentences")
-    done = lod("convert", "-q", "x.safetensors", "y.jsonl", "--data", "words", *index)
-    assert (done.code, done.stderr) == (0, "")
+    assert lod("convert", "-q", "x.safetensors", "y.jsonl", "--data", "words", *index).clean
     done = lod("convert", "words.lod.h5", "z.jsonl")
     assert Path("y.jsonl").read_text() == Path("z.jsonl").read_text()
     assert lod("convert", "words.lod.h5", "a.lodt", "--cu-seqlens", "a,b").code == 4

@@ -17,8 +17,7 @@ def test_decimals_and_times_are_written_as_pandas_writes_them(lod: Lod, folder: 
         "at": pa.array([0, 1_500_000, 2_000_000], pa.timestamp("us")),
     }
     pq.write_table(pa.table(table), "x.parquet")
-    done = lod("convert", "x.parquet", "x.csv", "--separator", ";", "--decimal-comma")
-    assert done.code == 0, done.stderr
+    assert lod("convert", "x.parquet", "x.csv", "--separator", ";", "--decimal-comma").code == 0
     assert [line.split(";")[0] for line in Path("x.csv").read_text().splitlines()] == [
         *("price", "1,50", "", "-20,05"),
     ]

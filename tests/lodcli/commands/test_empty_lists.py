@@ -44,11 +44,9 @@ def test_they_are_those_of_polars(lod: Lod, text: str) -> None:
         f"{text} != 3": [n for n, one in enumerate(wanted) if one not in (None, 3)],
         f"coalesce({text}, -1) == -1": [n for n, one in enumerate(wanted) if one is None],
     }.items():
-        done = lod("filter", "l.jsonl", condition, "-q", "-fo", "kept.lods")
-        assert (done.code, done.stderr) == (0, "")
+        assert lod("filter", "l.jsonl", condition, "-q", "-fo", "kept.lods").clean
         assert tensor("kept.lods", "i").to_list() == kept
-        done = lod("apply", condition, "l.jsonl", "-q", "-fo", "out.lods")
-        assert (done.code, done.stderr) == (0, "")
+        assert lod("apply", condition, "l.jsonl", "-q", "-fo", "out.lods").clean
         assert [n for n, one in enumerate(tensor("out.lods").to_list()) if one] == kept
 
 
@@ -107,8 +105,7 @@ def test_a_stream_says_whether_there_may_be_nulls(lod: Lod, text: str) -> None:
         "n": LoDTensor(np.arange(3)),
     }
     io.write("x.lod.h5", content)
-    done = lod("apply", text, "x.lod.h5", "-o", "out.lods")
-    assert (done.code, done.stderr) == (0, "")
+    assert lod("apply", text, "x.lod.h5", "-o", "out.lods").clean
     shown = lod("inspect", "out.lods").stdout
     assert ("or null" in shown) == NULLABLE[text]
 
@@ -159,8 +156,7 @@ def test_files_take_nulls_of_one_list_beside_rows_of_another(lod: Lod, text: str
     wanted = [json.loads(line) for line in shown.splitlines()]
     assert OF_OTHER_LISTS[text] or "null" not in shown
     for name in ("o.lod.h5", "o.parquet", "o.lods"):
-        done = lod("apply", text, "a.jsonl", "-q", "-o", name)
-        assert (done.code, done.stderr) == (0, "")
+        assert lod("apply", text, "a.jsonl", "-q", "-o", name).clean
         assert tensor(name).to_list() == wanted
     assert ("or null" in lod("inspect", "o.lods").stdout) == OF_OTHER_LISTS[text]
 
@@ -184,8 +180,7 @@ def test_length_of_a_list_of_texts_is_the_number_of_texts(lod: Lod) -> None:
         assert (done.code, done.stderr) == (0, "")
         assert tensor("out.lods").to_list() == wanted
         for number in set(wanted):
-            done = lod("filter", "t.lod.h5", f"{text} == {number}", "-fo", "kept.lods")
-            assert (done.code, done.stderr) == (0, "")
+            assert lod("filter", "t.lod.h5", f"{text} == {number}", "-fo", "kept.lods").clean
             kept = [n for n, one in enumerate(wanted) if one == number]
             assert tensor("kept.lods", "i").to_list() == kept
     done = lod("filter", "t.lod.h5", "length(i + 1) > 0", "-fo", "kept.lods")
@@ -205,8 +200,7 @@ def test_a_row_of_values_with_nan_is_no_condition(lod: Lod) -> None:
         assert (done.code, done.stderr) == (0, "")
         assert tensor("out.lods").to_list() == wanted
     for text, kept in {"any(x and n)": 1, "any(not x)": 1, "all(x or n)": 3}.items():
-        done = lod("filter", "x.lod.h5", text, "-fo", "out.lods")
-        assert (done.code, done.stderr) == (0, "")
+        assert lod("filter", "x.lod.h5", text, "-fo", "out.lods").clean
         assert len(tensor("out.lods", "n").to_list()) == kept
 
 
@@ -234,8 +228,7 @@ def test_the_text_picked_from_a_list_is_that_of_polars(lod: Lod) -> None:
                 None if a is None else a >= b for a, b in zip(wanted, "abcdefg", strict=True)
             ],
         }.items():
-            done = lod("apply", text, "t.jsonl", "-qfo", "out.lods")
-            assert (done.code, done.stderr) == (0, "")
+            assert lod("apply", text, "t.jsonl", "-qfo", "out.lods").clean
             assert tensor("out.lods").to_list() == values, text
             if "==" in text or ">=" in text:
                 assert lod("filter", "t.jsonl", text, "-qfo", "kept.lods").code == 0

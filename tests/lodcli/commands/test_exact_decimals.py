@@ -64,8 +64,7 @@ def table(folder: None) -> pa.Table:
 
 
 def applied(lod: Lod, text: str) -> pa.ChunkedArray:
-    done = lod("apply", text, "d.arrow", "-qfo", "o.arrow")
-    assert (done.code, done.stderr) == (0, "")
+    assert lod("apply", text, "d.arrow", "-qfo", "o.arrow").clean
     return pa.feather.read_table("o.arrow").column(0)
 
 
@@ -207,8 +206,7 @@ def test_sums_of_parts_of_a_list_are_exact(lod: Lod, table: pa.Table) -> None:
 def test_ops_by_name_are_as_exact(lod: Lod, folder: None, line: str, wanted: list[Any]) -> None:
     ps = pa.array([[D("0.10"), D("0.20")], [], [D("7.10")]], pa.list_(pa.decimal128(5, 2)))
     pa.feather.write_feather(pa.table({"ps": ps}), "d.arrow")
-    done = lod("apply", *line.split(), "-qo", "o.parquet")
-    assert (done.code, done.stderr) == (0, "")
+    assert lod("apply", *line.split(), "-qo", "o.parquet").clean
     found = pq.read_table("o.parquet").column(0).to_pylist()
     nested = [
         [D(x) if isinstance(x, str) else x for x in one]

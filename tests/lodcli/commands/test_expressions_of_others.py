@@ -67,8 +67,7 @@ def test_an_error_says_what_to_write(lod: Lod, text: str) -> None:
 
 
 def computed(lod: Lod, text: str) -> list[object]:
-    done = lod("apply", text, "t.parquet", "-q", "-o", "out.parquet")
-    assert (done.code, done.stderr) == (0, "")
+    assert lod("apply", text, "t.parquet", "-q", "-o", "out.parquet").clean
     found: list[object] = pq.read_table("out.parquet").column(0).to_pylist()
     return found
 

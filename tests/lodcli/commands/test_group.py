@@ -37,8 +37,7 @@ def events(folder: Path) -> list[tuple[str, int, float]]:
 
 
 def groups(lod: Lod, source: str, *args: str) -> list[dict[str, Any]]:
-    done = lod("group", source, *args, "-q", "-fo", "out.jsonl")
-    assert (done.code, done.stderr) == (0, "")
+    assert lod("group", source, *args, "-q", "-fo", "out.jsonl").clean
     return read_jsonl("out.jsonl")
 
 

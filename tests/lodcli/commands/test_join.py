@@ -77,8 +77,9 @@ def test_a_join_is_that_of_pandas(
     if suffix != "jsonl":
         for side in "ab":
             assert lod("convert", "-q", f"{side}.jsonl", f"{side}.{suffix}").code == 0
-    done = lod("join", f"a.{suffix}", f"b.{suffix}", "--on", on, "--how", how, "-qo", "out.jsonl")
-    assert (done.code, done.stderr) == (0, "")
+    assert lod(
+        "join", f"a.{suffix}", f"b.{suffix}", "--on", on, "--how", how, "-qo", "out.jsonl"
+    ).clean
     left, right = pd.DataFrame(a), pd.DataFrame(b)
     if how in ("semi", "anti"):
         known = {tuple(one[name] for name in names) for one in b}
@@ -140,8 +141,9 @@ def test_other_tensors_of_the_second_file_may_be_named_as_a_key(
 ) -> None:
     write_jsonl("a.jsonl", [{"user": 5, "id": 1}, {"user": 6, "id": 5}])
     write_jsonl("b.jsonl", [{"id": 5, "user": 6}, {"id": 1, "user": 7}])
-    done = lod("join", "a.jsonl", "b.jsonl", "--on", "user=id", "--how", how, "-qo", "o.jsonl")
-    assert (done.code, done.stderr) == (0, "")
+    assert lod(
+        "join", "a.jsonl", "b.jsonl", "--on", "user=id", "--how", how, "-qo", "o.jsonl"
+    ).clean
     assert [one["user"] for one in read_jsonl("o.jsonl")] == kept
 
 
@@ -150,8 +152,7 @@ def test_a_key_that_both_files_have_may_have_an_equals_sign(lod: Lod, folder: Pa
     write_jsonl("b.jsonl", [{"a=b": 1, "b": 2, "y": 4}])
     write_jsonl("c.jsonl", [{"b": 2, "y": 5}])
     for other, wanted in (("b", {"b": 2, "y": 4}), ("c", {"y": 5})):
-        done = lod("join", "a.jsonl", f"{other}.jsonl", "--on", "a=b", "-qfo", "o.jsonl")
-        assert (done.code, done.stderr) == (0, "")
+        assert lod("join", "a.jsonl", f"{other}.jsonl", "--on", "a=b", "-qfo", "o.jsonl").clean
         assert read_jsonl("o.jsonl") == [{"a=b": 1, "a": 2, "x": 3} | wanted]
 
 
@@ -201,8 +202,7 @@ def test_null_keys_join_and_group_as_in_duckdb(
         for name, table in tables.items():
             connection.register(f"tables_{name}", table)
         for command, query in queries.items():
-            done = lod(*command.split(), "-qfo", "out.parquet")
-            assert (done.code, done.stderr) == (0, "")
+            assert lod(*command.split(), "-qfo", "out.parquet").clean
             wanted = connection.sql(query).fetchall()
             found = [tuple(one.values()) for one in pq.read_table("out.parquet").to_pylist()]
             assert found == wanted, command
@@ -228,8 +228,7 @@ def test_keys_of_decimals_of_another_scale_are_an_error_with_a_remedy(
     assert done.code == 1
     assert f"decimal(3, 2) in the first file and {kind} in the second; `lod cast`" in done.stderr
     assert lod("cast", "b.parquet", "k=decimal(3, 2)", "-qo", "c.parquet").code == 0
-    done = lod("join", "a.parquet", "c.parquet", "--on", "k", "-qo", "out.parquet")
-    assert done.code == 0
+    assert lod("join", "a.parquet", "c.parquet", "--on", "k", "-qo", "out.parquet").code == 0
     found = pq.read_table("out.parquet").to_pylist()
     assert found == ([{"k": Decimal("1.50"), "x": 1, "y": 2}] if 1 not in keys else [])
 
@@ -322,8 +321,9 @@ def test_records_without_a_match_are_null(
     if suffix != "parquet":
         assert lod("convert", "-q", "b.parquet", f"b.{suffix}").code == 0
     for out in ("o.parquet", "o.jsonl"):
-        done = lod("join", "a.parquet", f"b.{suffix}", "--on", "k", "--how", "left", "-qo", out)
-        assert (done.code, done.stderr) == (0, "")
+        assert lod(
+            "join", "a.parquet", f"b.{suffix}", "--on", "k", "--how", "left", "-qo", out
+        ).clean
     wanted = [{"k": 1, "s": known[0]}, {"k": 2, "s": known[1]}, {"k": 3, "s": None}]
     assert pq.read_table("o.parquet").to_pylist() == wanted
     assert read_jsonl("o.jsonl") == wanted
@@ -348,15 +348,13 @@ def test_an_outer_join_has_keys_of_both_files(lod: Lod, folder: Path) -> None:
             assert (done.code, done.stderr) == (0, "")
             assert lod("convert", "-qf", out, "p.parquet").code == 0
             assert pq.read_table("p.parquet").to_pylist() == wanted
-    empty = lod("filter", "a.parquet", "n > 9", "-qo", "none.parquet")
-    assert empty.code == 0
+    assert lod("filter", "a.parquet", "n > 9", "-qo", "none.parquet").code == 0
     for one, other, count in (("none", "b", 2), ("a", "none", 2), ("none", "none", 0)):
         if other == "none":
             assert lod("rename", "none.parquet", "x=y", "t=w", "-qfo", "other.parquet").code == 0
             other = "other"
         command = ("join", f"{one}.parquet", f"{other}.parquet", "--on", "n,c", "--how", "outer")
-        done = lod(*command, "-qfo", "o.parquet")
-        assert (done.code, done.stderr) == (0, "")
+        assert lod(*command, "-qfo", "o.parquet").clean
         assert pq.read_table("o.parquet").num_rows == count
 
 
@@ -443,8 +441,7 @@ def test_records_of_a_column_of_both_files_or_of_keys_stay_required(
         ]
         pq.write_table(pa.Table.from_pylist(items, schema=pa.schema(fields)), path)
     args = ("a.parquet", "b.parquet", "--on", on, "--how", "left", "-qo", "o.jsonl")
-    done = lod("join", *args)
-    assert (done.code, done.stderr) == (0, "")
+    assert lod("join", *args).clean
     assert read_jsonl("o.jsonl") == wanted
 
 
@@ -459,8 +456,7 @@ def test_records_of_the_first_file_are_null_without_a_match_if_only_it_has_them(
     schema = pa.schema([key, required("s", "w")])
     items = [{"k": 1, "s": {"w": 3}}, {"k": 7, "s": {"w": 6}}]
     pq.write_table(pa.Table.from_pylist(items, schema=schema), "b.parquet")
-    done = lod("join", "a.parquet", "b.parquet", "--on", "k", "--how", how, "-qo", "o.jsonl")
-    assert (done.code, done.stderr) == (0, "")
+    assert lod("join", "a.parquet", "b.parquet", "--on", "k", "--how", how, "-qo", "o.jsonl").clean
     assert read_jsonl("o.jsonl") == [
         {"k": 1, "s": {"v": 4, "w": 3}, "t": {"x": 5}},
         {"k": 7, "s": {"v": None, "w": 6}, "t": None},

@@ -75,8 +75,7 @@ def test_records_that_one_file_always_has_are_required(
     for name in names:
         paths.append(f"{name.replace(' ', '_')}.{ending}")
         io.write(paths[-1], dict(FILES[name]))
-    done = lod("merge", *paths, "-o", "out.lod.h5")
-    assert (done.code, done.stderr) == (0, "")
+    assert lod("merge", *paths, "-o", "out.lod.h5").clean
     with lodcli.open("out.lod.h5") as source:
         assert not broken_columns(source.schema)
         assert all(spec.marks.fields[0].required for spec in source.schema)
@@ -102,16 +101,14 @@ def test_lists_of_records_are_merged(lod: Lod, folder: object) -> None:
     for name, required in (("x", True), ("y", False)):
         path = Field("a", 0, required=required), Field(name, 1)
         io.write(f"{name}.lod.h5", {f"a.{name}": inside(rows, *path)})
-    done = lod("merge", "x.lod.h5", "y.lod.h5", "-o", "out.jsonl")
-    assert (done.code, done.stderr) == (0, "")
+    assert lod("merge", "x.lod.h5", "y.lod.h5", "-o", "out.jsonl").clean
     assert read_jsonl("out.jsonl") == [{"a": [{"x": 1, "y": 1}, {"x": 2, "y": 2}]}, {"a": []}]
 
 
 def test_records_that_each_file_may_lack_stay_optional(lod: Lod, folder: object) -> None:
     io.write("null.lod.h5", dict(FILES["null"]))
     io.write("more.lod.h5", {"a.w": inside([7, 8], OPTIONAL, Field("w", 0), valid=VALID)})
-    done = lod("merge", "null.lod.h5", "more.lod.h5", "-o", "out.jsonl")
-    assert (done.code, done.stderr) == (0, "")
+    assert lod("merge", "null.lod.h5", "more.lod.h5", "-o", "out.jsonl").clean
     assert read_jsonl("out.jsonl") == [{"a": {"z": 5, "w": 7}}, {"a": None}]
 
 
@@ -149,8 +146,7 @@ def test_records_are_null_where_all_files_have_null(lod: Lod, folder: object) ->
             else {"a": None}
             for parts in zip(*(fields[name] for name in names), strict=True)
         ]
-        done = lod("merge", *(f"{name}.{ending}" for name in names), "-o", "out.jsonl", "-f")
-        assert (done.code, done.stderr) == (0, "")
+        assert lod("merge", *(f"{name}.{ending}" for name in names), "-o", "out.jsonl", "-f").clean
         assert read_jsonl("out.jsonl") == expected
 
 
@@ -175,8 +171,7 @@ def test_lists_are_null_where_all_files_have_null(
     Path("id.jsonl").write_text('{"id":1}\n{"id":2}\n{"id":3}\n')
     files = [f"{name}.jsonl" for name in names]
     assert lod("merge", *files, "-o", f"out.{ending}").code == 0
-    done = lod("convert", f"out.{ending}", "again.jsonl")
-    assert (done.code, done.stderr) == (0, "")
+    assert lod("convert", f"out.{ending}", "again.jsonl").clean
     found = [one["a"] for one in read_jsonl("again.jsonl")]
     assert found == [[{"x": [1], "y": 2}], None, []]
 
@@ -228,8 +223,7 @@ def check_merged(lod: Lod, files: Sequence[Sequence[Any]], *, lists: bool = Fals
     rows = [united(parts, shape) for parts in zip(*files, strict=True)]
     paths = [f"{number}.jsonl" for number in range(len(files))]
     for order in (paths, paths[::-1]):
-        done = lod("merge", *order, "-o", "out.jsonl", "-f")
-        assert (done.code, done.stderr) == (0, "")
+        assert lod("merge", *order, "-o", "out.jsonl", "-f").clean
         expected = [rows[:2], [], rows[2:]] if lists else rows
         assert read_jsonl("out.jsonl") == [{"a": one} for one in expected]
 

@@ -45,8 +45,9 @@ def test_scores_and_classes_are_those_of_a_torch_module(
     monkeypatch.setattr(base, "BATCH_BYTES", 1 << 10)
     monkeypatch.setattr(opened, "BATCH_BYTES", 1 << 10)
     for kind in ("scores", "class"):
-        done = lod("run-rnn", "rows.lod.h5", "--weights", "m", "--emit", kind, "-o", f"{kind}.lods")
-        assert (done.code, done.stderr) == (0, "")
+        assert lod(
+            "run-rnn", "rows.lod.h5", "--weights", "m", "--emit", kind, "-o", f"{kind}.lods"
+        ).clean
     module = torch.nn.Module()
     module.rnn = torch.nn.LSTM(3, 5, bidirectional=True)
     module.out = torch.nn.Linear(10, 3)
@@ -73,12 +74,10 @@ def test_classes_of_text_can_be_joined_with_it(lod: Lod, folder: Path) -> None:
     write_jsonl("texts.jsonl", texts)
     args = ("--embedding", "4", "--epochs", "60", "--cell", "gru", "--pool", "mean", "-q")
     assert lod("train", "texts.jsonl::text", "-o", "m", *args).code == 0
-    done = lod(
+    assert lod(
         "run-rnn", "texts.jsonl::text", "--weights", "m", "--emit", "class", "-o", "class.lod.h5"
-    )
-    assert (done.code, done.stderr) == (0, "")
-    done = lod("merge", "texts.jsonl", "class.lod.h5", "-q", "-o", "merged.jsonl")
-    assert done.code == 0, done.stderr
+    ).clean
+    assert lod("merge", "texts.jsonl", "class.lod.h5", "-q", "-o", "merged.jsonl").code == 0
     found = read_jsonl("merged.jsonl")
     assert [one["text"] for one in found] == ["ab", "ba", "aab", "bb"]
     assert [bool(one["predicted"]) for one in found] == [one["label"] for one in found]

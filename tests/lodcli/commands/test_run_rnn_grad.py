@@ -137,8 +137,7 @@ def test_checkpoints_change_nothing_and_truncation_does(lod: Lod, double: LoDTen
         ("kept", ["--checkpoint", "2"]),
         ("cut", ["--truncate", "2"]),
     ):
-        done = lod("run-rnn", "words64.lod.h5", "-o", f"{name}.npz", *args, *more)
-        assert done.code == 0
+        assert lod("run-rnn", "words64.lod.h5", "-o", f"{name}.npz", *args, *more).code == 0
     for name in ("input", "h0", "weight_hh_l0", "bias_ih_l1"):
         whole, kept, cut = (tensor(f"{n}.npz", name).data for n in ("whole", "kept", "cut"))
         np.testing.assert_allclose(kept, whole, rtol=0, atol=1e-13)

@@ -127,10 +127,8 @@ def test_items_of_a_level_become_the_outermost(lod: Lod, source: str) -> None:
 
 
 def test_a_pipe_is_divided_as_it_comes(lod: Lod, shell: Lod, source: str) -> None:
-    done = shell(f"lod select {source} data | lod shard - ds --shard-size 200")
-    assert done.code == 0, done.stderr
-    done = shell(f"lod select {source} data | lod shard - ds2 --shards 5")
-    assert done.code == 0, done.stderr
+    assert shell(f"lod select {source} data | lod shard - ds --shard-size 200").code == 0
+    assert shell(f"lod select {source} data | lod shard - ds2 --shards 5").code == 0
     assert len(list(Path("ds2").glob("data-*-of-00005.lod.h5"))) == 5
     for name in ("ds", "ds2"):
         assert lod("diff", f"{source}::data", name).code == 0

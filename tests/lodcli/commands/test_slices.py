@@ -60,8 +60,7 @@ def table(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]
 
 def lines(lod: Lod, *words: str) -> list[Any]:
     """Return the JSON lines that a command writes."""
-    done = lod(words[0], "-q", *words[1:], "-fo", "out.jsonl")
-    assert (done.code, done.stderr) == (0, ""), words
+    assert lod(words[0], "-q", *words[1:], "-fo", "out.jsonl").clean, words
     return [json.loads(line) for line in Path("out.jsonl").read_text("utf-8").splitlines()]
 
 

@@ -72,8 +72,7 @@ def table(folder: Path, request: pytest.FixtureRequest, monkeypatch: pytest.Monk
 
 
 def result(lod: Lod, *args: str) -> list[dict[str, Any]]:
-    done = lod(*args, "-q", "-f", "-o", "out.parquet")
-    assert (done.code, done.stderr) == (0, "")
+    assert lod(*args, "-q", "-f", "-o", "out.parquet").clean
     found = pq.read_table("out.parquet")
     assert pa.types.is_dictionary(_innermost(found.schema.field("kind").type))
     records: list[dict[str, Any]] = found.to_pylist()

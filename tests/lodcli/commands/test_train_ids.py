@@ -43,8 +43,7 @@ def tokens(folder: Path) -> Path:
 
 @pytest.fixture
 def model(lod: Lod, tokens: Path) -> str:
-    done = lod("train", tokens, "-o", "m", "--epochs", "8", "--cell", "gru", *ARGS)
-    assert (done.code, done.stderr) == (0, "")
+    assert lod("train", tokens, "-o", "m", "--epochs", "8", "--cell", "gru", *ARGS).clean
     return "m"
 
 
@@ -100,8 +99,7 @@ def test_gradients_of_many_batches_are_torchs(
     monkeypatch.setattr(opened, "COMPUTED_BYTES", 500)
     monkeypatch.setattr(base, "BATCH_BYTES", 500)
     args = ("--weights", "m.safetensors", "--grad", "-o", "g.npz", *more)
-    done = lod("run-rnn", f"{tokens}::ids", *args)
-    assert (done.code, done.stderr) == (0, "")
+    assert lod("run-rnn", f"{tokens}::ids", *args).clean
     for name, wanted in (
         (NAME, module.embedding.weight),
         ("weight_ih_l0", module.rnn.weight_ih_l0),
@@ -172,8 +170,7 @@ def test_a_training_of_ids_continues_with_the_same_bits(lod: Lod, tokens: Path, 
     args = (*ARGS, "--cell", cell, "--dropout", "0.2", "--epochs", "6", "-f")
     assert lod("train", tokens, "-o", "whole", *args).code == 0
     for until in ("2", "6"):
-        done = lod("train", tokens, "-o", "m", "--state", "s", "--until", until, *args)
-        assert done.code == 0, done.stderr
+        assert lod("train", tokens, "-o", "m", "--state", "s", "--until", until, *args).code == 0
     assert Path("m").read_bytes() == Path("whole").read_bytes()
     other = lod("train", tokens, "-o", "m", "--state", "s", *args, "--embedding", "5")
     assert other.stderr.startswith(
@@ -262,8 +259,7 @@ def test_a_model_is_read_from_a_pipe_too(lod: Lod, shell: Lod, tokens: Path, mod
     again = lod("train", tokens, "--weights", model, "--epochs", "0").stdout
     done = shell(f"cat {model} | lod train {tokens} --weights - --epochs 0")
     assert (done.code, done.stdout, done.stderr) == (0, again, "")
-    done = shell(f"cat {model} | lod run-rnn {tokens}::ids --weights - --emit last -o o.npz")
-    assert (done.code, done.stderr) == (0, "")
+    assert shell(f"cat {model} | lod run-rnn {tokens}::ids --weights - --emit last -o o.npz").clean
 
 
 def test_whole_numbers_without_an_embedding_are_noted(lod: Lod, tokens: Path) -> None:

@@ -77,8 +77,7 @@ def test_the_model_standardizes_rows_as_a_module_of_torch_does(
     scores = module.out(last).detach()
     for kind, wanted in (("last", last.detach()), ("scores", scores)):
         run = ("run-rnn", "tracks.lod.h5::track", "--weights", "m", "--dtype", "float32")
-        done = lod(*run, "--emit", kind, "-o", f"{kind}.lods")
-        assert (done.code, done.stderr) == (0, "")
+        assert lod(*run, "--emit", kind, "-o", f"{kind}.lods").clean
         np.testing.assert_allclose(tensor(f"{kind}.lods").data, wanted, rtol=0, atol=TOLERANCE)
     again = lod("train", "tracks.lod.h5", "--weights", "m", "--epochs", "0", "--json")
     assert json.loads(again.stdout)["training_accuracy"] == report["training_accuracy"]
@@ -89,8 +88,7 @@ def test_the_model_standardizes_rows_as_a_module_of_torch_does(
 def test_gradients_of_raw_rows_are_torchs(lod: Lod, tracks: LoDTensor) -> None:
     torch = pytest.importorskip("torch")
     assert lod("train", "tracks.lod.h5", "-o", "m", *ARGS, "--standardize", "-q").code == 0
-    done = lod("run-rnn", "tracks.lod.h5::track", "--weights", "m", "--grad", "-o", "g.npz")
-    assert (done.code, done.stderr) == (0, "")
+    assert lod("run-rnn", "tracks.lod.h5::track", "--weights", "m", "--grad", "-o", "g.npz").clean
     module = module_of("m", torch).double()
     rows = [torch.from_numpy(track.data.copy()).requires_grad_() for track in tracks]
     sum(module.rnn(module.standardize(one))[0].sum() for one in rows).backward()
@@ -134,8 +132,9 @@ def test_a_training_continues_and_a_model_is_trained_further(lod: Lod, tracks: L
     )
     # The means stay those of the first file.
     io.write("far.lod.h5", {"track": tracks + 0.002, "label": io.read("tracks.lod.h5", "label")})
-    done = lod("train", "far.lod.h5", "-o", "more", "--weights", "whole", "--epochs", "1", "-q")
-    assert (done.code, done.stderr) == (0, "")
+    assert lod(
+        "train", "far.lod.h5", "-o", "more", "--weights", "whole", "--epochs", "1", "-q"
+    ).clean
     before, after = (safetensors.numpy.load_file(name) for name in ("whole", "more"))
     for name in (MEAN, STD):
         np.testing.assert_array_equal(before[name], after[name])

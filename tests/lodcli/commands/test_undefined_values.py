@@ -93,8 +93,7 @@ def test_numbers_of_times_and_codes_are_not_computed_with(text: str, lod: Lod) -
     ],
 )
 def test_functions_defined_for_times_and_categories_are_computed(text: str, lod: Lod) -> None:
-    done = lod("apply", text, "e.lod.h5", "-o", "out.lod.h5")
-    assert (done.code, done.stderr) == (0, "")
+    assert lod("apply", text, "e.lod.h5", "-o", "out.lod.h5").clean
 
 
 @pytest.mark.usefixtures("events")
@@ -111,8 +110,7 @@ def test_a_condition_is_no_time_or_category(lod: Lod) -> None:
     [("-day", [3, 2, 1]), ("label", [2, 3, 1]), ("-label", [1, 3, 2]), ("-max(days)", [1, 2, 3])],
 )
 def test_items_are_sorted_by_them(key: str, days: list[int], lod: Lod) -> None:
-    done = lod("sort", "e.lod.h5", "--by", key, "-o", "out.lod.h5")
-    assert (done.code, done.stderr) == (0, "")
+    assert lod("sort", "e.lod.h5", "--by", key, "-o", "out.lod.h5").clean
     assert [one.day for one in tensor("out.lod.h5", "day").to_list()] == days
 
 
@@ -195,8 +193,7 @@ OF_TIMES = {
 @pytest.mark.usefixtures("events")
 @pytest.mark.parametrize("line", OF_TIMES)
 def test_ops_of_times_are_those_of_an_expression(line: str, lod: Lod) -> None:
-    done = lod("apply", *line.split(), "-o", "out.lods")
-    assert (done.code, done.stderr) == (0, "")
+    assert lod("apply", *line.split(), "-o", "out.lods").clean
     assert tensor("out.lods").to_list() == OF_TIMES[line]
 
 

@@ -73,8 +73,7 @@ def test_sums_of_sha256sum_are_checked(lod: Lod, files: Path, options: tuple[str
         ("mds", ["mds/index.json", os.path.abspath("mds/shard.00000.mds")]),
     ):
         sidecar(name).write_text(sha256sum(*options, *members).stdout)
-        done = lod("verify", "--sums", name)
-        assert (done.code, done.stderr) == (0, ""), name
+        assert lod("verify", "--sums", name).clean, name
         Path(members[0]).write_bytes(Path(members[0]).read_bytes().replace(b"0", b"1"))
 
 
