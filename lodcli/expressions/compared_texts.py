@@ -86,9 +86,7 @@ class ComparedTexts(ExactDecimals[V]):
         """Raise an error about a list that is compared with == or !=.
 
         Args:
-            listed: the list.
             beside: the other side.
-            op: == or !=.
             found: whether the values of the other side are in the list; None if not all elements
                 are literals.
         """
@@ -103,7 +101,6 @@ class ComparedTexts(ExactDecimals[V]):
         """Return the numbers of the texts, or words of categories, of a part, in a pool of texts.
 
         Args:
-            node: the part.
             pool: texts are appended to it; a null has the number of any.
         """
         try:

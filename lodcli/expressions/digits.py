@@ -56,7 +56,6 @@ def joint_decimals(parts: Sequence[Decimals], carry: int = 0) -> Decimals | None
     """Return decimals that hold the values of all of these.
 
     Args:
-        parts: the decimals.
         carry: digits before the point that are added, as those of a sum.
 
     >>> str(joint_decimals([Decimals(6, 2), Decimals(5, 0)]))
@@ -88,8 +87,6 @@ def decimals_of_function(name: str, decimals: Decimals, digits: int = 0) -> Deci
     """Return decimals that hold the results of a function; None if they are floats.
 
     Args:
-        name: of the function.
-        decimals: its argument.
         digits: how many digits after the point `round` leaves.
 
     >>> str(decimals_of_function("round", Decimals(6, 3), 1))

@@ -80,11 +80,7 @@ _Units = tuple[Unit | None, Unit | None]
 
 
 class Evaluation(ComparedTexts[V]):
-    """The values of the parts of an expression.
-
-    Args:
-        expression: the evaluated expression.
-    """
+    """The values of the parts of an expression."""
 
     # The message for several expressions.
     of_several = "expected one expression; write and between conditions, as in x > 1 and y > 2"
@@ -382,8 +378,6 @@ class Evaluation(ComparedTexts[V]):
 
         Args:
             node: the operation that is not defined for them.
-            function: the name of the function or operator.
-            parts: its operands.
         """
         units = [self.expression.unit_of(part) for part in parts]
         for part, unit in zip(parts, units, strict=True):
@@ -424,8 +418,6 @@ class Evaluation(ComparedTexts[V]):
         """Return the values of a part that is beside another, whose unit a text has.
 
         Args:
-            node, other: the parts.
-            op: the comparison operator.
             joint: the unit of both, if it is not that of the other.
         """
         name, marks = self.expression.marks_of(other)
@@ -526,8 +518,6 @@ class Evaluation(ComparedTexts[V]):
         """Return values of which one is picked, all in the unit of the result.
 
         Args:
-            node: what picks one of them.
-            parts: the values.
             op: a comparison that the words of categories must have.
         """
         unit_of = self.expression.unit_of

@@ -35,11 +35,7 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 class ExactDecimals(Operations[V]):
-    """The parts of an expression that are decimals, as their digits.
-
-    Args:
-        expression: the evaluated expression.
-    """
+    """The parts of an expression that are decimals, as their digits."""
 
     def __init__(self, expression: Parsed) -> None:
         self.expression = expression

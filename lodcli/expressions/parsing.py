@@ -63,7 +63,6 @@ class ExpressionError(OptionError):
     """An expression that means nothing, or not with these tensors.
 
     Attributes:
-        text: the expression.
         column: where, in characters from 0.
     """
 
@@ -81,8 +80,6 @@ class Parsed:
         tree: its syntax tree, if it was not written.
 
     Attributes:
-        text: as it was written.
-        tree: its syntax tree.
         tensors: the names of tensors in it, in order, each once.
         counts: whether it has index(), the number of the item.
         marks: of the tensors that it may name; set by `know`.

@@ -42,7 +42,6 @@ def folded(
     """Return a function of a part and of the results of its own parts, each computed once.
 
     Args:
-        node: the part.
         known: the results so far, which are kept here.
         function: of a part, and the results of its own parts.
 
@@ -169,7 +168,6 @@ def quotient_of(
     """Return the number that a part is, also a quotient or a power; None of another part.
 
     Args:
-        node: the part.
         number_of: returns the number that a part is if it has neither.
     """
     number = number_of(node)
@@ -229,11 +227,7 @@ def place_of(node: ast.expr) -> int | None:
 
 
 def no_lists(row_shape: tuple[int, ...]) -> str:
-    """Return the error about a slice of values that are no lists.
-
-    Args:
-        row_shape: of the values.
-    """
+    """Return the error about a slice of values that are no lists."""
     if not row_shape:
         return "expected lists, this is one value for each item"
     column = ", ".join("0" for _ in row_shape)

@@ -37,7 +37,6 @@ def values_of_texts(name: str, words: Sequence[str]) -> Callable[[Array, Offsets
     """Return a function that has a value for each text, (K,): a boolean, or a number.
 
     Args:
-        name: of the function.
         words: its arguments after the texts.
 
     Raises:

@@ -81,7 +81,6 @@ def word_order(word: str, data: Array, offsets: Offsets) -> Array:
     """Return -1, 0 or 1 for texts before, equal to or after a word by their bytes, (K,) int8.
 
     Args:
-        word: the word.
         data: (N,) uint8, the bytes of all texts.
         offsets: (K + 1,), of the texts.
     """

@@ -54,7 +54,6 @@ def unit_of_times(function: str, times: Times, *, picks: bool, steps: bool) -> T
 
     Args:
         function: its name; "" of a choice.
-        times: the unit of its argument.
         picks: whether it returns some of its values.
         steps: whether it has a second argument.
     """
@@ -78,9 +77,7 @@ def undefined(function: str, text: str, unit: Unit | None, *, picks: bool) -> st
     """Return why a function is not defined for values of a unit, and what to write; "" if it is.
 
     Args:
-        function: its name.
         text: the values, as they are written in an expression.
-        unit: of the values.
         picks: whether the result is times or categories too.
     """
     known = properties_of(function)
@@ -97,8 +94,6 @@ def as_numbers(text: str, unit: Times | Categories, origin: str = "") -> str:
     """Return how a user makes numbers of times or categories.
 
     Args:
-        text: the part of the expression.
-        unit: its unit.
         origin: from when to count; by default from 1970, or from midnight.
 
     >>> as_numbers("day", Times("date", "D"))

@@ -69,8 +69,6 @@ def page(name: str, command: click.Command, version: str) -> str:
 
     Args:
         name: the words of the command, such as "lod slice".
-        command: the command.
-        version: of lod.
     """
     # Click caches the help option made here: it must be the same as on the command line.
     context = click.Context(command, info_name=name, **CONTEXT)

@@ -178,9 +178,6 @@ def check_command(
     """Fail if the first argument is neither an option nor a known command.
 
     Args:
-        ctx: of the group.
-        args: of the group.
-        known: the names of its commands.
         hint_on: returns the hint on a name, or "" for the similar command, else the list of all.
     """
     if ctx.resilient_parsing or not args or args[0] in known or args[0].startswith("-"):

@@ -179,9 +179,7 @@ def report(error: BaseException, label: str, *, as_json: bool = False, more: str
     """Print an error in one line, as JSON or in words, and return its exit code.
 
     Args:
-        error: the exception.
         label: the command that failed.
-        as_json: whether it is printed as JSON.
         more: text to append to its message.
     """
     if isinstance(error, click.exceptions.Exit):

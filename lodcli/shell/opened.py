@@ -227,7 +227,6 @@ def opened(
     """Open a file named on the command line, and print notes about it.
 
     Args:
-        reference: which file, and which tensor of it.
         options: how to read it; the `guarded` options of the command are added.
         optional: options that are ignored, not an error, if the format does not have them.
 

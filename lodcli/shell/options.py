@@ -235,8 +235,6 @@ def seed(text: str = "Random seed.", default: int | None = 0, *more: str) -> Cal
     """--seed, with a help text; without a default nothing is random unless it is given.
 
     Args:
-        text: the help.
-        default: the seed if none is given.
         more: further names of the option.
     """
     return click.option(
@@ -403,7 +401,6 @@ def target(function: F, *, files: str | None = None) -> F:
     end, on standard error if data went to standard output.
 
     Args:
-        function: the command.
         files: for a command that writes several files: the help of -o, which is then required.
     """
 

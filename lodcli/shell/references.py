@@ -27,7 +27,6 @@ class Reference:
     """A file, or "-" for standard input, and one of its tensors.
 
     Attributes:
-        path: the file.
         name: the tensor, or None if none is named.
         format_name: the format, or None to detect it.
         part: (k, n) for only part k of n of the file; see ReadOptions.

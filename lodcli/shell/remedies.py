@@ -165,12 +165,7 @@ def remedy(code: int | None, name: str) -> str:
 
 
 def option_hint(name: str, params: Sequence[click.Parameter]) -> str:
-    """Return a hint for an option that a command lacks; "" without one.
-
-    Args:
-        name: of the option.
-        params: of the command.
-    """
+    """Return a hint for an option that a command lacks; "" without one."""
     flags = {flag: one for one in params for flag in one.opts}
     meant = [flag for flag in OPTIONS_ELSEWHERE.get(name, ()) if flag in flags]
     meant = [one for one in meant if one != "--output" or flags[one].metavar == _OUTPUTS.get(name)]
@@ -190,12 +185,7 @@ def option_hint(name: str, params: Sequence[click.Parameter]) -> str:
 
 
 def missing_dash_hint(error: BaseException, meta: Mapping[str, object]) -> str:
-    """Return a hint on a missing file whose name may be one of a tensor, as - is missing; else "".
-
-    Args:
-        error: of a command.
-        meta: of its context.
-    """
+    """Return a hint on a missing file that may be a tensor, as - is missing; "" without one."""
     if not isinstance(error, FileNotFoundError) or error.filename != meta.get(BEFORE_NAMES):
         return ""
     plain = re.fullmatch(r"\w+", str(error.filename or ""))
@@ -249,8 +239,6 @@ def owner(message: str, group: click.Command, args: Sequence[str]) -> str:
     """Return a hint for a message that names options of `lod convert` which this command lacks.
 
     Args:
-        message: of the error.
-        group: `lod`.
         args: its command line; commands before options.
     """
     command = group

@@ -75,7 +75,6 @@ def finish(code: int, report: Callable[[OSError], int]) -> int:
     Python would flush them later, when an error could only be printed and not handled.
 
     Args:
-        code: exit code of the command.
         report: prints an error and returns the exit code for it.
     """
     try:

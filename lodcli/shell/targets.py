@@ -148,7 +148,6 @@ class Target:
 
         Args:
             schema: of all batches together.
-            batches: the data.
             read_share: returns how much of the input was read; see `progress.share_of`.
             stored: the open file, if the batches are its whole content.
         """

@@ -66,7 +66,6 @@ def measure(
     Args:
         candidates: name to a function that makes a number of calls and returns a sample. Each has
             run before, so nothing is compiled or touched for the first time here.
-        effort: how many rounds, for how long.
         rng: draws the order within a round.
         clock: seconds, for the budget only.
         rest: waits until the process is idle; by default `settle`.

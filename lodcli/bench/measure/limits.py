@@ -33,7 +33,6 @@ def limit_call(kind: LimitKind, size_bytes: float, threads: int) -> tuple[Callab
         kind: "read", "write" or "copy", in bytes (a copy reads and writes), or "fma", in
             floating-point operations.
         size_bytes: the bytes that the measured task moves: within a cache the limit is another.
-        threads: the number of threads.
     """
     # Without compiled kernels, as on processors older than x86-64-v2, the limit is that of NumPy.
     calls: Any = limits_native if limits_native.available() else limits

@@ -120,9 +120,7 @@ def chosen_peers(suite: str, against: str | None, device: str = "cpu") -> list[s
     """Return the names of the peers in `against`, or all of a benchmark on a device.
 
     Args:
-        suite: the benchmark.
         against: names of peers; "none": no peers; None: all.
-        device: "cpu" or "cuda".
 
     Raises:
         SelectionError: no such peer in this benchmark.

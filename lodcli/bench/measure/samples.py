@@ -26,7 +26,6 @@ class Sample:
         user_seconds: user time of all threads of the process, per call.
         system_seconds: system time, likewise.
         preemptions: involuntary context switches of the process during the whole sample.
-        calls: number of calls.
     """
 
     seconds: float

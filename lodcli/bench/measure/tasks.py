@@ -22,7 +22,6 @@ class Work:
 
     Attributes:
         useful: bytes or floating-point operations for actual rows, without padding.
-        unit: "B" or "FLOP".
         needed: the minimum to be moved or computed, including padding if the task requires it; the
             fraction of the limit is computed from it.
         limit: the machine's limit that applies; None: no measured one.
@@ -66,13 +65,10 @@ class Task:
 
     Attributes:
         bench: "kernels", "rnn", ..
-        op: the name of the op.
         parameters: of the case, as in reports.
         candidates: those of lod first.
-        work: the amount of work.
         tolerance: as for `checks.agreed`.
         skipped: the reason why each missing candidate cannot take part.
-        device: "cpu" or "cuda".
         witness: a reference computation on another device, compared with all but not timed.
         uses_files: whether it waits for files, which takes no processor time.
     """

@@ -15,7 +15,6 @@ class Curve:
     """The times of one candidate for every value of the swept parameter.
 
     Attributes:
-        op: the name of the op.
         name: the candidate, and the number of threads.
         values: of the parameter, ascending.
         seconds: medians.

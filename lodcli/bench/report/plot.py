@@ -21,10 +21,6 @@ HEIGHT = 16
 def require_drawing(path: str, cases: Sequence[str]) -> None:
     """Raise an error before measuring if the picture could not be drawn afterwards.
 
-    Args:
-        path: of the picture.
-        cases: names of the cases to measure.
-
     Raises:
         SelectionError: another format, or no parameter is swept.
         UnsupportedError: matplotlib is not installed.

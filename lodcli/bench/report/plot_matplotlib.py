@@ -18,7 +18,6 @@ def picture(swept: str, curves: Sequence[Curve], kind: str) -> bytes:
 
     Args:
         swept: the name of the horizontal axis.
-        curves: of all ops.
         kind: "svg" or "png".
     """
     ops = list(dict.fromkeys(curve.op for curve in curves))

@@ -48,11 +48,7 @@ def row_of(
     """Return the row of a candidate.
 
     Args:
-        task: what was measured.
-        one: the candidate.
         measured: all candidates, with the limit.
-        digest: of the result.
-        threads: number of threads.
         clock: whether times are wall time or processor time.
         limit_rate: bytes or operations per second at the machine's limit.
     """

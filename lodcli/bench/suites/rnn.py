@@ -78,7 +78,6 @@ def rnn_lengths(case: Case, what: str = "", copies: int = 0) -> Offsets:
     """Return the lengths of a case, none of them 0: torch cannot pack empty sequences.
 
     Args:
-        case: the case.
         what, copies: see `Case.draw_lengths`.
     """
     return np.maximum(case.draw_lengths(what, copies), 1)

@@ -31,9 +31,7 @@ class Parameter:
 
     Attributes:
         name: in Python.
-        kind: the kind of its values.
         required: whether it has no default.
-        default: the default, or None.
         choices: for "choice".
         text: its description in the op's docstring; that of an option with names of the shell.
         positional: whether Python takes it by its position.
@@ -58,10 +56,8 @@ class Described:
     """Description of an op for the shell.
 
     Attributes:
-        function: the op.
         inputs: the parameters that are files, in the order of the command line.
         options: the others; without `backend`, and `out`, which is for arrays in memory.
-        has_backend: whether the op takes a backend.
         several: whether it returns several tensors.
     """
 

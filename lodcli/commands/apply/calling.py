@@ -126,9 +126,6 @@ def _of_units(step: Step, tensors: Sequence[LoDTensor], device: str, name: str) 
     """Return the result of an expression of times, categories and decimals.
 
     Args:
-        step: the op.
-        tensors: its inputs.
-        device: where to compute.
         name: of the first tensor, for messages.
 
     Returns:

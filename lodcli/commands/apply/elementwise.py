@@ -181,13 +181,7 @@ def _data(values: Values | None, dtype: np.dtype[Any]) -> Any:
 def _require_exact(
     values: Sequence[Values | None], chosen: Sequence[Any], dtype: np.dtype[Any]
 ) -> None:
-    """Raise InvalidDataError if a chosen whole number is not exact in the dtype of the result.
-
-    Args:
-        values: of which one is chosen.
-        chosen: where each of them is chosen.
-        dtype: of the result.
-    """
+    """Raise InvalidDataError if a chosen whole number is not exact in the dtype of the result."""
     arrays = [one.values if isinstance(one, LoDTensor) else np.asarray(one) for one in values]
     known = list(chosen)
     for place, one in enumerate(values):

@@ -21,7 +21,6 @@ class Nullable:
 
     Args:
         expression: it has the marks of its tensors.
-        schema: of its tensors.
     """
 
     def __init__(self, expression: Parsed, schema: Schema) -> None:
@@ -52,7 +51,6 @@ class Nullable:
         """Return whether a part may have nulls.
 
         Args:
-            node: the part.
             broadcast: the levels that its values are broadcast to, at least.
         """
         waiting = [(node, broadcast)]  # not recursive: a sum may be long
@@ -148,7 +146,6 @@ def _levels(expression: Parsed, levels: dict[str, _Levels]) -> dict[ast.AST, _Le
     those with most.
 
     Args:
-        expression: the expression.
         levels: by tensor, without those of texts.
     """
     found: dict[ast.AST, _Levels | None] = {}

@@ -68,10 +68,8 @@ def write_results(source: Reference, results: Sequence[Result], target: Target) 
     """Write the results of computations on every batch of a file.
 
     Args:
-        source: the file.
         results: each may use those before it, which have a name; the last one's decides what is
             written.
-        target: the output.
     """
     whole = replace(source, name=None)
     into = results[-1].into
@@ -148,8 +146,6 @@ def _write(
     Args:
         results: see `write_results`.
         lead: the tensor of a result that names none.
-        target: the output.
-        schema: of the file.
         batches: of the tensors to compute with, and of those to write besides the results.
         alone: returns batches of only the tensors to compute with; None if the source can be read
             only once.
@@ -296,9 +292,6 @@ def _spec(name: str, result: LoDTensor, lead: TensorSpec, depth: int) -> TensorS
     """Return the spec of a result, given its first batch and the tensor that it is computed from.
 
     Args:
-        name: of the result.
-        result: of the first batch.
-        lead: the tensor.
         depth: how many levels they share.
     """
     names = result.lod.names

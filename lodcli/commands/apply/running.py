@@ -55,12 +55,10 @@ class Writing:
     """The target of the results, and how they are computed.
 
     Attributes:
-        target: the file.
         into: name of the result, which is written with all tensors of the file; None: it is
             written alone.
         dtype: floating dtype to which tensors are converted first, and floats of the result; None:
             not converted.
-        device: where to compute.
     """
 
     target: Target
@@ -73,7 +71,6 @@ class Writing:
 
         Args:
             tensor: of a file, or a part of it.
-            name: of the tensor, for errors.
             before: number of outermost items in earlier parts.
         """
         if self.dtype is None or tensor.marks.kind not in (None, "decimal"):

@@ -25,7 +25,6 @@ def pooled(
     Args:
         name: of the op, which reduces.
         function: the op, whose result has a row for each sequence of a level.
-        tensor: may have nulls.
         padded: whether the op has a value for a sequence without rows.
     """
     masks, given = tensor.nulls.masks, tensor
@@ -49,8 +48,6 @@ def refusal(op: str, tensor: LoDTensor, remedy: str = "") -> str:
     """Return why an op does not compute with a tensor that has nulls, and what to do.
 
     Args:
-        op: its name.
-        tensor: the input.
         remedy: besides --nulls.
     """
     where, how = tensor.nulls.first(tensor.lod), tensor.nulls.remedy(tensor.dtype)

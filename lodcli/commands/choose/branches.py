@@ -74,10 +74,8 @@ def write_branch(file: Opened, keys: Sequence[Key], level: int | str, target: Ta
     """Write the items of a branch, of all tensors that share them.
 
     Args:
-        file: the open file.
         keys: indices, then ranges of items of one level.
         level: the level whose items the first key counts.
-        target: the output.
     """
     reference, names = file.reference, [spec.name for spec in file.schema]
     only = reference.name if reference.name in names else None  # else they are those of a record
@@ -391,7 +389,6 @@ def _note_what_is_missing(cut: _Cut, found: Sequence[range], count: int) -> None
     """Print a note for each range that exceeds the number of items; an error if `strict`.
 
     Args:
-        cut: with the ranges.
         found: the items of each range.
         count: of the items that the ranges count; not used for ranges that tell how many they ask.
     """

@@ -57,7 +57,6 @@ def items_or_stream(
     """Open a file and yield the items of a level, or only their batches if it is read in order.
 
     Args:
-        reference: the file.
         level: its number or name; None: the outermost.
         used: names of tensors, at least one of which shares the level.
         only: whether no other tensors are read.

@@ -127,7 +127,6 @@ class Expression(Parsed):
 
         Args:
             tensors: those that share the items; one without levels has one row for each item.
-            count: the number of items.
             nulls: of tensors, by name.
             first: the number of the first item.
         """

@@ -119,8 +119,6 @@ def _refuse_comparison_of_shell(name: str, schema: Schema, target: Target) -> No
 
     Args:
         name: the expression, of one tensor.
-        schema: with this tensor.
-        target: of the command.
     """
     from lodcli.formats.core.schema import find
 

@@ -150,8 +150,6 @@ def combined(
     """Return an elementwise function of two values; values of items are broadcast to their rows.
 
     Args:
-        function: of two arrays.
-        left, right: the values.
         first: the number of the first item, for messages.
 
     Raises:
@@ -299,7 +297,6 @@ def coalesced(left: Values, right: Values, first: int) -> Values:
     """Return values with others in place of nulls; those of a null item stay null.
 
     Args:
-        left, right: the values.
         first: the number of the first item, for messages.
 
     Raises:

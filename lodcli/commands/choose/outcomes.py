@@ -59,9 +59,7 @@ def outcomes(
 
     Args:
         expression: fits the schema.
-        schema: of the items.
         ranges: of tensors in each part, by name; those of others are unknown.
-        parts: how many parts there are.
 
     Returns:
         Anything may be if the expression may be an error for some values: these are then read.
@@ -94,7 +92,6 @@ class _Known:
     """What is known of the values of one tensor in each part: arrays (P,).
 
     Attributes:
-        spec: of the tensor.
         low, high: tensors with one value for each part, 0 or no text where it is unknown.
         known: where low and high are known.
         nulls, values: see ValueRange.
@@ -139,7 +136,6 @@ class _Conditions:
 
     Args:
         expression: the whole one.
-        schema: of the items.
         ranges: of each of its tensors.
         anything: the outcomes of an unknown value.
     """
@@ -348,7 +344,6 @@ def _may_fail_alone(node: ast.AST, *, exact: bool) -> bool:
     """Return whether a part may be an error for some values, its own parts aside.
 
     Args:
-        node: the part.
         exact: whether there are times or decimals in its condition, all numbers of which are then
             exact, or an error.
     """

@@ -72,7 +72,6 @@ class _Source:
     """One source. A pipe, and each of few containers, stays open; a file is opened again.
 
     Args:
-        source: the file.
         stack: closes it, if it stays open.
         few: whether there are few sources.
 

@@ -35,7 +35,6 @@ class TensorComparison:
     """The differences in one tensor.
 
     Attributes:
-        name: of the tensor.
         level_names: of its levels, as in the first file that has it.
         unit: of the values in both files; None if they are numbers.
         rows: compared rows; None if the values could not be compared.
@@ -83,7 +82,6 @@ def compared(
     """Return the differences between two files.
 
     Args:
-        a, b: the files.
         rtol, atol: values differ by more than atol + rtol * abs(value of b).
         first: how many different values or lengths of a tensor to keep; all are counted.
     """

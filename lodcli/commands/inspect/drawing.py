@@ -52,7 +52,6 @@ def draw(
 
     Args:
         lod: any index, of any size; only its first offsets are read.
-        rows: number of rows.
         row_shape: shape of a row; images, rows of two and more dimensions, are drawn 口.
         width: of the widest line, in columns.
         unicode: whether 口 can be shown; it is two columns wide.

@@ -58,7 +58,6 @@ class Examined:
         name: the selected tensor, to which the other attributes belong.
         level: the name of the level.
         sequences: those of "head" and of "top".
-        duplicates: equal sequences.
     """
 
     statistics: dict[str, ValueStatistics] = field(default_factory=dict)
@@ -121,10 +120,8 @@ def examined(
     """Return the results of these options.
 
     Args:
-        source: the open file.
         schema: the tensors for statistics of values.
         chosen: the tensor for results about sequences.
-        wanted: the options.
     """
     from lodcli.commands.inspect.duplicates import duplicates
     from lodcli.commands.inspect.sequences import extreme, sequences

@@ -47,9 +47,7 @@ def page(
 
     Args:
         label: name of the file in messages.
-        format_name: its format.
         size: its bytes, if it is one file.
-        found: its tensors.
         more: the results that need rows.
     """
     parts = [

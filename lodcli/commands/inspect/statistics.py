@@ -67,12 +67,7 @@ class Lengths:
         return [level.items for level in self._levels]
 
     def statistics(self, rows: int, row_bytes: int) -> Statistics:
-        """Return the figures of all levels.
-
-        Args:
-            rows: number of rows.
-            row_bytes: bytes of one row.
-        """
+        """Return the figures of all levels."""
         levels = tuple(level.statistics(rows, row_bytes) for level in self._levels)
         padded = rows
         if levels:

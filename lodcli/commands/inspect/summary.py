@@ -50,11 +50,9 @@ class TensorSummary:
     """One tensor.
 
     Attributes:
-        spec: its spec in the file.
         lengths: of the sequences of every level.
         head: the index of its first outermost items, all if there are few; for a TensorArray, the
             whole index of its time-major form.
-        rows: number of rows.
         text: its first finest sequences, if they are text.
     """
 
@@ -86,11 +84,7 @@ class TensorSummary:
 
 
 class _Collected:
-    """Statistics of the index of a tensor, collected part by part.
-
-    Attributes:
-        rows: number of rows in the parts.
-    """
+    """Statistics of the index of a tensor, collected part by part."""
 
     def __init__(self, spec: TensorSpec, *, whole: bool = False) -> None:
         self.rows = 0

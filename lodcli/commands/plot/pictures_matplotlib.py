@@ -112,7 +112,6 @@ def encoded(figure: Figure, kind: str, title: str) -> bytes:
     """Return a picture as the bytes of a file.
 
     Args:
-        figure: the picture.
         kind: "svg", "png", or "html": a page that holds the SVG.
         title: of the page.
     """

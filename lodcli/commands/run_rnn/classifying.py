@@ -80,7 +80,6 @@ def classifier_in(
     """Return the classifier in a file of weights, without embedding, and the marks of its classes.
 
     Args:
-        entries: of the file.
         rnn: the RNN among them.
         kind: one of CLASSES.
         path: of the file, for a note on arrays that do not belong to the classifier.
@@ -123,7 +122,6 @@ def renamed_to(name: str, entries: StateDict, width: int, *, biased: bool) -> st
 
     Args:
         name: of the missing layer.
-        entries: of the file.
         width: the second size of its weight.
         biased: whether it has a bias.
     """

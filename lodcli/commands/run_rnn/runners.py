@@ -39,7 +39,6 @@ class Feed:
     Args:
         tensors: the file's batches.
         option: the option that names the file, for messages.
-        row_shape: of the file's rows.
     """
 
     def __init__(
@@ -123,7 +122,6 @@ class Lookup:
         codes: the id of each code of the file's categories; None: codes are ids.
 
     Attributes:
-        table: the table.
         ids: of the last batch.
     """
 

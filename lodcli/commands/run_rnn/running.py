@@ -54,13 +54,7 @@ if TYPE_CHECKING:
 
 
 def run(source: Reference, target: Target, given: RunOptions) -> None:
-    """Run an RNN as the options specify, which are already checked.
-
-    Args:
-        source: the file and tensor to run over.
-        target: the output.
-        given: the options of the command.
-    """
+    """Run an RNN as the options specify, which are already checked."""
     with ExitStack() as stack:
         device = stack.enter_context(computing_on(given["device"], given["precision"]))
         # Before the file is opened, which errors in these options do not concern.
@@ -119,14 +113,9 @@ def _runner(
     """Return the kind of run that the options choose.
 
     Args:
-        settings: of all kinds.
-        spec: of the tensor to run over.
-        dtype: of the arithmetic.
-        given: the options.
         step_or_nested: the step function, or the shapes of nested RNNs; None: one RNN.
         entries: those of --weights, if it is given.
         table: the embedding among them, if there is one.
-        source: the file, for messages.
     """
     width = int(np.prod(spec.row_shape, dtype=np.int64))
     level = -1 if given["level"] is None else given["level"]

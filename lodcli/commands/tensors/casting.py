@@ -64,10 +64,8 @@ def write_cast(
     """Write a file with other dtypes, batch by batch.
 
     Args:
-        source: the file.
         dtypes: a dtype for all tensors of numbers, and `TENSOR=DTYPE`, where DTYPE may also be
             times, decimals, `text` or `category`.
-        target: the output.
         rounded: see `lodcli.kernels.tensor.casting.cast`; times become those before them.
         vocabulary: the file of the words of categories; None: all texts of a tensor, sorted.
     """

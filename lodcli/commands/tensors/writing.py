@@ -16,8 +16,6 @@ def write_tensors(source: Reference, target: Target, choose: Callable[[Schema], 
     """Write tensors of a file batch by batch; shared levels stay shared.
 
     Args:
-        source: the file.
-        target: the output.
         choose: returns the tensors of a schema to write: by their names, their new specs.
     """
     with opened(source) as file:

@@ -119,10 +119,8 @@ def of_sequences(
         labels: without levels; with those of the sequences, so that a list has the labels of the
             sequences of one item; or with lists of equal length, of one label or of C numbers.
         numbers: of its rows, see `numbered`.
-        tensor: the data.
         number: the level of the sequences.
         name: of the labels' tensor, for messages.
-        reference: the file.
         ids: whether the data are ids, which are not parts of a row.
 
     Raises:
@@ -200,11 +198,8 @@ def _fitting_level(
     """Return the level with as many items as there are labels, and advice; None if there is none.
 
     Args:
-        levels: of the labels.
         numbers: of the labels, a row for each.
-        tensor: the data.
         number: the level whose sequences need labels.
-        reference: the file.
         ids: whether the data are ids, which are not parts of a row.
     """
 

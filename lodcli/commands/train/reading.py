@@ -95,7 +95,6 @@ def read_examples(
     """Return the sequences of a level and the labels of a file, in memory.
 
     Args:
-        labels: the tensor of labels.
         taker: what takes the data as ids, for messages; None: the data are rows.
         words: of the ids; () if they are not known yet.
         exact: whether to keep the dtype of rows; otherwise whole numbers become float32.

@@ -29,12 +29,7 @@ if TYPE_CHECKING:
 
 
 def run(source: Reference, given: TrainOptions) -> None:
-    """Train, or only evaluate, as the options specify, which are already checked.
-
-    Args:
-        source: the training set.
-        given: the options of the command.
-    """
+    """Train, or only evaluate, as the options specify, which are already checked."""
     context = click.get_current_context()
     device = context.with_resource(computing_on(given["device"], given["precision"]))
     recipe = Recipe(
@@ -125,10 +120,7 @@ def _trained(
 
     Args:
         model: the initial one.
-        sets: by their names.
         about: the names of the classes and the ids, for the file.
-        recipe: the settings.
-        given: the options.
 
     Returns:
         The best epoch, None if there is none; and the last one if --patience ended the training.

@@ -38,7 +38,6 @@ class Saved:
     """A model in a file.
 
     Attributes:
-        path: of the file.
         arrays: by torch's names.
         about: the facts about the model in its file.
     """

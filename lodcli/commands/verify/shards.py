@@ -22,12 +22,7 @@ _Found = tuple[int, list[Exception]]
 
 
 class _Task(NamedTuple):
-    """Shards to read.
-
-    Attributes:
-        path: of the dataset.
-        numbers: of the shards.
-    """
+    """Shards to read."""
 
     path: str
     numbers: tuple[int, ...]
@@ -39,7 +34,6 @@ def verified_dataset(
     """Return a summary of a dataset, and append its errors to `faults`.
 
     Args:
-        path: of the folder.
         quick: whether only sizes and headers are checked, and no rows.
         jobs: the number of processes that read shards.
         faults: receives at most one error for each shard.

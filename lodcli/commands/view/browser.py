@@ -54,7 +54,6 @@ class Browser:
     """A position in a tensor: a level, and an item of it.
 
     Args:
-        source: the open file.
         schema: its tensors; TensorArrays are left out.
         name: the tensor to begin with; None: the only one, or "data", or the first.
 

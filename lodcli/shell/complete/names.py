@@ -42,9 +42,6 @@ def commands(
     Unlike click, it does not import a command for its help line.
 
     Args:
-        group: the group.
-        ctx: of the group.
-        incomplete: the word to complete.
         help_of: returns the help of a command in one line; None to leave it out.
     """
     texts = {one: help_of(one) for one in group.list_commands(ctx) if one.startswith(incomplete)}

@@ -44,7 +44,6 @@ def divided(source: Reference, option: str) -> Division:
     """Return the shards of a dataset, or the parts of a lod.h5 file.
 
     Args:
-        source: the dataset or file.
         option: the option that needs the parts, for the message.
 
     Raises:
