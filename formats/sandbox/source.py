@@ -104,6 +104,7 @@ class IsolatedSource(SelectiveSource):
                 self.has_keys, self.untyped = told["has_keys"], told["untyped"]
                 self.valueless = names_of(reply.file.readline(JSON_LIMIT_BYTES))
                 self.left_out = errors_of(reply.file.readline(JSON_LIMIT_BYTES))
+                self.notes[:], self.checksums = decode_notes(reply.file.readline(JSON_LIMIT_BYTES))
                 header = decode(reply.file.read(JSON_LIMIT_BYTES + 1))
                 self.schema, self.attributes = header.schema, parsed(header.attributes)
         except BaseException:
@@ -236,9 +237,10 @@ def _answer(opened: Source, request: dict[str, Any], replies: ReplyWriter) -> No
         replies.write(json.dumps(told).encode() + b"\n")
         replies.write(json.dumps([*opened.valueless]).encode() + b"\n")
         replies.write(line_of(opened.left_out))
+        replies.write(_notes_of(opened) + b"\n")
         replies.write(encode(plan(opened.schema, attributes_text(opened.attributes))))
     elif request["do"] == "tell":
-        replies.write(json.dumps([opened.notes, opened.checksums]).encode())
+        replies.write(_notes_of(opened))
     elif request["do"] == "batches":
         names = request["names"]
         schema = find_all(opened.schema, names)
@@ -255,6 +257,11 @@ def _answer(opened: Source, request: dict[str, Any], replies: ReplyWriter) -> No
         # An integer key drops the row axis, which a stream needs.
         single = found.values.ndim == len(find(opened.schema, request["name"]).row_shape)
         _send(LoDTensor(found.values[np.newaxis]) if single else found, replies, single=single)
+
+
+def _notes_of(opened: Source) -> bytes:
+    """Encode what is known of a file so far, for `decode_notes`."""
+    return json.dumps([opened.notes, opened.checksums]).encode()
 
 
 def _send(tensor: LoDTensor, replies: ReplyWriter, *, single: bool = False) -> None:

@@ -43,6 +43,9 @@ from lodcli.kernels.runtime.arrays import in_native_order
 # Message of zarr 3 about the fill value that zarr 2 gives to arrays of bytes objects. Of arrays of
 # fixed texts it is damage.
 _ZERO_OF_BYTES = "Invalid type: 0. Expected a string"
+# Attribute of arrays that xarray wrote in Zarr 2: their fill value stands for missing values. Other
+# programs nearly always give one.
+_DIMENSIONS = "_ARRAY_DIMENSIONS"
 # In messages of zarr and numcodecs about an unknown data type, codec or extension of an array.
 _UNKNOWN = (
     *("No Zarr data type found", "Invalid data_type", "Unknown codec", "codec not available"),
@@ -212,6 +215,9 @@ def _codecs(array: zarr.Array[Any]) -> Iterator[Any]:
 def _changing(array: ZarrArray) -> list[str]:
     """Return the names of the attributes of netCDF that would change the values of an array."""
     attributes = dict(array.array.attrs)
+    missing = array.array.fill_value
+    if array.array.metadata.zarr_format == 2 and _DIMENSIONS in attributes and missing is not None:
+        attributes["_FillValue"] = missing
     named = [one for one in CONVENTIONS if not _is_nan(attributes.get(one, math.nan))]
     if UNSIGNED in named and not changes_sign(attributes[UNSIGNED], array.dtype):
         named.remove(UNSIGNED)

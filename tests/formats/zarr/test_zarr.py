@@ -18,7 +18,6 @@ import pytest
 import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError, TooLargeError
-from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.storage.outputs import TargetExistsError
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
@@ -64,9 +63,7 @@ def test_everything_of_ours_comes_back(name: str, tmp_path: Path) -> None:
     io.write(path, CONTENT)
     found = io.read_all(path)
     for one, tensor in CONTENT.items():
-        item = found[one]
-        assert isinstance(item, LoDTensor)
-        assert item.identical(tensor), one
+        assert found[one].identical(tensor), one
     with lodcli.open(path) as source:
         assert source.partial
         assert source.slice("data", (2, 0)).identical(CONTENT["data"].select(2, 0))
@@ -137,15 +134,12 @@ def test_stores_of_zarr_are_read(version: int, zipped: bool, tmp_path: Path) -> 
     kind = "zarr-zip" if zipped else "zarr"
     found = io.read_all(path, format_name=kind, data="x/rows", offsets="x/ends")
     (tensor,) = found.values()
-    assert isinstance(tensor, LoDTensor)
     assert tensor.recursive_sequence_lengths() == [[20, 50]]
     np.testing.assert_array_equal(tensor.data, np.arange(210).reshape(70, 3))
     assert tensor.dtype == np.float32
     plain = io.read_all(path)
     assert sorted(plain) == ["sparse", "x%2Fends", "x%2Frows"]
-    sparse = plain["sparse"]
-    assert isinstance(sparse, LoDTensor)
-    assert sparse.data.tolist() == [-1] * 20 + [5] * 10 + [-1] * 20
+    assert plain["sparse"].data.tolist() == [-1] * 20 + [5] * 10 + [-1] * 20
 
 
 def test_an_array_alone_is_a_tensor(tmp_path: Path) -> None:
@@ -153,7 +147,6 @@ def test_an_array_alone_is_a_tensor(tmp_path: Path) -> None:
     with lodcli.open(tmp_path / "x.zarr") as source:
         found = source.read()["data"]
         assert source.checksums == ""
-    assert isinstance(found, LoDTensor)
     assert found.data.tolist() == list(range(6))
 
 
@@ -230,8 +223,16 @@ def test_attributes_of_netcdf_that_would_change_values_are_reported(
         assert sorted(source.notes) == [
             *(unsigned, f"packed: {units}", told, f"time: {units}; {counted}", f"x-y: {units}")
         ]
-    assert isinstance(found, LoDTensor)
     assert found.to_list() == [1, 2, -9]
+
+
+def test_fill_values_of_xarray_in_zarr_2_are_missing_values(tmp_path: Path) -> None:
+    group = zarr.open_group(tmp_path / "t.zarr", mode="w", zarr_format=2)
+    for name, value in {"zero": 0, "none": None, "nan": np.nan, "plain": 0}.items():
+        array = group.create_array(name, shape=(3,), dtype="f4", fill_value=value)
+        array.attrs.update({} if name == "plain" else {"_ARRAY_DIMENSIONS": ["t"]})
+    with lodcli.open(tmp_path / "t.zarr") as source:
+        assert source.notes == ["zero: values are as stored: _FillValue not applied"]
 
 
 def test_units_of_times_may_differ_in_the_arrays_of_a_pattern(tmp_path: Path) -> None:
@@ -239,7 +240,7 @@ def test_units_of_times_may_differ_in_the_arrays_of_a_pattern(tmp_path: Path) ->
     for year in (2000, 2001):
         array = group.create_array(f"{year}/time", shape=(3,), dtype="i8")
         array.attrs["units"] = f"hours since {year}-01-01"
-    with lodcli.open(tmp_path / "t.zarr", options=ReadOptions(data="*/time")) as source:
+    with lodcli.open(tmp_path / "t.zarr", data="*/time") as source:
         source.read()
         (told,) = source.notes
     assert told.endswith(
@@ -298,9 +299,7 @@ def test_every_name_comes_back_and_zarr_finds_its_group(kind: str, tmp_path: Pat
     assert len(groups) == len(NAMES)
     assert not any(group.basename.startswith("__") for group in groups)
     for number, name in enumerate(NAMES):
-        item = found[name]
-        assert isinstance(item, LoDTensor)
-        assert item.data.tolist() == [number, 2]
+        assert found[name].data.tolist() == [number, 2]
 
 
 def test_a_name_too_long_for_a_folder_is_refused(tmp_path: Path) -> None:
@@ -320,7 +319,7 @@ def test_a_name_too_long_for_a_folder_is_refused(tmp_path: Path) -> None:
 def _refused(path: Path, error: type[LodError], message: str, **options: Any) -> None:
     with (
         pytest.raises(error, match=message) as caught,
-        lodcli.open(path, options=ReadOptions(**options)) as source,
+        lodcli.open(path, **options) as source,
     ):
         source.read()
     assert str(caught.value).startswith(f"{path}: ")
@@ -435,7 +434,7 @@ def test_arrays_of_texts_are_read(version: int, dtype: Any, tmp_path: Path) -> N
         io.read_all(tmp_path / "t.zarr")
     found = io.read(tmp_path / "t.zarr", data="word", offsets="ends")
     assert found.to_list() == [["a", "Grüß", ""], ["日本"]]
-    with lodcli.open(tmp_path / "t.zarr", options=ReadOptions(data="word")) as source:
+    with lodcli.open(tmp_path / "t.zarr", data="word") as source:
         assert source.slice("word", (slice(1, 3),)).to_list() == ["Grüß", ""]
 
 
