@@ -55,7 +55,7 @@ def test_each_array_is_a_sequence_in_natural_order(tmp_path: Path, name: str) ->
     with lodcli.open(path, data="arr_*", levels="walk") as source:
         assert [spec.name for spec in source.schema] == ["arr"]
         whole: Any = source.read()["arr"]
-        parts: list[Any] = [batch["arr"] for batch in source.batches(limit_bytes=40)]
+        parts = [batch["arr"] for batch in source.batches(limit_bytes=40)]
         assert source.slice("arr", (slice(4, 8),)).identical(whole[4:8])
         assert source.slice("arr", (11, 3)).data.tolist() == [11, 11]
     assert LoDTensor.concatenate(parts).identical(whole)
@@ -72,7 +72,7 @@ def test_several_patterns_share_the_level(tmp_path: Path) -> None:
     }
     arrays: dict[str, Any] = {**acts, **dates, "x": np.ones(2)}
     np.savez(path, **arrays)
-    found: Any = lodcli.read_all(path, data="demo_*/act, demo_*/day, x")
+    found = lodcli.read_all(path, data="demo_*/act, demo_*/day, x")
     assert {*found} == {"act", "day", "x"}
     assert found["act"].lod is found["day"].lod
     assert str(found["day"].to_list()[2][0]) == "1970-01-03"
@@ -132,12 +132,12 @@ def test_a_name_with_an_asterisk_is_not_a_pattern(tmp_path: Path) -> None:
 
 def test_empty_lists_written_as_float64_fit_all_rows(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", *[np.array(one) for one in ([], [1, 2], [], [3])])
-    found: Any = lodcli.read(tmp_path / "a.npz", data="arr_*")
+    found = lodcli.read(tmp_path / "a.npz", data="arr_*")
     assert found.dtype == np.int64
     assert found.to_list() == [[], [1, 2], [], [3]]
     arrays: dict[str, Any] = {"a_1": np.empty(0), "a_2": np.empty((0, 2), "i4")}
     np.savez(tmp_path / "b.npz", **arrays)
-    empty: Any = lodcli.read(tmp_path / "b.npz", data="a_*")
+    empty = lodcli.read(tmp_path / "b.npz", data="a_*")
     assert (empty.dtype, empty.data.shape, len(empty)) == (np.int32, (0, 2), 2)
     np.savez(tmp_path / "c.npz", np.empty((0, 2), "f8"), np.ones((1, 2), "i8"))
     with pytest.raises(ShapeMismatchError, match=r"arr_0: expected rows of int64 .* as in arr_1"):

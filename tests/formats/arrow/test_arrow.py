@@ -219,11 +219,10 @@ def test_compressed_feather_is_read(codec: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("codec", ["deflate", "lz4", "zstd", None])
 def test_parquet_is_compressed_as_told(codec: str | None, tmp_path: Path) -> None:
-    from lodcli.formats.core.options import WriteOptions
 
     tensor = LoDTensor(np.zeros(9000), LoD.from_lengths([[9000]]))
     path = tmp_path / "t.parquet"
-    io.write(path, tensor, options=WriteOptions(compression=codec))
+    io.write(path, tensor, compression=codec)
     assert content(path)["data"].identical(tensor)
     found = pq.ParquetFile(path).metadata.row_group(0).column(0).compression
     assert found == {"deflate": "GZIP", None: "SNAPPY"}.get(codec, str(codec).upper())

@@ -16,7 +16,6 @@ from lodcli.formats.awkward.forms import PRIMITIVES, Reader
 from lodcli.formats.core import io
 from lodcli.formats.core.bounds import Bounds
 from lodcli.formats.core.errors import DamagedFileError, TooLargeError
-from lodcli.formats.core.options import ReadOptions
 from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -189,12 +188,11 @@ def test_tensors_over_one_index_share_it_again(tmp_path: Path) -> None:
 def test_presence_of_records_is_written_only_if_one_is_null(null: bool, tmp_path: Path) -> None:
     given = tmp_path / "given.jsonl"
     given.write_text('{"r":[{"a":1},{"a":2}]}\n{"r":[]}\n')
-    read = io.read_all(given, options=ReadOptions(nulls="keep"))
+    read = io.read_all(given, nulls="keep")
     assert set(read) == {"r.a", "r.present"}
     path = tmp_path / "ours.npz"
     if null:
         told = read["r.present"]
-        assert isinstance(told, LoDTensor)
         read["r.present"] = LoDTensor(np.array([True, False]), told.lod, told.marks)
         with pytest.raises(UnsupportedError, match=r"r\.present: a record is null; awkward has no"):
             io.write(path, read, format_name="awkward")

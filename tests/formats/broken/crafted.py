@@ -18,7 +18,6 @@ import h5py
 import numpy as np
 
 from lodcli.formats.core import io
-from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.schema import Item, StoredArray
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -54,7 +53,7 @@ def good(base: str) -> bytes:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "good.lod.h5"
         compression = "deflate" if base in ("compressed", "chunks") else None
-        io.write(path, _bases()[base], options=WriteOptions(compression=compression))
+        io.write(path, _bases()[base], compression=compression)
         return path.read_bytes()
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from lodcli.formats.core.errors import naming
 from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.core.options import ReadOptions, WriteOptions
-from lodcli.formats.core.schema import Batch, Item, Schema, StoredArray, schema_of
+from lodcli.formats.core.schema import Batch, Item, ReadItem, Schema, StoredArray, schema_of
 from lodcli.formats.storage.inputs import Input
 from lodcli.formats.storage.outputs import Output
 from lodcli.formats.stream.format import LodStream
@@ -37,7 +37,7 @@ def batches_of(raw: bytes, limit_bytes: int = BATCH_BYTES) -> list[Batch]:
         return list(LodStream().open(source, ReadOptions()).batches(limit_bytes))
 
 
-def read(raw: bytes) -> dict[str, Item]:
+def read(raw: bytes) -> dict[str, ReadItem]:
     """Return the content of a stream."""
     with _input(raw) as source, naming(source.label):
         return LodStream().open(source, ReadOptions()).read()

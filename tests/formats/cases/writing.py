@@ -51,7 +51,7 @@ def partials_in(folder: Path) -> list[Path]:
 
 
 def write(path: Path, *, overwrite: bool = True, compression: str | None = None) -> None:
-    io.write(path, TENSOR, overwrite=overwrite, options=WriteOptions(compression=compression))
+    io.write(path, TENSOR, overwrite=overwrite, compression=compression)
 
 
 def write_streamed(path: Path, *, overwrite: bool = True, compression: str | None = None) -> None:

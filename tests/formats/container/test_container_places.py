@@ -62,7 +62,6 @@ def test_batches_of_unknown_number_are_read_back(
     for name in batch(0):
         expected = LoDTensor.concatenate([batch(number)[name] for number in range(count)])
         tensor = found[name]
-        assert isinstance(tensor, LoDTensor)
         assert tensor.lod == expected.lod
         np.testing.assert_array_equal(tensor.data, expected.data)
     with h5py.File(path) as file:  # HDF5 itself finds no fault with it

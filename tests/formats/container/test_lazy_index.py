@@ -22,7 +22,6 @@ from lodcli.formats.arrays.lazy_lod import LazyLoD
 from lodcli.formats.container import reader
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
-from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.schema import LevelSpec, TensorSpec
 from lodcli.kernels.errors import InvalidLoDError, LodError, SelectionError
 from lodcli.kernels.index.lod import LoD
@@ -46,7 +45,7 @@ def written(folder: Path, compression: str | None = None) -> Path:
     path = folder / "long.lod.h5"
     rows = np.arange(LENGTHS.sum(), dtype=np.int32)
     tensor = LoDTensor(rows, LoD.from_lengths([LENGTHS]))
-    io.write(path, {"data": tensor}, options=WriteOptions(compression=compression))
+    io.write(path, {"data": tensor}, compression=compression)
     return path
 
 

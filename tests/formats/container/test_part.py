@@ -41,10 +41,8 @@ def test_the_parts_of_a_tensor_come_to_the_whole(
             (item,) = source.read().values()
             batches = [batch["data"] for batch in source.batches(64)]
             index = source.read_index("data")
-        assert isinstance(item, LoDTensor)
         assert index == item.lod
-        of_batches: list[Any] = batches
-        assert LoDTensor.concatenate(of_batches).identical(item)
+        assert LoDTensor.concatenate(batches).identical(item)
         parts.append(item)
     assert LoDTensor.concatenate(parts).identical(tensor)
     sizes = [len(part) for part in parts]
@@ -59,7 +57,7 @@ def test_tensors_of_every_kind_have_parts(
     monkeypatch.setattr(reader, "WHOLE_INDEX_BYTES", whole_bytes)
     path = tmp_path / "t.lod.h5"
     path.write_bytes(good(base))
-    whole: dict[str, Any] = io.read_all(path)
+    whole = io.read_all(path)
     parts = [tensors_of(path, (k, 2)) for k in range(2)]
     for name, item in whole.items():
         found = LoDTensor.concatenate([part[name] for part in parts])

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core import registry as table
-from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import Item, TensorSpec
 from lodcli.formats.core.writing import output_format
 from lodcli.formats.storage.inputs import Input
@@ -109,7 +109,7 @@ def test_everything_agrees(
         options |= KINDS[name].write(content)
         path = tmp_path / KINDS[name].path
         try:
-            io.write(path, content, format_name=name, options=WriteOptions(**options))
+            io.write(path, content, format_name=name, **options)
             break
         except UnsupportedError:
             continue

@@ -16,13 +16,12 @@ from lodcli.formats.core import registry as table
 from lodcli.formats.core.bounds import DEFAULT_BYTES, default_bytes
 from lodcli.formats.core.errors import TooLargeError
 from lodcli.formats.core.limits import Limits
-from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.storage.inputs import Input
 from lodcli.kernels.errors import OptionError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.every_file import SAMPLES
-from tests.formats.cases.opening import source_of
+from tests.formats.cases.opening import source_of, tensor_in
 
 # 12 rows of 8 bytes, and 4 offsets of 8 bytes.
 TENSOR = LoDTensor(np.arange(12), LoD.from_lengths([[3, 4, 5]]))
@@ -55,10 +54,7 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def _read(path: Path, max_bytes: int) -> LoDTensor:
-    with lodcli.open(path, limits=Limits(max_bytes)) as source:
-        item = source.read()["data"]
-    assert isinstance(item, LoDTensor)
-    return item
+    return tensor_in(path, limits=Limits(max_bytes))
 
 
 def test_a_tensor_as_large_as_the_limit_is_read(path: Path) -> None:
@@ -90,7 +86,7 @@ def test_every_way_to_read_is_limited(way: str, path: Path) -> None:
 @pytest.mark.parametrize("compression", [None, "deflate"])
 def test_a_slice_counts_only_what_it_takes(compression: str | None, tmp_path: Path) -> None:
     path = tmp_path / "t.lod.h5"
-    io.write(path, TENSOR, options=WriteOptions(compression=compression))
+    io.write(path, TENSOR, compression=compression)
     with lodcli.open(path, limits=Limits(INDEX_BYTES)) as source:
         assert source.read_index("data") == TENSOR.lod
         np.testing.assert_array_equal(source.slice("data", (1,)).data, [3, 4, 5, 6])

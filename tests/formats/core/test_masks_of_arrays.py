@@ -119,7 +119,7 @@ def test_masks_of_other_programs_are_read(name: str, tmp_path: Path) -> None:
     with lodcli.open(path) as source:
         batches = list(source.batches(1))
         for one in ("data", "rows"):
-            parts: list[Any] = [batch[one] for batch in batches if one in batch]
+            parts = [batch[one] for batch in batches if one in batch]
             assert len(parts) > 1
             assert LoDTensor.concatenate(parts).identical(found[one])
 

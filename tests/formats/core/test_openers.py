@@ -50,7 +50,6 @@ def test_levels_of_every_format_are_named(name: str, tmp_path: Path) -> None:
         chosen, names = spec.name, NAMES[: len(spec.levels)]
     told: dict[str, Any] = {**options, "levels": list(names), "format_name": name}
     item = lodcli.read(path, chosen, **told)
-    assert isinstance(item, LoDTensor)
     assert item.lod.names == names
     with lodcli.open(path, chosen, **told) as source:
         spec = next(spec for spec in source.schema if spec.name == chosen)
@@ -64,7 +63,6 @@ def test_levels_of_every_format_are_named(name: str, tmp_path: Path) -> None:
                 assert parts
             elif unread == "read":
                 found = source.read([chosen])[chosen]
-                assert isinstance(found, LoDTensor)
                 assert found.identical(item)
             elif names:
                 part = source.slice(chosen, (slice(0, 1),), names[-1])
@@ -81,7 +79,6 @@ def test_names_are_of_the_tensor_that_is_asked_for(tmp_path: Path) -> None:
         (lodcli.read(path, levels=("a", "b")), ("a", "b")),
         (lodcli.read(path, "flat", levels="ab"), ("ab",)),
     ):
-        assert isinstance(item, LoDTensor)
         assert item.lod.names == names
     with lodcli.open(path, "flat", levels="ab") as source:
         found = source.read()
@@ -112,7 +109,6 @@ def test_names_survive_a_child_process_and_a_map(tmp_path: Path) -> None:
     each: tuple[dict[str, Any], ...] = ({"limits": Limits(isolate=True)}, {"mmap": True})
     for told in each:
         item = lodcli.read(path, levels=("a", "b"), **told)
-        assert isinstance(item, LoDTensor)
         assert item.lod.names == ("a", "b")
         np.testing.assert_array_equal(item.data, DEEP.data)
 
@@ -124,7 +120,6 @@ def test_options_are_keywords_and_go_before_the_value(tmp_path: Path) -> None:
     assert list(lodcli.read_all(path, options=ReadOptions(field=("a",)), field=["b"])) == ["b"]
     for dtype in ("int16", np.int16, np.dtype(">i2")):
         item = lodcli.read(path, "a", dtype=dtype)
-        assert isinstance(item, LoDTensor)
         assert item.dtype == np.int16
     assert read_options(None, {"dtype": "bfloat16"}).dtype == bfloat16()
     # What is off is known to every format.
@@ -215,8 +210,8 @@ def test_damaged_and_too_large_parts_are_not_left_out(kind: type[InvalidDataErro
 
 def test_columns_that_are_not_selected_need_not_fit_a_tensor(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("name,age\n?,36\n")
-    with pytest.raises(lodcli.LodError), lodcli.open(tmp_path / "t.csv"):
-        pass
+    with pytest.raises(lodcli.LodError):
+        lodcli.open(tmp_path / "t.csv")
     with lodcli.open(tmp_path / "t.csv", "age") as source:
         assert list(source.left_out) == ["name"]
     assert list(lodcli.read_all(tmp_path / "t.csv", skip_unsupported=True)) == ["age"]

@@ -200,7 +200,6 @@ def test_formats_without_records_get_no_tensor_that_tells_which_are_null(tmp_pat
     alone = {"s.present": io.read(source, "s.present")}
     io.write(tmp_path / "d.lodt", alone, format_name="paddle")
     (found,) = io.read_all(tmp_path / "d.lodt").values()
-    assert isinstance(found, LoDTensor)
     assert found.to_list() == [True, False, True]
 
 
@@ -237,7 +236,6 @@ def test_after_lines_with_neither_records_may_be_null_but_not_of_nothing_but_nul
 def test_a_null_record_with_a_field_that_is_not_null_is_refused(kind: str, tmp_path: Path) -> None:
     found = io.read_all(converted(put(tmp_path / "a.jsonl", BOTH), "lod.h5"))
     told = found["s.present"]
-    assert isinstance(told, LoDTensor)
     found["s.present"] = LoDTensor(np.zeros(4, np.bool_), marks=told.marks)
     with pytest.raises(InvalidDataError, match=r"s.present marks a record as null, but"):
         io.write(tmp_path / "x", found, format_name=kind)
@@ -250,8 +248,6 @@ def test_the_presence_of_records_is_written_alone(kind: str, tmp_path: Path) -> 
         told, path = found[name], tmp_path / name
         io.write(path, {name: told}, format_name=kind)
         (other,) = io.read_all(path, format_name=kind).values()
-        assert isinstance(told, LoDTensor)
-        assert isinstance(other, LoDTensor)
         assert other.to_list() == told.to_list()
 
 

@@ -10,7 +10,6 @@ import pytest
 
 import lodcli
 from lodcli.formats.core import registry as table
-from lodcli.formats.core.options import ReadOptions
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -45,8 +44,7 @@ def test_a_tensor_without_items_comes_back_or_is_refused(
     options = KINDS[name].options("data", item)
     options.pop("field", None)
     # The format is detected from the name and the content.
-    with lodcli.open(path, options=ReadOptions(**options)) as source:
-        found = source.read()["data"]
+    found = lodcli.read(path, **options)
     expected = KINDS[name].shape("data", item)
     assert isinstance(found, LoDTensor)
     assert found.recursive_sequence_lengths() == expected.recursive_sequence_lengths()

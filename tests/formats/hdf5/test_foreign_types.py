@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import lodcli
-from lodcli.formats.core import io
 from lodcli.formats.core.limits import Limits
 from lodcli.formats.core.options import ReadOptions
 from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, UnsupportedError
@@ -28,9 +27,9 @@ ENDS = [0, 3, 3, 8]
 
 def _read(path: Path, **options: Any) -> LoDTensor:
     """Return the tensor, after trying batches, slices and the index."""
-    with lodcli.open(path, options=ReadOptions(**options)) as source:
-        whole = io.one_tensor(source.read()["data"], "this test")
-        parts: list[Any] = [batch["data"] for batch in source.batches(limit_bytes=20)]
+    with lodcli.open(path, **options) as source:
+        whole = source.read()["data"]
+        parts = [batch["data"] for batch in source.batches(limit_bytes=20)]
         assert LoDTensor.concatenate(parts).identical(whole)
         assert source.read_index("data") == whole.lod
         for branch in ((slice(1, 3),), (2,), (2, slice(0, 1)), (slice(0, 0),)):
@@ -335,8 +334,8 @@ def test_values_never_written_are_the_fill_value(tmp_path: Path) -> None:
         file.create_dataset("much", (1 << 20,), "f8", chunks=(1 << 12,), compression="gzip")
         expected = {name: dataset[()] for name, dataset in file.items()}
     for name in ("none", "some", "much"):
-        with lodcli.open(path, options=ReadOptions(data=f"/{name}")) as source:
-            found = io.one_tensor(source.read()["data"], "this test")
+        with lodcli.open(path, data=f"/{name}") as source:
+            found = source.read()["data"]
             np.testing.assert_array_equal(found.data, expected[name])
             told = {"none": "the rows", "some": "5 of 7 chunks", "much": "256 of 256 chunks"}
             words = f"/{name}: {told[name]} were never written; their values are the fill value"
@@ -371,8 +370,8 @@ def test_attributes_of_netcdf_that_would_change_values_are_reported(tmp_path: Pa
         ("plain", [0, 1, 2], []),
         ("floats", [0, pytest.approx(np.nan, nan_ok=True), 2], []),
     ):
-        with lodcli.open(path, options=ReadOptions(data=name)) as source:
-            found = io.one_tensor(source.read()["data"], "this test")
+        with lodcli.open(path, data=name) as source:
+            found = source.read()["data"]
             assert list(source.notes) == notes
         assert found.to_list() == rows
 
@@ -407,13 +406,13 @@ def test_units_of_times_in_netcdf_are_reported(
         file["a/time"].attrs["units"] = [units] if "+" in units else np.bytes_(units)
         file["a/time"].attrs["calendar"] = "standard"
     for data in ("/a/time", "*/time"):
-        with lodcli.open(path, options=ReadOptions(data=data)) as source:
+        with lodcli.open(path, data=data) as source:
             ((name, found),) = source.read().items()
             told = f"/a/time: values are as stored: '{units}' not applied"
             # The other datasets of a pattern may have other units.
             told += f"; {name} {counted}" if counted and data == "/a/time" else ""
             assert list(source.notes) == [told]
-        assert io.one_tensor(found, "this test").data.tolist() == [1, 2]
+        assert found.data.tolist() == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -434,12 +433,12 @@ def test_the_calendar_of_times_decides_on_their_conversion(
         file["time"].attrs.update({"units": "days since 1-1-1", "calendar": calendar})
         file["text"] = np.array([b"ab"])
         file["text"].attrs["units"] = "days since 1-1-1"
-    with lodcli.open(path, options=ReadOptions(data="time")) as source:
+    with lodcli.open(path, data="time") as source:
         source.read()
         assert list(source.notes) == [
             f"time: values are as stored: 'days since 1-1-1' not applied{told}"
         ]
-    with lodcli.open(path, options=ReadOptions(data="text")) as source:
+    with lodcli.open(path, data="text") as source:
         assert not source.notes
 
 
@@ -448,7 +447,7 @@ def test_packed_times_have_no_advice(tmp_path: Path) -> None:
     with h5py.File(path, "w") as file:
         file["t"] = np.array([1, -9])
         file["t"].attrs.update({"units": "hours since 2000-01-01", "_FillValue": -9})
-    with lodcli.open(path, options=ReadOptions(data="t")) as source:
+    with lodcli.open(path, data="t") as source:
         source.read()
         assert list(source.notes) == [
             "t: values are as stored: _FillValue not applied",
@@ -476,9 +475,9 @@ def test_characters_of_matlab_are_texts(tmp_path: Path) -> None:
     assert _read(path, data="numbers").to_list() == [[97], [98]]
     note = "characters of MATLAB or Octave are read as their numbers"
     for data, lengths in (("half", None), ("row", ("lengths",)), ("ro*", None)):
-        with lodcli.open(path, options=ReadOptions(data=data, lengths=lengths)) as source:
+        with lodcli.open(path, data=data, lengths=lengths) as source:
             (found,) = source.read().values()
-            assert io.one_tensor(found, "this test").data.dtype == np.uint16
+            assert found.data.dtype == np.uint16
             assert list(source.notes) == [f"{data.replace('ro*', '/row')}: {note}"]
     refused(
         path, UnsupportedError, "whose encoding is known; leave out", data="row", encoding="latin-1"
@@ -595,7 +594,7 @@ def test_a_large_fill_takes_as_long_as_it_needs(tmp_path: Path) -> None:
     options, limits = ReadOptions(data="/x"), Limits(max_bytes=4 << 30)
     with lodcli.open(path, options=options, limits=limits) as source:
         for batch in source.batches():
-            tensor = io.one_tensor(batch["data"], "this test")
+            tensor = batch["data"]
             assert tensor.data[0] == 3
             total += tensor.rows
     assert total == 3 << 30
@@ -605,8 +604,8 @@ def test_text_of_variable_length_is_text(tmp_path: Path) -> None:
     path = tmp_path / "t.h5"
     with h5py.File(path, "w") as file:
         file["v"] = ["to", "größe", ""]
-    with lodcli.open(path, format_name="hdf5-vlen", options=ReadOptions(data="/v")) as source:
-        found = io.one_tensor(source.read()["data"], "this test")
+    with lodcli.open(path, format_name="hdf5-vlen", data="/v") as source:
+        found = source.read()["data"]
         assert found.to_list() == ["to", "größe", ""]
         assert found.marks.values == "text"
         assert source.slice("data", (slice(1, 2),)).to_list() == ["größe"]

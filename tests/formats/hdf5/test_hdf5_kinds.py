@@ -32,7 +32,7 @@ LEAVES = "/acquisition/trees/leaves"
 
 
 def read_as(kind: str, path: Path, **options: Any) -> dict[str, LoDTensor]:
-    with lodcli.open(path, format_name=kind, options=ReadOptions(**options)) as source:
+    with lodcli.open(path, format_name=kind, **options) as source:
         return tensors_of(source.read())
 
 
@@ -60,7 +60,7 @@ def test_ragged_columns_of_nwb_are_read() -> None:
     found = content(UNITS, data=f"/units/spike_times, {LEAVES},/units/id")
     assert list(found) == ["spike_times", "leaves", "id"]
     assert found["id"].lod.n_levels == 0
-    with lodcli.open(UNITS, options=ReadOptions(data=LEAVES)) as source:
+    with lodcli.open(UNITS, data=LEAVES) as source:
         assert source.slice("leaves", (2, 1)).data.tolist() == [4, 5, 6]
         assert source.slice("leaves", (2, 1, slice(0, 1))).data.tolist() == [4]
     assert len(batches_of(UNITS, 1, data=LEAVES)) == 3

@@ -42,15 +42,15 @@ def _read(file: h5py.File, **options: Any) -> LoDTensor:
     """Return what the file holds, by way of a container of ours."""
     path = Path(file.filename)
     file.close()
-    with lodcli.open(path, options=ReadOptions(**options)) as source:
-        whole = io.one_tensor(source.read()["data"], "this test")
-        parts: list[Any] = [batch["data"] for batch in source.batches(limit_bytes=20)]
+    with lodcli.open(path, **options) as source:
+        whole = source.read()["data"]
+        parts = [batch["data"] for batch in source.batches(limit_bytes=20)]
         assert LoDTensor.concatenate(parts).identical(whole)
         assert source.read_index("data") == whole.lod
         assert source.slice("data", (slice(0, 1),)).identical(whole[0:1])
         ours = path.with_name("ours.lod.h5")
         io.write_batches(ours, source.schema, source.batches(), overwrite=True)
-    assert io.one_tensor(io.read(ours), "this test").identical(whole)
+    assert io.read(ours).identical(whole)
     return whole
 
 
@@ -151,8 +151,7 @@ def test_a_user_block_is_skipped(tmp_path: Path) -> None:
     path = tmp_path / "theirs.h5"
     with h5py.File(path, "w", userblock_size=512) as file:
         file["x"] = ROWS
-    with lodcli.open(path, options=ReadOptions(data="/x")) as source:
-        found = io.one_tensor(source.read()["data"], "this test")
+    found = lodcli.read(path, data="/x")
     np.testing.assert_array_equal(found.data, ROWS)
 
 
@@ -222,8 +221,8 @@ def test_no_name_at_all_is_an_error(theirs: h5py.File) -> None:
     theirs.close()
     there = "/one (int64, a single value), /word (text, 1), /g/x (float64, 3 x 2), /g/again/x"
     message = "name the dataset of the rows with data=, .*; there are: " + re.escape(there)
-    with pytest.raises(SelectionError, match=message), lodcli.open(path, format_name="hdf5"):
-        pass
+    with pytest.raises(SelectionError, match=message):
+        lodcli.open(path, format_name="hdf5")
     with h5py.File(path, "w"):
         pass
     with pytest.raises(NotThisFormatError, match=r"an HDF5 file, .*; there are: none$"):
@@ -411,11 +410,8 @@ def _refusals(folder: Path) -> dict[str, str]:
 def test_rows_in_another_file_are_refused(name: str, tmp_path: Path) -> None:
     message = _refusals(tmp_path)[name]
     options = ReadOptions(data=f"/{name}")
-    with (
-        pytest.raises(UnsupportedError, match=rf"tempting.h5: .*{name}'?:? {message}"),
-        lodcli.open(tmp_path / "tempting.h5", options=options),
-    ):
-        pass
+    with pytest.raises(UnsupportedError, match=rf"tempting.h5: .*{name}'?:? {message}"):
+        lodcli.open(tmp_path / "tempting.h5", options=options)
 
 
 def test_more_than_such_a_file_may_declare_is_refused(theirs: h5py.File) -> None:
@@ -480,13 +476,10 @@ def test_plain_hdf5_is_not_written(tmp_path: Path) -> None:
 def test_files_other_than_hdf5_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "theirs.h5"
     path.write_bytes(b"no HDF5 at all")
-    with pytest.raises(NotThisFormatError, match="has the extension of hdf5"), lodcli.open(path):
-        pass
-    with (
-        pytest.raises(NotThisFormatError, match="is not an HDF5 file"),
-        lodcli.open(path, options=ReadOptions(data="/x")),
-    ):
-        pass
+    with pytest.raises(NotThisFormatError, match="has the extension of hdf5"):
+        lodcli.open(path)
+    with pytest.raises(NotThisFormatError, match="is not an HDF5 file"):
+        lodcli.open(path, data="/x")
 
 
 def test_narrow_addresses_are_unsupported(tmp_path: Path) -> None:
@@ -494,11 +487,8 @@ def test_narrow_addresses_are_unsupported(tmp_path: Path) -> None:
     plist = h5py.h5p.create(h5py.h5p.FILE_CREATE)
     plist.set_sizes(4, 4)
     h5py.h5f.create(str(path).encode(), fcpl=plist).close()
-    with (
-        pytest.raises(UnsupportedError, match="addresses are not of eight bytes"),
-        lodcli.open(path, options=ReadOptions(data="/x")),
-    ):
-        pass
+    with pytest.raises(UnsupportedError, match="addresses are not of eight bytes"):
+        lodcli.open(path, data="/x")
 
 
 @pytest.mark.parametrize("user_block", [0, 512, 2048])
@@ -512,19 +502,15 @@ def test_a_heap_that_returns_to_itself_is_refused(user_block: int, tmp_path: Pat
     place = user_block + address + free
     assert content[place : place + 8] == struct.pack("<Q", 1)
     path.write_bytes(content[:place] + struct.pack("<Q", free) + content[place + 8 :])
-    with (
-        pytest.raises(DamagedFileError, match="refers to itself"),
-        lodcli.open(path, options=ReadOptions(data="/x")),
-    ):
-        pass
+    with pytest.raises(DamagedFileError, match="refers to itself"):
+        lodcli.open(path, data="/x")
 
 
 def test_a_file_that_h5py_wrote_in_the_newest_form_is_read(tmp_path: Path) -> None:
     path = tmp_path / "theirs.h5"
     with h5py.File(path, "w", libver="latest") as file:
         file.create_dataset("x", data=ROWS, chunks=(4, 2), maxshape=(None, 2), compression=9)
-    with lodcli.open(path, options=ReadOptions(data="/x")) as source:
-        found = io.one_tensor(source.read()["data"], "this test")
+    found = lodcli.read(path, data="/x")
     np.testing.assert_array_equal(found.data, ROWS)
 
 

@@ -47,7 +47,7 @@ def _read(file: h5py.File, data: str, **options: Any) -> Any:
         whole = source.read()
         names = list(whole)
         for name in names:
-            parts: list[Any] = [batch[name] for batch in source.batches(limit_bytes=200)]
+            parts = [batch[name] for batch in source.batches(limit_bytes=200)]
             assert len(parts) > 1
             assert LoDTensor.concatenate(parts).identical(whole[name])
             assert source.slice(name, (slice(4, 8),)).identical(whole[name][4:8])

@@ -71,7 +71,6 @@ def test_files_of_others_are_read(name: str) -> None:
     found = lodcli.read_all(THEIRS / name)
     assert list(found) == ["text", "ids", "score", "tags"]
     for field, tensor in found.items():
-        assert isinstance(tensor, LoDTensor)
         assert tensor.to_list() == [record[field] for record in records]
 
 

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import lodcli
-from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.json import compiled_reader as json_fast
 from lodcli.formats.json.scanner.scan_native import (
     REAL,
@@ -422,7 +421,7 @@ def test_blocks_come_in_order_and_may_be_left_early(
 ) -> None:
     repaid(0)
     (tmp_path / "t.jsonl").write_bytes(b"".join(b"[%d]\n" % n for n in range(50_000)))
-    with lodcli.open(tmp_path / "t.jsonl", options=ReadOptions()) as source:
+    with lodcli.open(tmp_path / "t.jsonl") as source:
         parts = [tensors_of(dict(batch))["data"].data for batch in source.batches(4096)]
         assert len(parts) > 100
         assert np.concatenate(parts).tolist() == list(range(50_000))

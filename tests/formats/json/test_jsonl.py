@@ -13,7 +13,6 @@ import pytest
 
 import lodcli
 from lodcli.formats.core import io
-from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.json import jsonl
 from lodcli.formats.json.jsonl import JsonLines
 from lodcli.kernels.errors import (
@@ -107,11 +106,8 @@ def test_more_names_than_levels_are_refused(tmp_path: Path) -> None:
 
 def test_a_bad_level_name_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_bytes(b"[1]\n")
-    with (
-        pytest.raises(OptionError, match="'0' is not a valid level name"),
-        lodcli.open(tmp_path / "x.jsonl", options=ReadOptions(levels=("0",))),
-    ):
-        pass
+    with pytest.raises(OptionError, match="'0' is not a valid level name"):
+        lodcli.open(tmp_path / "x.jsonl", levels=("0",))
 
 
 def test_lists_deeper_than_64_are_refused(tmp_path: Path) -> None:
@@ -469,9 +465,7 @@ def test_a_pipe_of_a_few_bytes_is_read(tmp_path: Path, data: bytes) -> None:
 def test_no_lines_are_a_tensor_without_rows(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_bytes(b"")
-    with lodcli.open(path, format_name="jsonl", options=ReadOptions(levels=("a",))) as source:
-        found = source.read()["data"]
-    assert isinstance(found, LoDTensor)
+    found = lodcli.read(path, format_name="jsonl", levels=("a",))
     assert found.recursive_sequence_lengths() == [[]]
 
 

@@ -230,8 +230,7 @@ def test_the_stateful_loader_goes_on(file: Path, workers: int) -> None:
 
 
 def test_a_dataset_of_shards_gives_the_batches_of_the_file(file: Path, tmp_path: Path) -> None:
-    with lodcli.open(file) as source:
-        content = source.read()
+    content = lodcli.read_all(file)
     folder = sharded(tmp_path, content, shards=7)
     assert keys(batches(folder)) == keys(batches(file))
 
@@ -285,7 +284,7 @@ def test_the_ranks_of_torch_distributed_are_taken(
         ({"seed": -1}, "seed: expected at least 0, found -1"),
         ({"seed": None}, "seed: expected a whole number, found None"),
         ({"rank": 2, "world": 2}, "rank: expected 0 to 1, found 2"),
-        ({"world": 4}, "world= needs rank=; without both, torch's are taken"),
+        ({"world": 4}, "world= needs rank=; without both, those of torch.distributed are used"),
         ({"rank": 0}, "rank= needs world="),
         ({"rank": 0, "world": 0}, "world: expected at least 1, found 0"),
         ({"rank": 0.5, "world": 2}, "rank: expected a whole number, found 0.5"),

@@ -86,7 +86,6 @@ def test_an_item_is_a_dict_of_what_shares_the_level(words: Path, options: dict[s
 
 def test_any_level_is_the_item(articles: Path) -> None:
     whole = lodcli.read(articles)
-    assert isinstance(whole, LoDTensor)
     outer, inner = ours.Dataset(articles), ours.Dataset(articles, level=1)
     assert [each.to_list() for each in outer] == whole.to_list()
     assert outer.lengths.tolist() == [9, 1, 5]
@@ -327,8 +326,7 @@ def test_equal_sequences_of_an_inner_level_are_one_item(
     tagged: Path, options: dict[str, Any]
 ) -> None:
     sentences = ours.Dataset(tagged, level=1, **options)
-    item = sentences[4]
-    assert {name: one.tolist() for name, one in item.items()} == {
+    assert {name: one.tolist() for name, one in sentences[4].items()} == {
         "words": [6, 7, 8, 9],
         "tags": [0, 1, 2, 0],
     }

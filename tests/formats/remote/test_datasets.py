@@ -107,7 +107,7 @@ def test_commands_read_it(server: Server, tmp_path: Path) -> None:
 
     url = f"{server.url}/ds/"
     assert lod("convert", "-q", url, "out.lod.h5").returncode == 0
-    found: dict[str, Any] = io.read_all(tmp_path / "out.lod.h5")
+    found = io.read_all(tmp_path / "out.lod.h5")
     assert found["data"].identical(DATA)
     assert "\ndata: float32, " in lod("inspect", url).stdout
     assert lod("verify", "-q", url).returncode == 0

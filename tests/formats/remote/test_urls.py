@@ -49,7 +49,7 @@ LINES = b"".join(b'{"ids":[%d,%d]}\n' % (number, number + 1) for number in range
 
 
 def _whole(url: str | Path, **options: Any) -> LoDTensor:
-    return io.one_tensor(lodcli.read(url, **options), "this test")
+    return lodcli.read(url, **options)
 
 
 @pytest.fixture(autouse=True)

@@ -73,7 +73,7 @@ def test_offsets_of_several_levels_and_int64(tmp_path: Path, suffix: str) -> Non
 @SUFFIXES
 def test_the_index_of_the_plain_layout_can_be_int32(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"x{suffix}"
-    io.write(path, IDS, options=WriteOptions(index_dtype="int32"))
+    io.write(path, IDS, index_dtype="int32")
     assert arrays_of(path)["lod.0"].dtype == np.int32
     assert content(path)["data"].identical(IDS)
 

@@ -74,16 +74,14 @@ def test_text_formats_are_read_too(name: str, tmp_path: Path) -> None:
     words = LoDTensor(np.frombuffer(b"abc", np.uint8), LoD.from_lengths([[1], [2], [1, 2]]))
     tensor = words if name == "t.txt" else TENSOR
     io.write(path, tensor)
-    with lodcli.open(path, limits=ISOLATED) as source:
-        assert same(source.read()["data"], io.read(path))
+    assert same(lodcli.read_all(path, limits=ISOLATED)["data"], io.read(path))
 
 
 @pytest.mark.parametrize("name", ["t.arrow", "t.arrows", "t.parquet"])
 def test_mapped_files_are_read_in_isolation(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     io.write(path, TENSOR)
-    with lodcli.open(path, limits=ISOLATED) as source:
-        assert same(source.read()["data"], TENSOR)
+    assert same(lodcli.read_all(path, limits=ISOLATED)["data"], TENSOR)
 
 
 @pytest.mark.slow

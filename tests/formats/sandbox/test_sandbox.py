@@ -14,7 +14,6 @@ import pytest
 
 import lodcli
 from lodcli.formats.core.limits import Limits
-from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.sandbox import process as sandbox
 from lodcli.formats.sandbox.replies import ReplyWriter
 from lodcli.formats.storage.inputs import Input
@@ -37,9 +36,7 @@ def test_without_fork_a_foreign_file_is_read_in_this_process(
 ) -> None:
     monkeypatch.setattr(processes, "CAN_FORK", False)
     monkeypatch.delattr(os, "fork")
-    with lodcli.open(foreign, options=ReadOptions(data="x")) as source:
-        (tensor,) = source.read().values()
-    assert isinstance(tensor, LoDTensor)
+    (tensor,) = lodcli.read_all(foreign, data="x").values()
     assert tensor.data.tolist() == [1.0, 2.0]
 
 
@@ -48,7 +45,7 @@ def test_the_library_of_kernels_is_open_before_a_child_is_started(
 ) -> None:
     opened_by = []
     monkeypatch.setattr(load, "open_shipped", lambda: opened_by.append(os.getpid()))
-    with lodcli.open(foreign, options=ReadOptions(data="x")):
+    with lodcli.open(foreign, data="x"):
         pass
     assert opened_by == [os.getpid()]
 
@@ -59,11 +56,8 @@ def test_isolation_that_was_asked_for_is_refused_where_there_is_none(
     lodcli.write(tmp_path / "t.npz", LoDTensor([1.0]))
     monkeypatch.setattr(processes, "CAN_ISOLATE", False)
     limits = Limits(isolate=True)
-    with (
-        pytest.raises(UnsupportedError, match=r"t\.npz: this system cannot limit"),
-        lodcli.open(tmp_path / "t.npz", limits=limits),
-    ):
-        pass
+    with pytest.raises(UnsupportedError, match=r"t\.npz: this system cannot limit"):
+        lodcli.open(tmp_path / "t.npz", limits=limits)
 
 
 def test_a_second_child_for_a_file_that_cannot_be_opened_again_is_refused(
@@ -80,11 +74,10 @@ def test_a_second_child_for_a_file_that_cannot_be_opened_again_is_refused(
 def test_a_forked_process_reads_with_a_child_of_its_own(foreign: Path) -> None:
     def read() -> list[float]:
         (tensor,) = source.read().values()
-        assert isinstance(tensor, LoDTensor)
         found: list[float] = tensor.data.tolist()
         return found
 
-    with lodcli.open(foreign, options=ReadOptions(data="x")) as source:
+    with lodcli.open(foreign, data="x") as source:
         pid = os.fork()
         if pid == 0:
             code = 1
@@ -100,11 +93,9 @@ def test_a_forked_process_reads_with_a_child_of_its_own(foreign: Path) -> None:
 def test_a_program_that_ignores_the_end_of_its_children_reads_a_foreign_file(foreign: Path) -> None:
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system then keeps no exit status
     try:
-        with lodcli.open(foreign, options=ReadOptions(data="x")) as source:
-            (tensor,) = source.read().values()
+        (tensor,) = lodcli.read_all(foreign, data="x").values()
     finally:
         signal.signal(signal.SIGCHLD, before)
-    assert isinstance(tensor, LoDTensor)
     assert tensor.data.tolist() == [1.0, 2.0]
 
 
@@ -113,8 +104,7 @@ def test_a_program_without_standard_output_reads_a_foreign_file(
 ) -> None:
     monkeypatch.setattr(sys, "stdout", None)
     monkeypatch.setattr(sys, "stderr", None)
-    with lodcli.open(foreign, options=ReadOptions(data="x")) as source:
-        assert len(source.read()) == 1
+    assert len(lodcli.read_all(foreign, data="x")) == 1
 
 
 def test_garbage_of_the_program_closes_no_file_of_the_child() -> None:
@@ -157,7 +147,7 @@ def test_an_interrupt_while_a_child_is_started_is_raised_and_leaves_no_child(
     try:
         with (
             pytest.raises(KeyboardInterrupt),
-            lodcli.open(foreign, options=ReadOptions(data="x")) as source,
+            lodcli.open(foreign, data="x") as source,
         ):
             source.read()
     finally:

@@ -16,7 +16,6 @@ import pytest
 
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
-from lodcli.formats.core.options import WriteOptions
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -297,7 +296,7 @@ def test_no_bit_of_a_directory_of_torch_changes_unnoticed(tmp_path: Path) -> Non
     pytest.importorskip("torch")
     path = tmp_path / "x.pt"
     tensors = {"x": LoDTensor(ROWS, LoD([OFFSETS])), "y": LoDTensor(ROWS[:2])}
-    io.write(path, tensors, options=WriteOptions(form="flat"))
+    io.write(path, tensors, form="flat")
     flip(path, path.read_bytes().index(b"PK\1\2"), path.stat().st_size, step=every(9))
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
-from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.schema import schema_of
 from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
@@ -94,7 +94,7 @@ def test_split_documents_come_back(
     mark: dict[str, Any] = {"end_token" if ends else "start_token": 0}
     path = tmp_path / "x.bin"
     path.write_bytes(uint16(*tokens) if kind == "tokens" else llmc(*tokens))
-    with lodcli.open(path, options=ReadOptions(**mark)) as source:
+    with lodcli.open(path, **mark) as source:
         batches = [tensors_of(dict(batch)) for batch in source.batches(limit_bytes)]
         out = tmp_path / "out.bin"
         io.write_batches(
@@ -168,13 +168,13 @@ def test_documents_that_would_not_be_split_again_are_refused(
     lists: list[list[int]], mark: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(UnsupportedError, match=message):
-        io.write(tmp_path / "x.bin", documents(lists), options=WriteOptions(**mark))
+        io.write(tmp_path / "x.bin", documents(lists), **mark)
     assert not list(tmp_path.iterdir())
 
 
 def test_an_unfinished_document_may_only_be_the_last_of_all_batches(tmp_path: Path) -> None:
     parts = [{"data": documents([[1, 0], [2]])}, {"data": documents([[3, 0]])}]
-    with lodcli.open(THEIRS / "nanogpt.bin", options=ReadOptions(end_token=0)) as source:
+    with lodcli.open(THEIRS / "nanogpt.bin", end_token=0) as source:
         schema = source.schema
     with pytest.raises(UnsupportedError, match="item 1 does not end with it, but others follow"):
         io.write_batches(tmp_path / "x.bin", schema, parts, options=WriteOptions(end_token=0))

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import lodcli
 from lodcli.formats.core import io
 from lodcli.formats.core.limits import Limits
-from lodcli.formats.core.options import ReadOptions, WriteOptions
+from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import Item, StoredArray
 from lodcli.kernels.errors import InvalidDataError, LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
@@ -53,7 +53,7 @@ def only(path: Path) -> Item:
 
 
 def written(path: Path, content: Any, form: str | None = None, **more: Any) -> Any:
-    io.write(path, content, overwrite=True, options=WriteOptions(form=form, **more))
+    io.write(path, content, overwrite=True, form=form, **more)
     return load(path)
 
 
@@ -81,12 +81,9 @@ def test_a_packed_sequence_is_a_tensor_array_with_its_order() -> None:
 def test_a_dict_is_several_tensors() -> None:
     found = io.read_all(MADE / "several.pt")
     assert set(found) == {"nested", "packed", "deep", "plain", "half"}
-    deep, half = found["deep"], found["half"]
-    assert isinstance(deep, LoDTensor)
-    assert deep.recursive_sequence_lengths() == [[3, 0, 1], [3, 1, 2, 3]]
-    assert deep.data.tolist() == ROWS + SEQUENCES[0]
-    assert isinstance(half, LoDTensor)
-    assert half.dtype == ml_dtypes.bfloat16
+    assert found["deep"].recursive_sequence_lengths() == [[3, 0, 1], [3, 1, 2, 3]]
+    assert found["deep"].data.tolist() == ROWS + SEQUENCES[0]
+    assert found["half"].dtype == ml_dtypes.bfloat16
 
 
 @pytest.mark.parametrize("first", [0, 1])
@@ -172,8 +169,7 @@ def test_views_conjugates_and_parameters_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["nested", "packed", "several"])
 def test_files_can_be_read_in_isolation(name: str) -> None:
     path = MADE / f"{name}.pt"
-    with lodcli.open(path, limits=Limits(isolate=True)) as source:
-        assert list(source.read()) == list(io.read_all(path))
+    assert list(lodcli.read_all(path, limits=Limits(isolate=True))) == list(io.read_all(path))
 
 
 # -- what we write -------------------------------------------------------------------
@@ -319,9 +315,9 @@ def test_there_and_back_changes_no_bit_or_is_refused(
     bare = LoDTensor(tensor.data, LoD(tensor.lod.levels))
     if not _holds(form, bare.lod):
         with pytest.raises(UnsupportedError, match=f"{form} holds"):
-            io.write(path, bare, overwrite=True, options=WriteOptions(form=form))
+            io.write(path, bare, overwrite=True, form=form)
         return
-    io.write(path, bare, overwrite=True, options=WriteOptions(form=form))
+    io.write(path, bare, overwrite=True, form=form)
     item = only(path)
     found = item.array.pack(0, item.index_map) if isinstance(item, StoredArray) else item
     assert found.identical(bare)
@@ -361,7 +357,7 @@ def test_tensors_that_a_form_cannot_hold_are_refused(
     tmp_path: Path, form: str | None, tensor: LoDTensor, message: str
 ) -> None:
     with pytest.raises(UnsupportedError, match=message):
-        io.write(tmp_path / "x.pt", tensor, options=WriteOptions(form=form))
+        io.write(tmp_path / "x.pt", tensor, form=form)
     assert not list(tmp_path.iterdir())
 
 
@@ -372,12 +368,12 @@ def test_a_tensor_array_that_is_not_sorted_is_refused(tmp_path: Path) -> None:
         io.write(tmp_path / "x.pt", unsorted)
     for form in ("nested", "flat"):
         with pytest.raises(UnsupportedError, match="only the form packed holds it"):
-            io.write(tmp_path / "x.pt", unsorted, options=WriteOptions(form=form))
+            io.write(tmp_path / "x.pt", unsorted, form=form)
 
 
 def test_an_unknown_form_is_named(tmp_path: Path) -> None:
     with pytest.raises(SelectionError, match="no form 'x'; there are: nested, packed"):
-        io.write(tmp_path / "x.pt", WORDS, options=WriteOptions(form="x"))
+        io.write(tmp_path / "x.pt", WORDS, form="x")
 
 
 @pytest.mark.slow
@@ -455,9 +451,7 @@ def test_values_of_a_dict_that_no_tensor_holds_can_be_left_out(tmp_path: Path) -
     with lodcli.open(path, options=skipping) as file:
         assert list(file.left_out) == ["epoch", "adam.param_groups", "model.num_batches_tracked"]
         assert [spec.name for spec in file.schema] == ["list", "model.weight"]
-    weight = io.read(path, "model.weight")
-    assert isinstance(weight, LoDTensor)
-    assert weight.data.tolist() == [0, 1, 2]
+    assert io.read(path, "model.weight").data.tolist() == [0, 1, 2]
     with pytest.raises(InvalidDataError, match="num_batches_tracked: is a single value"):
         io.read(path, "model.num_batches_tracked")
     with pytest.raises(UnsupportedError, match=r"epoch: expected tensors, .*, found int$"):
@@ -471,7 +465,7 @@ def test_values_whose_keys_are_no_names_can_be_left_out(tmp_path: Path) -> None:
         UnsupportedError, match=r"by\.0\.5: a dict with the key 0\.5; expected name"
     ):
         io.read_all(path)
-    with lodcli.open(path, options=ReadOptions(skip_unsupported=True)) as file:
+    with lodcli.open(path, skip_unsupported=True) as file:
         assert [spec.name for spec in file.schema] == ["weight"]
         reasons = [str(error) for error in file.left_out.values()]
     for what in ("the key 0.5", "the key None", "a key that is a tuple", "a key that is a Global"):
@@ -507,16 +501,14 @@ def test_objects_of_other_classes_can_be_left_out(tmp_path: Path) -> None:
     refers = r"refers to argparse.Namespace; only tensors, lists, tuples and dicts are read"
     with pytest.raises(UnsupportedError, match=f"config: {refers}; choose another tensor with"):
         io.read_all(path)
-    with lodcli.open(path, options=ReadOptions(skip_unsupported=True)) as file:
+    with lodcli.open(path, skip_unsupported=True) as file:
         assert set(file.left_out) == set(bad)
         assert [spec.name for spec in file.schema] == ["weight"]
         assert "a tensor of dtype float8_e5m2" in str(file.left_out["small"])
         assert "dicts are read; save arrays with torch.from_num" in str(file.left_out["array"])
         for name in bad.keys() - {"small"}:
             assert "refers to " in str(file.left_out[name]), name
-    weight = io.read(path, "weight")
-    assert isinstance(weight, LoDTensor)
-    assert weight.data.tolist() == [0, 1, 2]
+    assert io.read(path, "weight").data.tolist() == [0, 1, 2]
     with pytest.raises(UnsupportedError, match=f"config: {refers}$"):
         io.read_all(saved(tmp_path, {"config": bad["config"]}))
 

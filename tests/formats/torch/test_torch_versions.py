@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from lodcli.formats.core import io
-from lodcli.formats.core.options import WriteOptions
 from lodcli.formats.core.schema import StoredArray
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
@@ -87,7 +86,7 @@ def test_ours_refer_to_nothing_that_an_older_torch_does_not_know(
         items = {"a": tensor}
     array = StoredArray(*TensorArray.unpack(tensor))
     path = tmp_path / "x.pt"
-    io.write(path, items | ({} if form else {"c": array}), options=WriteOptions(form=form))
+    io.write(path, items | ({} if form else {"c": array}), form=form)
     with zipfile.ZipFile(path) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith("/data.pkl"))
         codes = list(pickletools.genops(archive.read(name)))
