@@ -15,7 +15,7 @@ from lodcli.formats.core.errors import DamagedFileError, naming
 from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.schema import LevelKeys, TensorSpec
 from lodcli.formats.storage.inputs import Input
-from lodcli.formats.values.file_attributes import no_lengths, time_note
+from lodcli.formats.values.netcdf import no_lengths, time_note
 from lodcli.kernels.errors import InvalidLoDError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array, Offsets, as_int64, check_rows, lengths_to_offsets
 from lodcli.kernels.index.lod import LoD

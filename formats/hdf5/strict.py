@@ -27,7 +27,7 @@ from lodcli.formats.hdf5.columns import Column, column_of
 from lodcli.formats.hdf5.file_objects import GuardedFile, find_superblock, require_memory
 from lodcli.formats.hdf5.filters import check_filters
 from lodcli.formats.storage.interrupts import shielded
-from lodcli.formats.values.file_attributes import (
+from lodcli.formats.values.netcdf import (
     CALENDAR,
     CONVENTIONS,
     INSTANCES,

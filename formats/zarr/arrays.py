@@ -22,12 +22,12 @@ from lodcli.formats.core.format import LeftOut
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.schema import DEFAULT_NAME, Schema
 from lodcli.formats.npz.npy_header import NPY_DTYPES, remedy_of
-from lodcli.formats.values.file_attributes import (
+from lodcli.formats.values.file_attributes import fitting
+from lodcli.formats.values.netcdf import (
     CONVENTIONS,
     INSTANCES,
     UNSIGNED,
     changes_sign,
-    fitting,
     no_lengths,
     time_note,
 )
