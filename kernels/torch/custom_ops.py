@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from lodcli.kernels.dtypes import dtype_of_rows
-from lodcli.kernels.errors import UnsupportedError
+from lodcli.kernels.errors import InvalidDataError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.parameters import Parameter, parameters_of
@@ -147,6 +147,14 @@ class _Maker:
         given = self._given(flat)
         counts = self._counts(given)
         first = next(_tensors(flat))
+        if first.device.type != "meta" and any(
+            each.device.type == "meta" for each in _tensors(flat)
+        ):
+            # torch calls this for real rows beside a meta tensor as well.
+            raise InvalidDataError(
+                f"{self.entry.name}: expected all tensors on the device {first.device} of the "
+                "first, found one on the meta device, which has no values"
+            )
         rows, levels = [], []
         for each in self._call(self.entry.load(), self._of_no_rows(flat)):
             data = _rows(each)

@@ -90,6 +90,11 @@ class _Ragged(torch.nn.RNNBase):
                 f"input: expected {weights}, the dtype of the weights, found {rows.dtype}; convert "
                 f"the input{layer}"
             )
+        if (device := self.weight_ih_l0.device) != rows.device:
+            raise ShapeMismatchError(
+                f"input: expected the device {device} of the weights, found {rows.device}; move "
+                f"the input, or the layer with layer.to({str(rows.device)!r})"
+            )
         states = self._checked_states(hx, rows, count, given.batched)
         own = own or self._own_weights(rows)
         run = self._run_by_torch if own is None else partial(self._run, own)
@@ -130,6 +135,10 @@ class _Ragged(torch.nn.RNNBase):
                 raise ShapeMismatchError(
                     f"hx: expected shape {shape} of {rows.dtype}, "
                     f"found {tuple(state.shape)} of {state.dtype}"
+                )
+            if state.device != rows.device:
+                raise ShapeMismatchError(
+                    f"hx: expected the device {rows.device} of the input, found {state.device}"
                 )
             found.append(state)
         return tuple(found)

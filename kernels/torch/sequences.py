@@ -16,6 +16,7 @@ from lodcli.kernels.index.forms import ranges
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.exchange.torch import (
     Varlen,
+    index_from_torch,
     packed_index,
     require_tensors,
     rows_from_torch,
@@ -100,7 +101,7 @@ def _of_packed(values: PackedSequence) -> Sequences:
 def _of_varlen(values: Varlen) -> Sequences:
     require_tensors(values)
     rows, starts, longest = values
-    offsets = LoD([starts.numpy(force=True)]).levels[0]
+    offsets = LoD([index_from_torch(starts, "cu_seqlens")]).levels[0]
     check_rows((offsets,), len(rows))
     return Sequences(rows, offsets, lambda found: Varlen(found, starts, longest))
 
@@ -123,9 +124,9 @@ def _of_jagged(values: Any) -> Sequences:
     if getattr(values, "_ragged_idx", 1) != 1:
         raise UnsupportedError("input: the ragged dimension must be the second; transpose it back")
     rows, begin = values.values(), values.offsets()
-    offsets = begin.numpy(force=True).astype(np.int64)
+    offsets = index_from_torch(begin, "offsets").astype(np.int64)
     if values.lengths() is not None:  # gaps between sequences
-        lengths = values.lengths().numpy(force=True).astype(np.int64)
+        lengths = index_from_torch(values.lengths(), "lengths").astype(np.int64)
         starts, offsets = offsets[: lengths.size], lengths_to_offsets(lengths, level=0)
         rows, begin = gather(rows, indices(ranges(starts, offsets), rows)), indices(offsets, rows)
 
@@ -180,7 +181,9 @@ def _checked_lengths(given: Any, count: int, steps: int, axis: str) -> Offsets:
     Raises:
         InvalidDataError: not a whole number for each sequence, from 0 to the number of steps.
     """
-    array = given.numpy(force=True) if isinstance(given, torch.Tensor) else np.asarray(given)
+    if isinstance(given, torch.Tensor):
+        given = index_from_torch(given, "lengths")
+    array = np.asarray(given)
     if array.shape != (count,) or (array.size and array.dtype.kind not in "iu"):
         raise InvalidDataError(
             f"lengths: expected {count} whole numbers{axis}, found shape {array.shape} of "

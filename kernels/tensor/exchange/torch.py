@@ -106,8 +106,7 @@ def rows_from_torch(values: torch.Tensor) -> Array:
         InvalidDataError: it is tracked by autograd, is not dense or has no values, or NumPy does
             not have its dtype.
     """
-    if values.is_meta:
-        raise InvalidDataError("data: is on the meta device, which has no values; make it on a CPU")
+    _require_values(values, "data")
     if values.is_quantized:
         raise InvalidDataError(f"data: is quantized, {values.dtype}; give tensor.dequantize()")
     if values.requires_grad:
@@ -131,6 +130,24 @@ def rows_from_torch(values: torch.Tensor) -> Array:
             f"data: expected a plain tensor, found {type(values).__name__}: {error}"
         ) from None
     return found
+
+
+def index_from_torch(values: torch.Tensor, name: str) -> Array:
+    """Return offsets or lengths in main memory, shared if they are there.
+
+    Raises:
+        InvalidDataError: they have no values.
+    """
+    _require_values(values, name)
+    found: Array = values.numpy(force=True)
+    return found
+
+
+def _require_values(values: torch.Tensor, name: str) -> None:
+    if values.is_meta:
+        raise InvalidDataError(
+            f"{name}: is on the meta device, which has no values; make it on a CPU"
+        )
 
 
 def to_torch(data: Array, lod: LoD, layout: str, padding: Any) -> Any:
@@ -191,7 +208,8 @@ def from_torch(values: Any) -> tuple[Array, LoD]:
         return _unpacked(values)
     if isinstance(values, Varlen):
         require_tensors(values)
-        return rows_from_torch(values.values), LoD([values.cu_seqlens.numpy(force=True)])
+        starts = index_from_torch(values.cu_seqlens, "cu_seqlens")
+        return rows_from_torch(values.values), LoD([starts])
     if not isinstance(values, torch.Tensor):
         raise InvalidDataError(
             "values: expected a tensor of torch, a PackedSequence or a Varlen, found "
@@ -229,13 +247,14 @@ def require_tensors(values: Varlen) -> None:
 
 
 def _of_jagged(values: Any) -> tuple[Array, LoD]:
-    rows, offsets = values.values(), values.offsets().numpy(force=True)
+    rows, offsets = values.values(), index_from_torch(values.offsets(), "offsets")
     offsets = offsets.astype(np.int64, copy=False)
     if rows.dim() > 1 and getattr(values, "_ragged_idx", 1) != 1:
         raise UnsupportedError("values: the ragged dimension must be the second; transpose it back")
     if values.lengths() is None:
         return rows_from_torch(rows), LoD([offsets])
-    lengths = values.lengths().numpy(force=True).astype(np.int64)  # with gaps between sequences
+    # With gaps between sequences.
+    lengths = index_from_torch(values.lengths(), "lengths").astype(np.int64)
     bounds = lengths_to_offsets(lengths, level=0)
     places = torch.from_numpy(ranges(offsets[: lengths.size], bounds)).to(rows.device)
     return rows_from_torch(rows[places]), LoD([bounds])

@@ -105,6 +105,53 @@ def test_an_error_about_a_form_says_how_to_give_it(call: Any, said: str) -> None
         call(ROWS)
 
 
+META = torch.device("meta")
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (
+            lambda: ours.sum(ours.Varlen(ROWS, BOUNDS.to(META), 4)),
+            "sum: expected all tensors on the device cpu of the first, found one on the meta",
+        ),
+        (
+            lambda: ours.add(ours.Varlen(ROWS, BOUNDS, 4), ROWS.to(META)),
+            "add: expected all tensors on the device cpu of the first, found one on the meta",
+        ),
+        (
+            lambda: ours.sum((ROWS[None], torch.tensor([7], device=META))),
+            "lengths: is on the meta device, which has no values; make it on a CPU",
+        ),
+        (
+            lambda: ours.GRU(4, 2)(ours.Varlen(ROWS, BOUNDS.to(META), 4)),
+            "cu_seqlens: is on the meta device, which has no values; make it on a CPU",
+        ),
+        (
+            lambda: ours.GRU(4, 2)(ours.Varlen(ROWS, BOUNDS, 4), torch.ones(1, 3, 2, device=META)),
+            "hx: expected the device cpu of the input, found meta",
+        ),
+        (
+            lambda: ours.GRU(4, 2)(ours.Varlen(ROWS.to(META), BOUNDS, 4)),
+            "input: expected the device cpu of the weights, found meta; move the input",
+        ),
+        (
+            lambda: LoDTensor.from_torch(ours.Varlen(ROWS, BOUNDS.to(META), 4)),
+            "cu_seqlens: is on the meta device, which has no values; make it on a CPU",
+        ),
+        (
+            lambda: LoDTensor.from_torch(
+                torch.nested.nested_tensor_from_jagged(ROWS.to(META), BOUNDS.to(META))
+            ),
+            "offsets: is on the meta device, which has no values; make it on a CPU",
+        ),
+    ],
+)
+def test_tensors_on_several_devices_are_an_error(call: Any, said: str) -> None:
+    with pytest.raises(InvalidDataError, match=re.escape(said)):
+        call()
+
+
 def test_varlen_moves_to_a_device_and_takes_other_rows() -> None:
     given = ours.Varlen(ROWS, BOUNDS.int(), 4)
     there = given.to("meta", non_blocking=True)
