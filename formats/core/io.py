@@ -602,8 +602,8 @@ def write_set(
     with writing.naming(paths[0]):
         if kind.layout != "file":
             raise UnsupportedError(
-                f"{kind.name} is not one file, so no set of them can be written at once; write "
-                "lod.h5, and convert each"
+                f"{kind.name} is a folder or several files, which cannot be written together with "
+                "others; write lod.h5 files, and convert each with lod convert"
             )
         codec = codec_of_name(paths[0], kind)
         with OutputSet(paths, overwrite=overwrite) as outputs:

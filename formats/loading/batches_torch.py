@@ -414,7 +414,9 @@ def _place(rank: int | None, world: int | None) -> tuple[int, int]:
     if rank is None or world is None:
         # Not rank 0 of a world: every process would get the same batches.
         given, missing = ("rank", "world") if world is None else ("world", "rank")
-        raise OptionError(f"Batches: {given}= needs {missing}=; without both, torch's are taken")
+        raise OptionError(
+            f"Batches: {given}= needs {missing}=; without both, those of torch.distributed are used"
+        )
     require_whole("Batches", "world", world, 1)
     require_whole("Batches", "rank", rank)
     if not rank < world:

@@ -110,8 +110,8 @@ class Reply(io.RawIOBase):
             if poll.poll(1000):
                 return
         raise DamagedFileError(
-            f"has kept its sandboxed process waiting for {self._seconds} seconds; do not trust it, "
-            "unless its disk is as slow"
+            f"the sandboxed process did not answer for {self._seconds} seconds; do not trust the "
+            "file, unless its disk is so slow"
         )
 
     def _exactly(self, size: int) -> bytes:

@@ -69,7 +69,7 @@ def _layers(config: dict[str, Any], stored: dict[str, Stored]) -> Iterator[Layer
     with naming(CONFIG):
         if isinstance(config.get("config"), dict) and not has_layers(config):
             raise UnsupportedError(
-                "describes no layers, as of a model that is a class of its own; read the file of "
+                "describes no layers, as for a subclass of keras.Model; read the file of "
                 "model.save_weights('model.weights.h5')"
             )
         described = list(recurrent_layers(config))

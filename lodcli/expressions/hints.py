@@ -303,7 +303,7 @@ def name_hint(name: str, known: Iterable[str]) -> str:
         return f"did you mean {same}?"
     if fields := [one for one in known if one.startswith(f"{name}.")]:
         there = listing(map(as_written, fields))
-        return f"it has fields: {there}; a record is null where all of them are"
+        return f"its records have fields: {there}; name one (a record is null if all of them are)"
     return _NAMES.get(name.casefold(), "") or did_you_mean(name, known)
 
 

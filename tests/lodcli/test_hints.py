@@ -616,8 +616,9 @@ def test_help_before_a_command_shows_its_help(lod: Lod) -> None:
 
 
 REMEDIES = [
-    ("filter n.jsonl 'r is None'", "it has fields: r.a, r.b; a record is null where all of them"),
-    ("apply 'x if r is None else 0' n.jsonl", "it has fields: r.a, r.b; a record is null where"),
+    ("filter n.jsonl 'r is None'", "its records have fields: r.a, r.b; name one (a record is null"),
+    ("apply 'x if r is None else 0' n.jsonl", "its records have fields: r.a, r.b; name one"),
+    ("apply 'length(r)' n.jsonl", "its records have fields: r.a, r.b; name one"),
     ("sort n.jsonl --by 'x desc'", "lod sort --by x puts the least first, --by -x the greatest"),
     ("sort n.jsonl --by 'x, id ASC'", "lod sort --by x puts the least first"),
     ("apply 'y = x * 2' n.jsonl", "; equality is ==; lod apply --into NAME names the result"),

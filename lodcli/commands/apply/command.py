@@ -360,12 +360,12 @@ def command(ctx: click.Context, as_list: bool, as_json: bool) -> None:
 
     An expression consists of names of tensors, numbers, + - * / // % **, comparisons, functions
     such as exp, log, abs and length, and ops, as in softmax(data * 2 + 1). A value with one row for
-    each sequence, such as mean(data), is broadcast to the rows of the sequence. What is computed
+    each sequence, such as mean(data), is broadcast to the rows of the sequence. A value computed
     from a null is null; sum, mean, median, max, min, any and all skip nulls, and coalesce(data, 0)
-    replaces them. `data if data > 0 else 0` chooses. index() is the number of the item, and a
-    constant such as 5 a value for each item. --into NAME writes all tensors of the file, and the
-    result. --then EXPRESSION --into NAME computes one more, also of those before it, in the same
-    pass; --dtype is of one expression.
+    replaces them. `data if data > 0 else 0` chooses between two values. index() is the number of
+    the item; a constant such as 5 is the value of each item. --into NAME writes all tensors of the
+    file, and the result as NAME. --then EXPRESSION --into NAME computes one more tensor, also of
+    the results before it, in the same pass; each expression has its own --dtype.
 
     With --device cuda all ops compute on an NVIDIA GPU (pip install 'lodcli[cuda12]'); rows are
     copied to the GPU after reading, and back before writing.

@@ -177,7 +177,9 @@ def rnn(
     from lodcli.commands.bench.showing import cases_of, parse_ops, run_and_show, usual
 
     if precision == "bfloat16" and len(settings.device) > 1:
-        raise click.UsageError("--precision bfloat16 goes with one --device")
+        raise click.UsageError(
+            "--precision bfloat16 is measured on one device: --device cpu or cuda"
+        )
     if precision in ("tf32", "float16") and tuple(settings.device) != ("cuda",):
         raise click.UsageError(f"--precision {precision} goes with --device cuda")
     if dtype != "float32" and (precision != "float32" or "cuda" in settings.device):

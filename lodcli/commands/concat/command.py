@@ -26,9 +26,10 @@ def command(sources: list[Reference], new_level: str | None, target: Target) -> 
       lod slice articles.lod.h5 :2 | lod concat - articles.lod.h5 -o longer.lod.h5
       lod concat vowels.lod.h5 more.lod.h5 --new-level day -o days.lod.h5
 
-    All must hold the same tensors: names, dtypes, row shapes and numbers of levels. Their order
-    may differ. With --nulls keep, a tensor that a file lacks is null in its items.
-    With --new-level each file becomes one sequence: one recording per .npy file, for example.
+    All SOURCES must hold the same tensors, with equal dtypes, row shapes and numbers of levels; the
+    order of the tensors may differ. With --nulls keep, a tensor that a file lacks is null for the
+    items of this file. With --new-level, each file becomes one sequence: one recording per .npy
+    file, for example.
     """
     from lodcli.commands.concat.joining import joined
 

@@ -120,7 +120,7 @@ class _Convert(options.Command):
     "--data",
     metavar="PATH",
     help="Dataset of the rows in plain HDF5; arrays of rows in npz and safetensors: a,b; or a "
-    "pattern of arrays that are a sequence each: 'demo_*/x'.",
+    "pattern of arrays, each of which is one sequence: 'demo_*/x'.",
 )
 @click.option(
     "--offsets",
@@ -156,7 +156,9 @@ class _Convert(options.Command):
     type=options.Form(("nested", "packed", "padded", "list", "flat")),
     help="Layout of sequences in a .pt file [default: flat].",
 )
-@click.option("--wide", is_flag=True, help="Read and write rows of H numbers as H columns of csv.")
+@click.option(
+    "--wide", is_flag=True, help="Read and write rows of several numbers as columns of csv."
+)
 @click.option("--end-token", type=int, metavar="N", help="In a token file, N ends a document.")
 @click.option("--start-token", type=int, metavar="N", help="In a token file, N begins a document.")
 def command(

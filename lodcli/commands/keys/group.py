@@ -26,14 +26,14 @@ from lodcli.shell.targets import Target
     type=click.Choice(("key", "first")),
     default="key",
     show_default=True,
-    help="Sort groups by their keys, or by the places of their first items in SOURCE: with "
-    "--gap, of those first by TENSOR; with --keep, of those kept.",
+    help="key: sort groups by their keys; first: by the positions of their first items in SOURCE; "
+    "with --gap, of the items with the least TENSOR; with --keep, of the items kept.",
 )
 @click.option(
     "--gap",
     metavar="TENSOR=MOST",
     shell_complete=options.complete_tensors,
-    help="Sort each group by TENSOR, and begin another where TENSOR increases by more than MOST: "
+    help="Sort each group by TENSOR, and begin a new group where it increases by more than MOST: "
     "time=PT30M, place=5.",
 )
 @click.option(

@@ -118,14 +118,14 @@ def command(source: Reference, target: Target, **given: Unpack[RunOptions]) -> N
       lod run-rnn vowels.lod.h5 --cell gru --hidden 4 --seed 1 --grad -o gradients.npz
       lod run-rnn shards --jobs 2 --cell lstm --hidden 8 --seed 1 -o states
 
-    A row of any shape is one step. Several results are written as tensors "all" and "last".
+    A row of any shape is one step. --emit both writes two tensors, "all" and "last".
 
     --emit class is for a model of lod train: "predicted" is the most probable class of each
     sequence, and "probability" its probability. --emit scores writes the scores of all classes,
     before softmax. --emit value is for a model that predicts numbers, which are "predicted".
 
-    Weights with an embedding, as of lod train --embedding, take ids: whole numbers, categories or
-    text.
+    If the weights have an embedding, as after lod train --embedding, the rows are ids: whole
+    numbers, categories or text.
 
     --nested runs nested RNNs: SPEC is LEVEL:CELL:HIDDEN for each RNN, outermost first,
     separated by "/", with optional words layers=N, bidirectional, reverse, and boot (each
@@ -139,13 +139,13 @@ def command(source: Reference, target: Target, **given: Unpack[RunOptions]) -> N
     --device cuda computes on an NVIDIA GPU (pip install 'lodcli[cuda12]'). A step function then
     gets cupy arrays.
 
-    --precision tf32, bfloat16 or float16 rounds the inputs of products, for a GPU's tensor cores;
-    everything else stays float32. On the CPU there is bfloat16, on Intel processors with AMX, for
-    lstm, gru, elman and slstm: about 3 times as fast from 200 units on, with an error of 0.004
-    to 0.01. With --grad the products of the gradients are rounded as well.
+    --precision tf32, bfloat16 or float16 rounds the inputs of matrix products, for a GPU's tensor
+    cores; everything else stays float32. On the CPU only bfloat16 is supported, on Intel processors
+    with AMX, for lstm, gru, elman and slstm: about 3 times as fast from 200 units on, with an error
+    of 0.004 to 0.01. With --grad the products of the gradients are rounded as well.
 
-    --grad computes the gradients of the sum of the emitted outputs times --upstream: "input",
-    "h0", "c0" and one tensor for each weight.
+    --grad computes the gradients of the sum of the emitted outputs times --upstream, and writes
+    "input", "h0", "c0" and one tensor for each weight.
     """
     from lodcli.commands.run_rnn.running import run
 

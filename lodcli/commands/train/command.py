@@ -150,13 +150,15 @@ def command(source: Reference, **given: Unpack[TrainOptions]) -> None:
       lod train more.ts --weights speakers.safetensors --epochs 0
       lod run-rnn more.ts --weights speakers.safetensors --emit last -o last.npz
 
-    The model is an RNN, its last states (or their mean), and a linear layer, trained with
-    cross-entropy, Adam and a cosine learning-rate schedule. MODEL is a safetensors file with
-    the names of a torch module that has rnn and out; it holds the epoch with the lowest loss
+    The model is an RNN, and a linear layer on its last states or on their mean, trained with
+    cross-entropy, Adam and a cosine learning-rate schedule. MODEL is a safetensors file; its arrays
+    have the names of a torch module that has rnn and out. It holds the epoch with the lowest loss
     on --validation, or else on SOURCE. It is complete at any time: an interrupt leaves the best
-    model so far. The same seed gives the same model. The other sets need a tensor with the same
-    name as in SOURCE, or FILE::NAME names it; if SOURCE has no ::NAME, a set with a single tensor
-    may call it differently.
+    model so far. The same seed gives the same model.
+
+    The sequences of a validation or test set are in FILE::NAME. Without ::NAME, they are in the
+    tensor with the same name as in SOURCE, or, if SOURCE has no ::NAME either, in the only tensor
+    of sequences.
 
     Floating-point labels, one number or one row for each sequence, are predicted. MODEL keeps the
     mean and standard deviation of the labels that it was first trained on. The loss is the mean
@@ -164,8 +166,8 @@ def command(source: Reference, **given: Unpack[TrainOptions]) -> None:
     mean. The root mean squared errors of the first values are printed; --json has all.
 
     --embedding D is for ids: tokens, categories, or the bytes of text. Each id has D values, which
-    are trained, too; lod run-rnn --weights MODEL looks them up. V is the number of ids that MODEL
-    knows.
+    are trained, too; lod run-rnn --weights MODEL looks them up. --vocabulary V sets the number of
+    ids that MODEL knows.
 
     --standardize is for values of different scales, or far from 0. MODEL keeps the means and
     standard deviations of SOURCE, and lod run-rnn --weights MODEL applies them.
@@ -177,9 +179,9 @@ def command(source: Reference, **given: Unpack[TrainOptions]) -> None:
     --device cuda trains on an NVIDIA GPU (pip install 'lodcli[cuda12]'); all of SOURCE is then
     copied to the GPU.
 
-    --precision bfloat16 rounds the inputs of the RNN's products, forward and backward, on Intel
-    processors with AMX for lstm, gru, elman and slstm, and on a GPU, which has tf32 and float16
-    too. Weights, and everything else, stay float32.
+    --precision bfloat16 rounds the inputs of the RNN's matrix products, forward and backward: on
+    Intel processors with AMX for lstm, gru, elman and slstm, and on a GPU, which also supports tf32
+    and float16. Weights, and everything else, stay float32.
     """
     _check(source, given)
     from lodcli.commands.train.running import run
@@ -213,7 +215,7 @@ def _check_output(given: TrainOptions) -> None:
     if state is not None:
         same = out is not None and os.path.realpath(state) == os.path.realpath(out)
         if not epochs or state == "-" or same:
-            raise click.UsageError("--state is a file of its own, of a training with -o MODEL")
+            raise click.UsageError("--state needs -o MODEL, and a named file other than MODEL")
         Output(state, overwrite=True).abort()
     if out == "-" and output.is_terminal_output("-"):
         raise click.UsageError(

@@ -23,7 +23,7 @@ USAGE, IO, UNSUPPORTED = 2, 3, 4
     [
         ("kernels --rows 0", USAGE, "expected a whole number from 1"),
         ("rnn --precision tf32", USAGE, "--precision tf32 goes with --device cuda"),
-        ("rnn --precision bfloat16 --device cpu,cuda", USAGE, "bfloat16 goes with one --device"),
+        ("rnn --precision bfloat16 --device cpu,cuda", USAGE, "bfloat16 is measured on one device"),
         ("kernels --rows 1.5", USAGE, "expected a whole number from 1"),
         ("kernels --rows 1e16", USAGE, "expected a whole number from 1"),
         ("kernels --features -3", USAGE, "expected a whole number from 1"),

@@ -157,7 +157,7 @@ def test_names_are_numbers_of_equal_width_or_those_given(lod: Lod, folder: Path)
         (["--by", "50", "-o", "{}.npz"], "; for 50 items per file: --by count 50"),
         (["--by", "label", "-o", "{}.npz"], ".lod.h5 --by label | lod split - --by label .."),
         (["--by", "0", "--level", "1", "-o", "{}.npz"], "names the level already"),
-        (["--by", "count", "2", "--to", "mds", "-o", "{}.x"], "mds is not one file, so no set"),
+        (["--by", "count", "2", "--to", "mds", "-o", "{}.x"], "mds is a folder or several files"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
