@@ -23,7 +23,13 @@ from lodcli.kernels.tensor.exchange.rows import rows_of
 from lodcli.kernels.tensor.exchange.units import OBJECTS
 from lodcli.kernels.tensor.marks import Decimals, Marks, Times
 from lodcli.kernels.tensor.nulls import NO_NULLS, Nulls
-from lodcli.kernels.tensor.operands import hint_on_items, hint_on_pooled, misfit, refuse_texts
+from lodcli.kernels.tensor.operands import (
+    hint_on_items,
+    hint_on_pooled,
+    misfit,
+    refuse_texts,
+    unlike,
+)
 
 # What NumPy takes as it is; a type may be an argument such as dtype=.
 _OF_NUMPY = (np.ndarray, np.generic, type)
@@ -354,14 +360,6 @@ _BINARY = (
 )
 
 
-# How to find words in a tensor, by the kind of its marks.
-_FINDING = {
-    "text": "`word in tensor` finds a text, and to_list() returns all",
-    "bytes": "`word in tensor` finds bytes, and to_list() returns all",
-    "category": "compare as_numbers() with categories.index(word)",
-}
-
-
 def _alike(one: Any, two: Any) -> tuple[Array, Array] | None:
     """Return the rows of two tensors without nulls that share index, marks and shape, else None."""
     if type(one) is not type(two) or one._lod is not two._lod or one._marks is not two._marks:
@@ -437,10 +435,7 @@ def _with_words(name: str, compare: Callable[[Any, Any], Any]) -> Callable[[Any,
             if _is_tensor(other):
                 raise
             if kind := self._marks.kind:
-                remedy = _FINDING.get(kind, "compare as_numbers() with a number")
-                raise UnsupportedError(
-                    f"cannot compare {kind} with {type(other).__name__}: {remedy}"
-                ) from None
+                raise unlike(kind, other) from None
             other = data_of(other)
             try:
                 result = function(self._data, other)

@@ -20,6 +20,13 @@ _OF_ITEMS = {
     "greater": "max(), lodcli.ops.max(tensor) returns the greatest value",
 }
 
+# How to find words in a tensor, by the kind of its marks.
+_FINDING = {
+    "text": "`word in tensor` finds a text, and to_list() returns all",
+    "bytes": "`word in tensor` finds bytes, and to_list() returns all",
+    "category": "compare as_numbers() with categories.index(word)",
+}
+
 
 def misfit(
     error: ValueError,
@@ -99,7 +106,7 @@ def hint_on_items(tensors: Sequence[Any], name: str) -> str:
 
 
 def refuse_texts(name: str, owner: Any, values: Sequence[Any]) -> None:
-    """Raise UnsupportedError if one of the values is a text, or several; == and != take texts.
+    """Raise UnsupportedError if one of the values is a text, or several; == of numbers takes texts.
 
     Args:
         name: of a ufunc.
@@ -107,9 +114,13 @@ def refuse_texts(name: str, owner: Any, values: Sequence[Any]) -> None:
         values: the arguments.
     """
     texts = [one for one in values if not isinstance(one, type(owner)) and _is_text(one)]
-    if not texts or name in ("equal", "not_equal"):
+    if not texts:
         return
     marks, found = owner.marks, type(texts[0]).__name__
+    if name in ("equal", "not_equal"):
+        if marks.kind is None:
+            return
+        raise unlike(marks.kind, texts[0])
     if marks.kind in ("text", "category"):
         expected = f"numbers beside {marks.kind}"
         how = (
@@ -123,6 +134,17 @@ def refuse_texts(name: str, owner: Any, values: Sequence[Any]) -> None:
     else:
         expected, how = f"a number beside {owner.dtype}, or one for each row", ""
     raise UnsupportedError(f"{name}: expected {expected}, found {found}{how}")
+
+
+def unlike(kind: str, other: Any) -> UnsupportedError:
+    """Return the error for comparing a tensor with a value that its marks do not take.
+
+    Args:
+        kind: of the marks.
+        other: the value.
+    """
+    remedy = _FINDING.get(kind, "compare as_numbers() with a number")
+    return UnsupportedError(f"cannot compare {kind} with {type(other).__name__}: {remedy}")
 
 
 def _is_text(value: Any) -> bool:

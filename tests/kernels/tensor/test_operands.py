@@ -298,6 +298,19 @@ def test_a_text_beside_a_tensor_is_refused_with_what_works(
     assert str(found.value) == said
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: TEXTS == "a",
+        lambda: np.equal(TEXTS, "a"),
+        lambda: np.not_equal(["a", "bc"], TEXTS, out=np.zeros(3, np.bool_)),
+    ],
+)
+def test_texts_are_not_compared(call: Callable[[], Any]) -> None:
+    with pytest.raises(UnsupportedError, match=r"cannot compare text with \w+: `word in tensor`"):
+        call()
+
+
 def test_no_number_equals_a_text_and_other_operands_have_the_error_of_python() -> None:
     assert (X == "b").data.tolist() == [False] * 5
     with pytest.raises(TypeError, match="NoneType"):
