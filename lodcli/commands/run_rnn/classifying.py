@@ -109,7 +109,9 @@ def classifier_in(
     require_finite(model)
     if kind == "class" and model.classes < 2:
         raise InvalidDataError(
-            f"out.weight: expected at least 2 classes, found {model.classes}; use --emit scores"
+            f"out.weight: expected at least 2 classes, found {model.classes}; train with labels of "
+            "several classes, or use --emit scores: if the only score is a logit, its sign tells the "
+            "class"
         )
     words = tuple(about.get("classes", ()))
     if len(words) not in (0, model.classes):

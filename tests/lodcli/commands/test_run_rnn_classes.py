@@ -143,7 +143,11 @@ def test_invalid_uses_of_a_classifier_are_errors(
         ({"out.weight": np.full((3, 4), np.nan, "f4")}, "scores", "out.weight: expected finite"),
         ({"out.weight": np.ones((3, 4), "c8")}, "class", "out.weight: expected finite"),
         ({"rnn.bias_ih_l0": np.full(16, np.inf, "f4")}, "class", "rnn.bias_ih_l0: expected finite"),
-        ({"out.weight": np.ones((1, 4), "f4")}, "class", "out.weight: expected at least 2 classes"),
+        (
+            {"out.weight": np.ones((1, 4), "f4")},
+            "class",
+            "out.weight: expected at least 2 classes, found 1; train with labels of several",
+        ),
         ({"out.weight": np.ones((0, 4), "f4")}, "class", "out.weight: expected at least 2 classes"),
         ({"classes": ["a", "b", "b"]}, "class", "categories: word 2 is the same as word 1: 'b'"),
         ({"classes": ["a", "b"]}, "scores", "has 3 classes, and names of 2"),
