@@ -69,7 +69,7 @@ class OpGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if not args[0].startswith("-") and not re.fullmatch(_OP, args[0]):
             _check_expression(args, ctx)
-            return "EXPRESSION", expression_command(args[0]), args[1:]
+            return "EXPRESSION", expression_command(args[0].removeprefix(" ")), args[1:]
         return args[0], known(args[0], ctx), args[1:]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

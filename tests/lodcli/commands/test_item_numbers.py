@@ -129,6 +129,8 @@ def test_a_constant_replaces_no_tensor_that_was_not_named(lod: Lod) -> None:
         text, *more = line
         done = lod("apply", text, "t.lod.h5", *more, "--into", "x", "-o", "out.lod.h5")
         assert (done.code, "a tensor is called x already" in done.stderr) == (2, True)
+    done = lod("apply", "-.5", "t.lod.h5", "--into", "x", "-o", "out.lod.h5")
+    assert "a tensor is called x already; give another name to '-.5'," in done.stderr
     assert lod("apply", "5", "t.lod.h5::x", "--into", "x", "-o", "out.lod.h5").code == 0
     assert tensor("out.lod.h5", "x").to_list() == [5] * COUNT
 
