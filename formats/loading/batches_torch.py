@@ -118,7 +118,7 @@ class Batches(torch.utils.data.IterableDataset[Any]):
         self._collate = Collate(layout, pad_value, "Batches")
         # The epoch, and its first batch that no rank has taken yet. In shared memory, so that
         # persistent workers see changes by set_epoch.
-        self._begin: torch.Tensor = torch.zeros(2, dtype=torch.int64)
+        self._begin: torch.Tensor = torch.zeros(2, dtype=torch.int64, device="cpu")
         self._begin.share_memory_()  # type: ignore[no-untyped-call]
         # Batches returned by this process since then, and skipped when it continued from a state.
         self._given = self._skipped = 0

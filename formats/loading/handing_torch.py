@@ -62,7 +62,7 @@ def small_by_value(tensor: torch.Tensor) -> Rebuilt:
 
 def _from_bytes(content: Array, dtype: torch.dtype, shape: tuple[int, ...]) -> torch.Tensor:
     if not content.size:
-        return torch.empty(shape, dtype=dtype)
+        return torch.empty(shape, dtype=dtype, device="cpu")
     return torch.from_numpy(content).view(dtype).view(shape)
 
 

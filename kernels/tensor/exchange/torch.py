@@ -229,7 +229,7 @@ def from_torch(values: Any) -> tuple[Array, LoD]:
             "be the second; transpose it back"
         )
     lengths = [len(part) for part in parts]
-    rows = torch.cat(parts) if parts else torch.zeros(0, dtype=values.dtype)
+    rows = torch.cat(parts) if parts else torch.zeros(0, dtype=values.dtype, device=values.device)
     return rows_from_torch(rows), LoD.from_lengths([lengths])
 
 

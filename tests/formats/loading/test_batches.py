@@ -229,6 +229,12 @@ def test_the_stateful_loader_goes_on(file: Path, workers: int) -> None:
     del taken
 
 
+def test_the_default_device_of_torch_is_not_that_of_batches(file: Path) -> None:
+    with torch.device("meta"):  # the one besides the CPU that every machine has
+        found = keys(batches(file))
+    assert found == keys(batches(file))
+
+
 def test_a_dataset_of_shards_gives_the_batches_of_the_file(file: Path, tmp_path: Path) -> None:
     content = lodcli.read_all(file)
     folder = sharded(tmp_path, content, shards=7)

@@ -600,6 +600,14 @@ def test_any_tensor_can_leave_a_worker(tensor: Any) -> None:
     assert found.resolve_conj().to_dense().tolist() == tensor.to_dense().tolist()
 
 
+def test_a_tensor_without_values_leaves_a_worker_for_the_cpu() -> None:
+    from lodcli.formats.loading.handing_torch import small_by_value
+
+    rebuilt, parts = small_by_value(torch.zeros(0, 4))
+    with torch.device("meta"):  # as if this were the default device of the main process
+        assert rebuilt(*parts).device.type == "cpu"
+
+
 def test_damage_found_by_a_batch_names_the_file(words: Path) -> None:
     rows = np.arange(20, dtype=np.float32).tobytes()
     words.write_bytes(words.read_bytes().replace(rows, bytes(len(rows))))
