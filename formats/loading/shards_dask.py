@@ -12,14 +12,15 @@ from lodcli.formats.catalogue.packages import Package
 from lodcli.formats.core import io
 from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.core.limits import Limits
+from lodcli.formats.core.names import listing
 from lodcli.formats.core.options import ReadKeywords, read_options
 from lodcli.formats.core.schema import Item, Schema, find
 from lodcli.formats.dataset.source import DatasetSource
 from lodcli.formats.loading.file import open_source
 from lodcli.formats.remote.folder import RemoteFolder
-from lodcli.formats.remote.urls import is_url
+from lodcli.formats.remote.urls import is_url, shown
 from lodcli.formats.storage.inputs import absolute
-from lodcli.kernels.errors import OptionError, SelectionError, UnsupportedError
+from lodcli.kernels.errors import OptionError, SelectionError, UnsupportedError, counted
 from lodcli.kernels.platform.files import PathLike
 
 _PACKAGE = Package("dask", "lodcli[dask]")
@@ -123,6 +124,10 @@ class DelayedShards(Sequence[Any]):
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def __repr__(self) -> str:
+        tensors = listing(spec.name for spec in self.schema)
+        return f"<DelayedShards {shown(self.path)}: {counted(len(self), 'shard')} of {tensors}>"
 
     def __getitem__(self, place: Any) -> Any:
         if isinstance(place, slice):

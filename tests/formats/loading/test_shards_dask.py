@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,13 @@ def test_the_shards_together_are_the_dataset(dask: Any, folder: Path) -> None:
     (first, *_) = computed(dask, lodcli.dask.from_dataset(folder))
     assert list(first) == list(articles())
     assert first["tags"].identical(found[0])
+
+
+def test_the_repr_counts_the_shards(folder: Path) -> None:
+    shards = lodcli.dask.from_dataset(folder)
+    assert repr(shards) == f"<DelayedShards {folder}: 4 shards of {', '.join(articles())}>"
+    url = "https://me:secret@example.org/words/?signature=1f"
+    assert repr(replace(shards, path=url)).startswith("<DelayedShards https://example.org/words/:")
 
 
 def test_options_say_how_shards_are_read(dask: Any, folder: Path) -> None:
