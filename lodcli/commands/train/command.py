@@ -173,8 +173,8 @@ def command(source: Reference, **given: Unpack[TrainOptions]) -> None:
     standard deviations of SOURCE, and lod run-rnn --weights MODEL applies them.
 
     --state FILE makes a training resumable: the same command continues after the last epoch in
-    FILE, with the same result, bit for bit, as without the interruption. A larger --epochs trains
-    on. --weights starts a new training from a model.
+    FILE, with the same result, bit for bit, as without the interruption. It needs --force, because
+    MODEL exists by then. A larger --epochs trains on. --weights starts a new training from a model.
 
     --device cuda trains on an NVIDIA GPU (pip install 'lodcli[cuda12]'); all of SOURCE is then
     copied to the GPU.
