@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.opening import content, pipe
+from tests.formats.cases.processes import python
 from tests.hanging import HANG_SECONDS
 from tests.reliability.mutators import thrift
 
@@ -132,8 +131,8 @@ print(refused)
 @SUFFIXES
 def test_altered_files_are_read_or_refused(suffix: str, tmp_path: Path) -> None:
     good(tmp_path, suffix)
-    command = [sys.executable, "-c", ALTERED, str(tmp_path / f"good{suffix}"), NAMES[suffix], "400"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANG_SECONDS)
+    path = tmp_path / f"good{suffix}"
+    done = python(ALTERED, path, NAMES[suffix], 400, cwd=ROOT, timeout=HANG_SECONDS)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 100
 
@@ -359,8 +358,7 @@ def test_a_file_much_larger_than_the_limit_takes_little_memory(tmp_path: Path) -
             "    io.write_batches(sys.argv[2], s.schema, s.batches(4 << 20))\n"
             "print(most() - before >> 10)\n"
         )
-        command = [sys.executable, "-c", code, str(path), str(tmp_path / f"o{suffix}.lod.h5")]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        done = python(code, path, tmp_path / f"o{suffix}.lod.h5", cwd=ROOT, check=True)
         assert int(done.stdout) < 120, suffix
 
 

@@ -5,8 +5,6 @@ What is large is a matter of one number; here everything is.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +27,7 @@ from lodcli.kernels.index.selection import Key, select
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.broken.containers import CASES
 from tests.formats.broken.crafted import Case, edit, good
+from tests.formats.cases.processes import python
 from tests.strategies import lods
 
 COUNT = 70_000  # offsets: three blocks of 256 KiB
@@ -246,9 +245,7 @@ def test_commands_do_not_hold_the_index(tmp_path: Path, monkeypatch: pytest.Monk
     part = LoDTensor(np.zeros(250_000, np.uint8), ones)
     schema = (TensorSpec("data", np.dtype(np.uint8), (), (LevelSpec("0"),)),)
     io.write_batches(tmp_path / "large.lod.h5", schema, ({"data": part} for _ in range(80)))
-    done = subprocess.run(
-        [sys.executable, "-c", COMMANDS], cwd=tmp_path, capture_output=True, text=True
-    )
+    done = python(COMMANDS, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     peaks = {name: int(size) for name, size in map(str.split, done.stdout.splitlines())}
     assert list(peaks) == ["slice", "inspect", "verify", "convert"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from lodcli import DamagedFileError, InvalidLoDError, LoDTensor
 from lodcli.formats.container import reader
 from lodcli.formats.container.stored import MANY
 from lodcli.kernels.platform import files
+from tests.formats.cases.processes import python
 
 COUNT = 2 * MANY
 
@@ -91,7 +90,5 @@ def test_they_are_read_in_a_sandbox_that_imports_nothing(path: Path) -> None:
         "print(len(lodcli.read_all(sys.argv[1], limits=Limits(isolate=True))))"
     )
     # In a separate process, which has not imported the modules yet.
-    done = subprocess.run(
-        [sys.executable, "-c", script, path], capture_output=True, text=True, check=False
-    )
+    done = python(script, path)
     assert (done.stdout, done.stderr) == (f"{COUNT}\n", "")

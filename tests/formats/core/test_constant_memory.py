@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.formats.cases.processes import python
 
 ROOT = Path(__file__).parents[3]
 SMALL, LARGE = 4_500_000, 16_500_000  # numbers of eight bytes; compiled code works on both
@@ -65,12 +65,7 @@ COLUMNS = {"arrow": ".arrow", "parquet": ".parquet", "datasets": ".ds"}
 @pytest.mark.parametrize("files", [FILES, COLUMNS], ids=["ours", "columns"])
 def test_memory_does_not_grow_with_the_file(files: dict[str, str], tmp_path: Path) -> None:
     named = [f"{name}={file}" for name, file in files.items()]
-    done = subprocess.run(
-        [sys.executable, "-c", CODE, str(tmp_path), str(SMALL), str(LARGE), *named],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
+    done = python(CODE, tmp_path, SMALL, LARGE, *named, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     small, large = map(int, done.stdout.split())
     assert large - small < ALLOWED_BYTES

@@ -341,8 +341,13 @@ def test_tensors_of_other_lengths_or_levels_are_refused(tmp_path: Path) -> None:
     with pytest.raises(LodError, match=f"{found} FILE::NAME$"):
         io.write(tmp_path / "t.csv", two)
     plain = {"c": LoDTensor(np.arange(6))}
-    with pytest.raises(LodError, match="FILE::NAME, or a, b with lod convert --columns"):
-        io.write(tmp_path / "t.csv", two | plain)
+    said = "; found c without levels, and a, b with levels .*NAME, or a, b with lod convert --col"
+    with pytest.raises(LodError, match=said):
+        io.write(tmp_path / "t.csv", plain | two)
+    # A level may have the name of a tensor beside it, as after lod group.
+    grouped = {"v": LoDTensor([1, 2], LoD.from_lengths([[2]], ["k"])), "k": LoDTensor([7])}
+    with pytest.raises(LodError, match=r"found v with levels \(k\), and k without levels"):
+        io.write(tmp_path / "t.csv", grouped)
     assert not os.listdir(tmp_path)
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -36,6 +34,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.index.selection import Key
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Nulls
+from tests.formats.cases.processes import python
 from tests.growth import lines_of
 from tests.hanging import HANG_SECONDS
 from tests.sampling import many
@@ -206,12 +205,7 @@ def test_a_slice_of_a_hundred_thousand_shards_takes_little_memory(tmp_path: Path
     )
     with Output(path / manifests.NAME, overwrite=True, seekable=True) as output:
         write_manifest(output, many)
-    done = subprocess.run(
-        [sys.executable, "-c", MANY, small, path, "0", str(item + 1)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python(MANY, small, path, 0, item + 1)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 50_000  # KiB
 
@@ -424,8 +418,7 @@ if child == 0:
     os._exit(7)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "7\n"
+    assert python(code, check=True).stdout == "7\n"
 
 
 def test_the_indexes_of_several_tensors_are_read_shard_by_shard(

@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ import lodcli
 from lodcli import LoDTensor
 from lodcli.errors import InvalidDataError, LodError
 from lodcli.formats.json.documents import _Values
+from tests.formats.cases.processes import lod
 
 THEIRS = Path(__file__).parents[1] / "theirs"
 HARD = st.sampled_from(['a"b\\', "\\", "[{,]}", "\n\t é口", "", '\\"', ",", ":"])
@@ -135,15 +134,13 @@ def test_pipes_encodings_and_packed_files(tmp_path: Path) -> None:
     (tmp_path / "a.json.gz").write_bytes(gzip.compress(content.encode()))
     (tmp_path / "b.json").write_bytes(content.encode("utf-16"))
     wanted = '{"t":"Grüß","n":[1,2]}\n{"t":"","n":[]}\n'
-    lod = [sys.executable, "-m", "lodcli", "convert"]
     for arguments, piped in (
         (["a.json.gz"], None),
         (["b.json", "--encoding", "utf-16"], None),
         (["-", "--from", "json"], content.encode()),
     ):
-        done = subprocess.run(
-            [*lod, *arguments, "--to", "jsonl"], input=piped, capture_output=True, cwd=tmp_path
-        )
+        line = ["convert", *arguments, "--to", "jsonl"]
+        done = lod(*line, input=piped, text=False, cwd=tmp_path)
         assert done.stdout.decode() == wanted, done.stderr
     numbers = np.arange(5)
     lodcli.write(tmp_path / "c.json.gz", LoDTensor(numbers, [[2, 3]]))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import io as memory
 import os
 import struct
-import subprocess
-import sys
 from pathlib import Path
 
 import ml_dtypes
@@ -21,6 +19,7 @@ from lodcli.kernels.errors import LodError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.damage import accepted, cut
 from tests.formats.cases.opening import batches_of, content, tensor_in
+from tests.formats.cases.processes import lod
 from tests.strategies import BFLOAT16, DTYPES
 
 HELD = tuple(dtype for dtype in DTYPES if dtype != BFLOAT16)
@@ -90,10 +89,8 @@ def test_a_header_of_python_2_is_read(tmp_path: Path) -> None:
 
 def test_rows_go_through_pipes(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.arange(6).reshape(3, 2))
-    lod = [sys.executable, "-m", "lodcli"]
-    shell = [*lod, "convert", "-", "-q", "--to", "npy"]
     with open(tmp_path / "x.npy", "rb") as file:
-        done = subprocess.run(shell, stdin=file, capture_output=True, check=True)
+        done = lod("convert", "-", "-q", "--to", "npy", stdin=file, text=False)
     assert done.stdout == (tmp_path / "x.npy").read_bytes()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import resource
-import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -37,6 +36,7 @@ from tests.formats.cases.kinds import (
     written,
 )
 from tests.formats.cases.opening import tensors_of
+from tests.formats.cases.processes import lod
 from tests.formats.cases.range_server import Reply, Server, serving
 from tests.formats.core.test_round_trips import PLAIN
 
@@ -376,33 +376,27 @@ def test_a_missing_package_is_reported(
 # -- commands ------------------------------------------------------------------------
 
 
-def _lod(*args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "lodcli", *args], capture_output=True, text=True, timeout=600
-    )
-
-
 def test_commands_read_urls(server: Server, tmp_path: Path) -> None:
     url = f"{server.url}/large"
-    assert _lod("inspect", url).stdout.startswith(f"{url}: lod.h5, 1 tensor")
+    assert lod("inspect", url).stdout.startswith(f"{url}: lod.h5, 1 tensor")
     out = tmp_path / "t.lod.h5"
-    assert _lod("slice", f"{url}::data", "7:9", "-o", str(out)).returncode == 0
+    assert lod("slice", f"{url}::data", "7:9", "-o", out).returncode == 0
     assert _whole(out).identical(LARGE[7:9])
-    assert _lod("diff", url, url).returncode == 0
-    done = _lod("verify", "-q", url)
+    assert lod("diff", url, url).returncode == 0
+    done = lod("verify", "-q", url)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_commands_tell_what_is_wrong_with_a_url(server: Server) -> None:
-    done = _lod("inspect", f"{server.url}/none.lod.h5")
+    done = lod("inspect", f"{server.url}/none.lod.h5")
     assert done.returncode == 3
     assert done.stderr == f"lod inspect: {server.url}/none.lod.h5: no such file\n"
-    done = _lod("convert", f"{server.url}/large", f"{server.url}/copy.lod.h5")
+    done = lod("convert", f"{server.url}/large", f"{server.url}/copy.lod.h5")
     assert done.stderr == (
         f"lod convert: {server.url}/copy.lod.h5: lod writes no URLs; write a file, and copy it "
         "there\n"
     )
-    done = _lod("verify", "--sums", f"{server.url}/large")
+    done = lod("verify", "--sums", f"{server.url}/large")
     assert done.returncode == 2
     assert done.stderr.startswith("lod verify: a URL has no file with sums beside it")
 
@@ -424,7 +418,7 @@ def test_commands_tell_what_is_wrong_with_a_url(server: Server) -> None:
 )
 def test_commands_show_no_secret_of_a_url(server: Server, args: tuple[str, ...]) -> None:
     url = server.url.replace("http://", "http://me:hidden@") + "/none?sig=hidden"
-    done = _lod(*(each.replace("URL", url) for each in args))
+    done = lod(*(each.replace("URL", url) for each in args))
     assert done.returncode > 0
     assert "hidden" not in done.stdout + done.stderr
     assert f"{server.url}/none" in done.stdout + done.stderr
@@ -433,9 +427,9 @@ def test_commands_show_no_secret_of_a_url(server: Server, args: tuple[str, ...])
 def test_reports_show_no_secret_of_a_url(server: Server) -> None:
     url = server.url.replace("http://", "http://me:hidden@") + "/large"
     for args in (["inspect", url, "--json"], ["verify", url], ["verify", url, "--json"]):
-        done = _lod(*args)
+        done = lod(*args)
         assert (done.returncode, "hidden" in done.stdout + done.stderr) == (0, False)
-    assert "hidden" not in _lod("diff", url, url, "--json").stdout
+    assert "hidden" not in lod("diff", url, url, "--json").stdout
 
 
 def test_options_go_with_a_url(server: Server) -> None:

@@ -7,8 +7,6 @@ import os
 import resource
 import signal
 import socket
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -41,6 +39,7 @@ from tests.formats.cases.isolating import (
     held,
     read_by,
 )
+from tests.formats.cases.processes import lod, python
 from tests.formats.cases.streams import same
 
 
@@ -96,7 +95,7 @@ def test_torch_is_read_where_nothing_else_was_looked_at(tmp_path: Path) -> None:
         "with lodcli.open(sys.argv[1], format_name='torch', limits=Limits(isolate=True)) as s:\n"
         "    print(*s.read())"
     )
-    found = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True)
+    found = python(code, path)
     assert (found.stdout, found.stderr) == ("data\n", "")
 
 
@@ -115,8 +114,7 @@ def test_modules_that_the_child_needs_are_loaded_in_a_new_process(
         "from lodcli.formats.core.limits import Limits\n"
         "print(lodcli.read(sys.argv[1], limits=Limits(isolate=True)).rows)"
     )
-    command = [sys.executable, "-c", code, str(tmp_path / name)]
-    found = subprocess.run(command, capture_output=True, text=True)
+    found = python(code, tmp_path / name)
     assert (found.stdout, found.stderr) == (f"{rows}\n", "")
 
 
@@ -283,26 +281,8 @@ def test_damage_between_batches_keeps_its_message(piped: bool, tmp_path: Path) -
     content = bytearray(path.read_bytes())
     content[place : place + 20] = b"\xff" * 20
     path.write_bytes(content)
-    code = "import sys; from lodcli.main import main; sys.exit(main())"
-    source = "-" if piped else str(path)
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            code,
-            "convert",
-            source,
-            "--from",
-            "hdf5",
-            "--data",
-            "/x",
-            "--to",
-            "jsonl",
-        ],
-        input=bytes(content),
-        capture_output=True,
-        check=False,
-    )
+    args = ["convert", "-" if piped else path, "--from", "hdf5", "--data", "/x", "--to", "jsonl"]
+    done = lod(*args, input=bytes(content), text=False)
     assert done.returncode == 1
     assert b"/x: HDF5 cannot read it (" in done.stderr
     assert done.stderr.count(b"\n") == 1

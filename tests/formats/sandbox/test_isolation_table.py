@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ import lodcli
 from lodcli.formats.core.options import ReadOptions
 from lodcli.formats.core.table import TABLE
 from tests.formats.cases.every_file import FILES, NEEDS, file_of, made
+from tests.formats.cases.processes import python
 from tests.slow import one_in
 
 # Prints the name and the shape of everything, and its bytes, once read with and once without.
@@ -43,9 +42,7 @@ def test_reading_in_isolation_returns_the_same(name: str, tmp_path: Path) -> Non
         pytest.importorskip(NEEDS[name])
     path, options = file_of(name, tmp_path)
     # A separate process: modules imported before affect what a child may still do.
-    done = subprocess.run(
-        [sys.executable, "-c", READ, path, name, repr(options)], capture_output=True, text=True
-    )
+    done = python(READ, path, name, repr(options))
     assert done.stderr == ""
     isolated, plain, _ = done.stdout.split("---\n")
     assert isolated

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import struct
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +19,7 @@ from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.opening import content, nested, pipe, source_of, tensors_of
+from tests.formats.cases.processes import lod, python
 
 LISTS = [list(range(n % 30)) for n in range(2000)]
 TEXT = "".join(f"{json.dumps(line)}\n" for line in LISTS).encode()
@@ -101,8 +101,7 @@ def test_a_window_over_the_limit_is_no_damage(tmp_path: Path) -> None:
 
 @CODECS
 def test_standard_input_may_be_packed(suffix: str, pack: Pack) -> None:
-    command = [sys.executable, "-m", "lodcli", "convert", "-", "--from", "jsonl", "--to", "jsonl"]
-    done = subprocess.run(command, input=pack(TEXT), capture_output=True)
+    done = lod("convert", "-", "--from", "jsonl", "--to", "jsonl", input=pack(TEXT), text=False)
     assert done.stderr == b""
     assert done.stdout == TEXT.replace(b" ", b"")
 
@@ -146,8 +145,7 @@ def test_numbers_in_a_pipe_are_unpacked_if_its_name_says_packed(
 
 
 def test_raw_numbers_in_standard_input_may_begin_like_a_packed_file() -> None:
-    command = [sys.executable, "-m", "lodcli", "convert", "-", "--from", "tokens", "--to", "jsonl"]
-    done = subprocess.run(command, input=TOKENS, capture_output=True)
+    done = lod("convert", "-", "--from", "tokens", "--to", "jsonl", input=TOKENS, text=False)
     assert [json.loads(line) for line in done.stdout.splitlines()] == NUMBERS
     assert b"give a file whose name ends with .gz, or the output of gzip -dc" in done.stderr
 
@@ -259,10 +257,7 @@ def test_a_bomb_is_read_in_little_memory(suffix: str, pack: Pack, tmp_path: Path
         "while source.file.read(1 << 20): pass\n"
         "print(int(re.search(r'VmHWM:\\s*(\\d+)', open('/proc/self/status').read())[1]) >> 10)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True
-    )
-    assert int(done.stdout) < 100
+    assert int(python(code, path, check=True).stdout) < 100
 
 
 def test_a_file_named_so_but_not_packed_is_refused(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -28,6 +27,7 @@ from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Categories, Marks
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from tests.formats.cases import stream_spec as spec
+from tests.formats.cases.processes import python
 from tests.formats.cases.streams import batches_of, read, same, schema_in, stream_of, written
 from tests.strategies import tensors
 
@@ -339,10 +339,7 @@ def test_huge_claims_take_little_memory(tmp_path: Any) -> None:
     for number, (message, raw) in enumerate(hostile()):
         path = tmp_path / f"{number}.lods"
         path.write_bytes(raw)
-        done = subprocess.run(
-            [sys.executable, "-c", _READ_ONE, str(path)], capture_output=True, text=True, check=True
-        )
-        told, grown = done.stdout.splitlines()
+        told, grown = python(_READ_ONE, path, check=True).stdout.splitlines()
         assert told.startswith("DamagedFileError"), told
         assert message in told
         assert int(grown) < 60, (told, grown)  # MiB; a 16 MiB header is read and decoded

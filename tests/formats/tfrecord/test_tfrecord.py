@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import io as pyio
 import struct
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +23,7 @@ from lodcli.formats.core.schema import schema_of
 from lodcli.kernels.errors import InvalidDataError, LodError, UnsupportedError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Marks
+from tests.formats.cases.processes import lod
 
 # tf.train.Example, as TensorFlow's guide "TFRecord and tf.train.Example" prints it.
 GUIDE = (
@@ -32,6 +31,7 @@ GUIDE = (
     b"goat\n\x11\n\x08feature1\x12\x05\x1a\x03\n\x01\x04\n\x11\n\x08feature0\x12\x05\x1a\x03\n\x01"
     b"\x00"
 )
+LINES = ("convert", "-", "-q", "--to", "jsonl")
 
 # -- an encoder by the specification, a byte at a time, which shares nothing with ours ------
 
@@ -219,19 +219,12 @@ def test_gzip_is_written_if_the_name_says_so(tmp_path: Path) -> None:
     assert lists_of(tmp_path / "t.tfrecord.gz") == {"a": [[1, 2], [3]]}
 
 
-def _piped(data: bytes, *args: str) -> subprocess.CompletedProcess[bytes]:
-    code = "import sys; from lodcli.main import main; sys.exit(main())"
-    return subprocess.run(
-        [sys.executable, "-c", code, *args], input=data, capture_output=True, check=False
-    )
-
-
 @pytest.mark.slow
 def test_pipes_are_detected_and_decided_by_the_first_records(tmp_path: Path) -> None:
     from lodcli.formats.tfrecord.frames import framed
 
     early = b"".join(framed(example({"a": [1], "t": [b"x" * 1000]}))) * 9000
-    done = _piped(early, "convert", "-", "-q", "--field", "a", "--to", "jsonl")
+    done = lod(*LINES, "--field", "a", input=early, text=False)
     assert (done.returncode, done.stdout) == (0, b"1\n" * 9000)
     cases: tuple[tuple[dict[str, Any], bytes], ...] = (
         ({"a": [1, 2], "t": [b""]}, b"record 9000: 'a' has 2 values, expected 1"),
@@ -240,7 +233,7 @@ def test_pipes_are_detected_and_decided_by_the_first_records(tmp_path: Path) -> 
     )
     for late, said in cases:
         data = early + b"".join(framed(example(late)))
-        done = _piped(data, "convert", "-", "-q", "--to", "jsonl")
+        done = lod(*LINES, input=data, text=False)
         assert done.returncode == 1
         assert said in done.stderr
         assert done.stderr.count(b"\n") == 1
@@ -459,7 +452,7 @@ def test_feature_lists_without_any_values_are_left_out(tmp_path: Path) -> None:
     path = put(tmp_path, *[sequence({"a": [one], "b": []}, {"c": []}) for one in (1, 2)])
     assert lists_of(path)["a"] == [1, 2]
     assert "c" not in lists_of(path)
-    done = _piped(path.read_bytes(), "convert", "-", "-q", "--field", "a", "--to", "jsonl")
+    done = lod(*LINES, "--field", "a", input=path.read_bytes(), text=False)
     assert (done.returncode, done.stdout) == (0, b"1\n2\n")
 
 
@@ -488,7 +481,7 @@ def test_a_length_that_is_not_there_takes_no_memory(tmp_path: Path) -> None:
     path.write_bytes(head + bytes(100))
     with pytest.raises(LodError, match="has a record of"):
         io.read_all(path)
-    done = _piped(head + bytes(100), "inspect", "-", "--max-bytes", "1g")
+    done = lod("inspect", "-", "--max-bytes", "1g", input=head + bytes(100), text=False)
     assert done.returncode == 1
     assert b"has a record of" in done.stderr
 

@@ -29,6 +29,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from tests.formats.cases.opening import batches_of, content, pipe
+from tests.formats.cases.processes import lod
 from tests.formats.cases.writing import saved
 from tests.sampling import many
 from tests.strategies import tensors
@@ -401,20 +402,10 @@ def test_pipes_batches_and_a_full_disk(tmp_path: Path, sequences: LoDTensor) -> 
 
 
 def test_without_torch_the_remedy_is_reported(tmp_path: Path) -> None:
-    code = (
-        "import sys; sys.modules['torch'] = None\n"
-        "from lodcli.main import main\n"
-        f"sys.argv = ['lod', 'inspect', {str(MADE / 'list.pt')!r}]\nsys.exit(main())"
-    )
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=MADE.parents[2], capture_output=True, text=True)
+    done = lod("inspect", MADE / "list.pt", without="torch")
     assert (done.returncode, done.stderr) == (0, "")
     assert "list.pt: torch, 1 tensor" in done.stdout
-    out = f"['lod', 'convert', {str(MADE / 'list.pt')!r}, {str(tmp_path / 'x.pt')!r}]"
-    code = code.partition("sys.argv")[0] + f"sys.argv = {out}\nsys.exit(main())"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=MADE.parents[2], capture_output=True, text=True
-    )
+    done = lod("convert", MADE / "list.pt", tmp_path / "x.pt", without="torch")
     assert done.returncode == 4
     assert done.stderr == (
         f"lod convert: {tmp_path / 'x.pt'}: writing torch needs the package torch; "

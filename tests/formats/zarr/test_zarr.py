@@ -6,8 +6,6 @@ import json
 import os
 import pickle
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.opening import content, tensor_in
+from tests.formats.cases.processes import lod
 
 zarr: Any = pytest.importorskip("zarr")
 
@@ -457,11 +456,8 @@ def test_more_text_than_may_be_is_refused(tmp_path: Path) -> None:
 
 
 def test_without_the_package_the_extra_is_named(tmp_path: Path, ours: Path) -> None:
-    code = "import sys; sys.modules['zarr'] = None; from lodcli.main import main; sys.exit(main())"
-    for args in (["inspect", str(ours)], ["convert", str(ours), str(tmp_path / "b.zarr")]):
-        done = subprocess.run(
-            [sys.executable, "-c", code, *args], capture_output=True, text=True, check=False
-        )
+    for args in (["inspect", ours], ["convert", ours, tmp_path / "b.zarr"]):
+        done = lod(*args, without="zarr")
         assert done.returncode == 4
         assert "needs the package zarr; pip install 'lodcli[zarr]'" in done.stderr
         assert done.stderr.count("\n") == 1
