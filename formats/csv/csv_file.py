@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from shlex import quote
 from typing import Any
 
@@ -137,6 +137,14 @@ class Csv(Format):
                 f"{wide.row_shape}; {remedy} writes their columns"
             )
         super().refuse_unheld(schema)
+        alike: dict[tuple[str | None, ...], list[str]] = {}
+        for spec in schema:
+            alike.setdefault(tuple(level.name for level in _groups(spec)), []).append(spec.name)
+        counts = [spec.levels[-1].items if spec.marks.is_text else spec.rows for spec in schema]
+        rows = {count for count in counts if count is not None}
+        if len(alike) > 1 or len(rows) > 1:
+            several = max(alike.values(), key=len) if len(alike) > 1 else []
+            raise self._not_alike(_exploding(schema), several, found=_differing(alike))
         header = _header(schema)
         if len(set(header)) < len(header):
             double = next(iter(repeated(header)))
@@ -144,15 +152,6 @@ class Csv(Format):
             raise UnsupportedError(
                 f"{self.name} holds columns of different names, two are called {double}: levels, "
                 f"and tensors; {renames}"
-            )
-        alike: dict[tuple[str | None, ...], list[str]] = {}
-        for spec in schema:
-            alike.setdefault(tuple(level.name for level in _groups(spec)), []).append(spec.name)
-        counts = [spec.levels[-1].items if spec.marks.is_text else spec.rows for spec in schema]
-        rows = {count for count in counts if count is not None}
-        if len(alike) > 1 or len(rows) > 1:
-            raise self._not_alike(
-                _exploding(schema), max(alike.values(), key=len) if len(alike) > 1 else []
             )
 
     def laid_out(self, schema: Schema, options: WriteOptions) -> Schema:
@@ -223,6 +222,26 @@ def _index(lod: LoD, spec: TensorSpec) -> LoD:
 def _groups(spec: TensorSpec) -> tuple[LevelSpec, ...]:
     """Return the levels that are columns: all but that of the bytes of text."""
     return spec.levels[:-1] if spec.marks.is_text else spec.levels
+
+
+def _differing(alike: Mapping[tuple[str | None, ...], Sequence[str]]) -> str:
+    """Return two groups of tensors with other levels, for a message; "" if there is only one.
+
+    Args:
+        alike: names of tensors, by those of their levels.
+
+    >>> _differing({(): ["id"], ("day", None): ["x", "y"]})
+    '; found id without levels, and x, y with levels (day, unnamed)'
+    """
+    if len(alike) < 2:
+        return ""
+    one, other = (
+        f"{listing(names)} with levels ({listing(level or 'unnamed' for level in levels)})"
+        if levels
+        else f"{listing(names)} without levels"
+        for levels, names in islice(alike.items(), 2)
+    )
+    return f"; found {one}, and {other}"
 
 
 def _header(schema: Schema) -> list[str]:
