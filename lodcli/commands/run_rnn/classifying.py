@@ -110,7 +110,7 @@ def classifier_in(
     if kind == "class" and model.classes < 2:
         raise InvalidDataError(
             f"out.weight: expected at least 2 classes, found {model.classes}; train with labels of "
-            "several classes, or use --emit scores: if the only score is a logit, its sign tells the "
+            "several classes, or use --emit scores: the sign of a score that is a logit tells the "
             "class"
         )
     words = tuple(about.get("classes", ()))
