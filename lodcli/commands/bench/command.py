@@ -274,9 +274,9 @@ def io(ops: str | None, folder: str | None, settings: Settings, **sizes: Any) ->
     Examples:
       lod bench io --op read,write --threads 1 --folder /dev/shm
 
-    Files are in the page cache; write_synced also waits until they are on the disk. By default
-    500,000 rows of 128 values, 80 rows per sequence. sequence reads 20 sequences of an open file;
-    open_and_sequence opens the file each time.
+    Files are in the page cache; write_synced also waits until they are on the disk. By default, a
+    file has 500,000 rows of 128 values, 80 rows per sequence. The op sequence reads 20 sequences of
+    an open file; open_and_sequence opens the file each time.
     """
     from lodcli.bench.suites.cases import FILE_CASES
     from lodcli.bench.suites.files import IO_OPS, FilesPlan
@@ -382,10 +382,12 @@ _question(
 )
 _question(
     "levels",
-    """Time 1,000 lookups of the rows of upper items: by nested offsets, absolute ones, sums.
+    """Time lookups of the rows of upper items: by nested or absolute offsets, or sums of lengths.
 
     \b
     Examples:
       lod bench levels --sequences 100000 --threads 1
+
+    Each measurement is 1,000 lookups.
     """,
 )
