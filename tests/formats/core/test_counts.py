@@ -27,6 +27,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell.group import group
 from tests.formats.cases.kinds import KINDS, Content, require
+from tests.formats.cases.tables import read_by_pyarrow, written_by_pyarrow
 
 ROOT = Path(__file__).parents[3]
 THEIRS = Path(__file__).parents[1] / "theirs"
@@ -53,20 +54,9 @@ def _codecs(name: str) -> list[str | None]:
     return [None, "deflate", "zstd"] if known else [None]
 
 
-def _compressed_ipc(path: Path, codec: str) -> None:
-    ipc = pytest.importorskip("pyarrow").ipc
-    content = ipc.open_file(path.read_bytes()).read_all()
-    options = ipc.IpcWriteOptions(compression=codec)
-    with ipc.new_file(path, content.schema, options=options) as writer:
-        writer.write_table(content, max_chunksize=700)
-
-
-def _compressed_stream(path: Path, codec: str) -> None:
-    ipc = pytest.importorskip("pyarrow").ipc
-    content = ipc.open_stream(path.read_bytes()).read_all()
-    options = ipc.IpcWriteOptions(compression=codec)
-    with ipc.new_stream(path, content.schema, options=options) as writer:
-        writer.write_table(content, max_chunksize=700)
+def _compressed(path: Path, codec: str) -> None:
+    plain = path.rename(path.with_stem("plain"))
+    written_by_pyarrow(path, read_by_pyarrow(plain), 700, compression=codec)
 
 
 def _packed(path: Path, codec: str) -> None:
@@ -80,8 +70,8 @@ def _packed(path: Path, codec: str) -> None:
 
 # What other programs make of files that are written here.
 RECODED: dict[str, tuple[Callable[[Path, str], None], tuple[str, ...]]] = {
-    "arrow": (_compressed_ipc, ("lz4", "zstd")),
-    "arrow-stream": (_compressed_stream, ("lz4", "zstd")),
+    "arrow": (_compressed, ("lz4", "zstd")),
+    "arrow-stream": (_compressed, ("lz4", "zstd")),
     **{name: (_packed, ("gz", "zst")) for name in ("jsonl", "json", "csv", "tsv", "text", "ts")},
 }
 

@@ -20,7 +20,7 @@ from lodcli.formats.storage.outputs import TargetExistsError
 from lodcli.kernels.errors import LodError, UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.formats.cases.opening import content, tensor_in
+from tests.formats.cases.opening import content, refused, tensor_in
 from tests.formats.cases.processes import lod
 
 zarr: Any = pytest.importorskip("zarr")
@@ -192,7 +192,7 @@ def test_bfloat16_of_others_is_read(
 def test_an_array_of_an_unknown_type_can_be_left_out(tmp_path: Path) -> None:
     zarr.save_group(tmp_path / "t.zarr", a=np.arange(3), b=np.arange(3))
     _changed(tmp_path / "t.zarr", "b/zarr.json", data_type="float8_e4m3fn")
-    _refused(tmp_path / "t.zarr", UnsupportedError, "b: zarr cannot read it .*float8_e4m3fn")
+    refused(tmp_path / "t.zarr", UnsupportedError, "b: zarr cannot read it (")
     assert content(tmp_path / "t.zarr", columns=("a",))["a"].data.tolist() == [0, 1, 2]
 
 
@@ -315,16 +315,6 @@ def test_a_name_too_long_for_a_folder_is_refused(tmp_path: Path) -> None:
 # -- damage ------------------------------------------------------------------------------
 
 
-def _refused(path: Path, error: type[LodError], message: str, **options: Any) -> None:
-    with (
-        pytest.raises(error, match=message) as caught,
-        lodcli.open(path, **options) as source,
-    ):
-        source.read()
-    assert str(caught.value).startswith(f"{path}: ")
-    assert "\n" not in str(caught.value)
-
-
 def _changed(path: Path, key: str, **members: Any) -> None:
     file = path / key
     file.write_text(json.dumps({**json.loads(file.read_text()), **members}))
@@ -339,7 +329,7 @@ def ours(tmp_path: Path) -> Path:
 
 def test_a_chunk_that_is_missing_is_damage_in_a_store_of_ours(ours: Path) -> None:
     (ours / "data" / "data" / "c" / "0" / "0").unlink()
-    _refused(ours, DamagedFileError, r"data/data/c/0/0: is missing; the store is incomplete")
+    refused(ours, DamagedFileError, "data/data/c/0/0: is missing; the store is incomplete")
 
 
 @pytest.mark.parametrize("key", ["data/data/c/0/0", "data/lod.1/c/0", "data/data/zarr.json"])
@@ -358,7 +348,7 @@ def test_an_empty_file_is_damage(ours: Path, key: str, kind: str) -> None:
 def test_a_chunk_that_is_a_pipe_is_not_waited_for(ours: Path) -> None:
     (ours / "data/data/c/0/0").unlink()
     os.mkfifo(ours / "data/data/c/0/0")
-    _refused(ours, DamagedFileError, r"data/data/c/0/0: is not a regular file")
+    refused(ours, DamagedFileError, "data/data/c/0/0: is not a regular file")
 
 
 def test_every_changed_byte_of_a_chunk_is_seen(ours: Path) -> None:
@@ -408,15 +398,15 @@ def test_wrong_metadata_is_named(
     if key == "data/zarr.json":
         assert io.read_all(ours)  # of a group nothing is needed
         return
-    _refused(ours, error, message)
+    refused(ours, error, message)
 
 
 def test_a_folder_that_is_no_store_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "t.zarr").mkdir()
     (tmp_path / "t.zarr" / "zarr.json").write_text("no JSON")
-    _refused(tmp_path / "t.zarr", DamagedFileError, r"zarr\.json: is not JSON")
+    refused(tmp_path / "t.zarr", DamagedFileError, "zarr.json: is not JSON")
     (tmp_path / "t.zarr" / "zarr.json").write_text("{}")
-    _refused(tmp_path / "t.zarr", LodError, "holds no array")
+    refused(tmp_path / "t.zarr", LodError, "holds no array")
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -439,20 +429,20 @@ def test_arrays_of_texts_are_read(version: int, dtype: Any, tmp_path: Path) -> N
 
 def test_times_of_other_units_are_refused_with_what_to_do(tmp_path: Path) -> None:
     zarr.save_array(tmp_path / "t.zarr", np.zeros(2, "M8[h]"))
-    said = r"holds datetime64\[h\], which tensors cannot hold; save array.astype\('M8\[s\]'\)"
-    _refused(tmp_path / "t.zarr", UnsupportedError, said)
+    said = "holds datetime64[h], which tensors cannot hold; save array.astype('M8[s]')"
+    refused(tmp_path / "t.zarr", UnsupportedError, said)
 
 
 def test_a_chunk_larger_than_may_be_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.zarr"
     zarr.create_array(path, shape=(10,), chunks=(1 << 40,), dtype="f8")
-    _refused(path, TooLargeError, "has chunks of")
+    refused(path, TooLargeError, "has chunks of")
 
 
 def test_more_text_than_may_be_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.zarr"
     zarr.create_array(path, shape=(1 << 40,), chunks=(10,), dtype="U4", zarr_format=2)
-    _refused(path, TooLargeError, f"has {1 << 44} bytes")
+    refused(path, TooLargeError, f"has {1 << 44} bytes")
 
 
 def test_without_the_package_the_extra_is_named(tmp_path: Path, ours: Path) -> None:
