@@ -121,6 +121,15 @@ def tensor(path: Path | str, name: str | None = None) -> LoDTensor:
     return item
 
 
+def tensors(path: Path | str) -> dict[str, LoDTensor]:
+    """Read all tensors that a command wrote."""
+    found = {}
+    for name, item in io.read_all(path).items():
+        assert isinstance(item, LoDTensor)
+        found[name] = item
+    return found
+
+
 def applied(lod: Lod, text: str) -> list[Any]:
     """Return the values of an expression of t.lod.h5, computed without a note."""
     assert lod("apply", text, "t.lod.h5", "-fo", "out.lods").clean

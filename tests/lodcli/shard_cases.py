@@ -19,7 +19,7 @@ from lodcli.formats.core.schema import Item
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.hanging import HANG_SECONDS, wait_for
-from tests.lodcli.conftest import Lod, tensor
+from tests.lodcli.conftest import Lod, tensor, tensors
 from tests.reliability.outcome import LOD
 
 SHARDS = 6
@@ -61,12 +61,10 @@ def make_dataset() -> Path:
 
 def assert_same(path: str, other_path: str) -> None:
     """Check that two files hold the same tensors, but for the last digits of float32."""
-    found, others = io.read_all(path), io.read_all(other_path)
+    found, others = tensors(path), tensors(other_path)
     assert list(found) == list(others)
     for name, item in found.items():
         other = others[name]
-        assert isinstance(item, LoDTensor)
-        assert isinstance(other, LoDTensor)
         assert item.lod == other.lod
         np.testing.assert_allclose(item.data, other.data, rtol=1e-5)  # batches differ
 

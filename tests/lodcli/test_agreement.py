@@ -15,7 +15,7 @@ from lodcli.kernels.rnn.nested.state_dict import LevelShape, nested_state_dict, 
 from lodcli.kernels.rnn.stack.stack import seeded_weights
 from lodcli.kernels.rnn.training.classifier import seeded_classifier
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.lodcli.conftest import Lod
+from tests.lodcli.conftest import Lod, tensor
 
 # Each option as the file has it, and otherwise, with what is said of that.
 GRU = [
@@ -64,12 +64,10 @@ def test_run_rnn_refuses_only_what_differs(
 ) -> None:
     args = ["run-rnn", "words.lod.h5", "--weights", f"{name}.safetensors", "-o", "out.npz"]
     assert lod(*args).code == 0
-    plain = io.read("out.npz")
+    plain = tensor("out.npz")
     done = lod(*args, *same, "--force")
     assert (done.code, done.complaints) == (0, "")
-    again = io.read("out.npz")
-    assert isinstance(plain, LoDTensor)
-    assert isinstance(again, LoDTensor)
+    again = tensor("out.npz")
     assert again.identical(plain)
     done = lod(*args[:-1], "other.npz", *other)
     assert done.code == (4 if "no option" in said else 2)

@@ -17,7 +17,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.registry import OPS, OpEntry
 from lodcli.kernels.rnn.cells.registry import CELLS
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.lodcli.conftest import Lod, environment
+from tests.lodcli.conftest import Lod, environment, tensor
 
 TOY_OP = '''
 from lodcli.kernels.ops.arguments import segments
@@ -74,9 +74,7 @@ sys.exit(main())
 
 
 def rows_of(path: Path) -> np.ndarray[Any, Any]:
-    tensor = io.read(path)
-    assert isinstance(tensor, LoDTensor)
-    return tensor.data
+    return tensor(path).data
 
 
 def test_a_new_op_is_one_module_and_one_line(

@@ -10,7 +10,7 @@ import pytest
 
 from lodcli.formats.core import io
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.lodcli.conftest import Lod, read_jsonl, write_jsonl
+from tests.lodcli.conftest import Lod, read_jsonl, tensor, tensors, write_jsonl
 
 ROWS = [{"x": [1, 2, 6], "k": "a"}, {"x": [5], "k": "b"}, {"x": [], "k": "c"}]
 
@@ -78,10 +78,9 @@ def test_tensors_that_come_later_in_a_stream_have_their_dtypes(lod: Lod, folder:
     io.write("two.lods", data)
     line = ("apply", "x * 2", "two.lods", "--into", "y", "--then", "sum(y)", "--into", "z")
     assert lod(*line, "-o", "out.lod.h5").code == 0
-    found = io.read_all("out.lod.h5")
+    found = tensors("out.lod.h5")
     assert [*found] == ["first", "x", "y", "z"]
     z = found["z"]
-    assert isinstance(z, LoDTensor)
     assert z.to_list() == [1.0, 5.0]
 
 
@@ -160,8 +159,7 @@ def test_a_dtype_is_that_of_floats_computed_from_times(lod: Lod, folder: Path) -
     ):
         line = ("apply", text, "in.lod.h5", "--dtype", dtype, "--into", "x", "-fo", "out.lod.h5")
         assert lod(*line).clean
-        found = io.read("out.lod.h5", "x")
-        assert isinstance(found, LoDTensor)
+        found = tensor("out.lod.h5", "x")
         whole = wanted is None or "hour" in text
         assert str(found.dtype) == ("int64" if whole else dtype)
         assert wanted is None or found.to_list() == wanted

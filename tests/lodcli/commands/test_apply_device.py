@@ -12,7 +12,7 @@ from lodcli.formats.core import io
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Marks, Times
-from tests.lodcli.conftest import Lod
+from tests.lodcli.conftest import Lod, tensors
 
 cupy: Any = pytest.importorskip("cupy")
 pytestmark = pytest.mark.gpu
@@ -59,13 +59,11 @@ def test_a_gpu_gives_the_same_files(lod: Lod, folder: Path, words: str) -> None:
     for device in ("cpu", "cuda"):
         done = lod("apply", *words.split(), "--device", device, "-o", f"{device}.npz")
         assert (done.code, done.complaints) == (0, "")
-        found.append(io.read_all(folder / f"{device}.npz"))
+        found.append(tensors(folder / f"{device}.npz"))
     wanted, found_there = found
     assert wanted.keys() == found_there.keys()
     for name, tensor in wanted.items():
         there = found_there[name]
-        assert isinstance(tensor, LoDTensor)
-        assert isinstance(there, LoDTensor)
         assert there.lod == tensor.lod
         np.testing.assert_allclose(there.data, tensor.data, rtol=TOLERANCE, atol=TOLERANCE)
 

@@ -16,7 +16,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.registry import OPS
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import TEXT
-from tests.lodcli.conftest import Lod, tensor, write_jsonl
+from tests.lodcli.conftest import Lod, tensor, tensors, write_jsonl
 from tests.slow import one_in
 
 LENGTHS = [3, 1, 4, 2]
@@ -94,9 +94,7 @@ POOLED: dict[str, Callable[[Any, Any, Any], Any]] = {
 def test_an_expression_is_that_of_numpy(lod: Lod, values: dict[str, LoDTensor], text: str) -> None:
     done = lod("apply", text, "values.lod.h5", "-o", "out.lod.h5")
     assert (done.code, done.stdout, done.stderr) == (0, "", "")
-    (spec,) = io.read_all("out.lod.h5").items()
-    result = spec[1]
-    assert isinstance(result, LoDTensor)
+    (result,) = tensors("out.lod.h5").values()
     oracle = {**EXPRESSIONS, **POOLED}[text]
     with np.errstate(all="ignore"):
         wanted = [np.asarray(oracle(*three)) for three in zip(VALUES, WHOLE, LABELS, strict=True)]
@@ -340,21 +338,17 @@ def test_into_keeps_the_other_tensors(
     column = "x" if name not in ("enumerate", "erase", "ctc_align", "unique") else "w"
     assert lod("apply", name, f"{source}::{column}", "-o", "alone.lod.h5").code == 0
     assert lod("apply", name, f"{source}::{column}", "--into", "result", "-o", "out.lod.h5").clean
-    found = io.read_all("out.lod.h5")
+    found = tensors("out.lod.h5")
     assert [*found] == ["name", "x", "w", "label", "result"]
     for kept in ("name", "x", "w", "label"):
-        before, after = io.read(source, kept), found[kept]
-        assert isinstance(before, LoDTensor)
-        assert isinstance(after, LoDTensor)
+        before, after = tensor(source, kept), found[kept]
         assert (after.to_list(), after.lod, after.marks) == (
             *(before.to_list(), before.lod, before.marks),
         )
     result, alone = found["result"], tensor("alone.lod.h5")
-    assert isinstance(result, LoDTensor)
     assert result.lod == alone.lod
     np.testing.assert_array_equal(result.data, alone.data)
     x = found[column]
-    assert isinstance(x, LoDTensor)
     if OPS[name].kept({one.name: one.default for one in described(OPS[name]).options}):
         assert result.lod is x.lod  # stored once
 
@@ -376,10 +370,8 @@ def test_the_result_shares_the_index_of_the_tensor_with_most_levels(
     if source != "values.lod.h5":
         assert lod("convert", "-q", "values.lod.h5", source).code == 0
     assert lod("apply", "label * x + w", source, "--into", "y", "-o", "out.lod.h5").clean
-    found = io.read_all("out.lod.h5")
+    found = tensors("out.lod.h5")
     one, other = found["x"], found["y"]
-    assert isinstance(one, LoDTensor)
-    assert isinstance(other, LoDTensor)
     assert one.lod is other.lod  # stored once
 
 

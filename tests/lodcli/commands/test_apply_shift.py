@@ -13,10 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import lodcli
-from lodcli.formats.core import io
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Marks, Times
-from tests.lodcli.conftest import Lod
+from tests.lodcli.conftest import Lod, tensors
 
 START, MINUTE = datetime(2024, 5, 1, 12), timedelta(minutes=1)
 LISTS: dict[str, Any] = {
@@ -190,9 +189,7 @@ def test_padded_differences_keep_the_index_of_the_file(lod: Lod, folder: Path) -
     lodcli.write(folder / "in.lod.h5", {"x": LoDTensor([1.0, 4.0, 9.0], [[2, 1]])})
     done = lod("apply", "diff(x, pad_value=0)", "in.lod.h5", "-q", "--into", "d", "-o", "o.lod.h5")
     assert done.code == 0, done.stderr
-    found = io.read_all("o.lod.h5")
+    found = tensors("o.lod.h5")
     one, other = (found[name] for name in ("x", "d"))
-    assert isinstance(one, LoDTensor)
-    assert isinstance(other, LoDTensor)
     assert other.to_list() == [[0.0, 3.0], [0.0]]
     assert other.lod.levels[0] is one.lod.levels[0]

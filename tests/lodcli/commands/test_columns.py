@@ -10,7 +10,7 @@ import pytest
 
 from lodcli.formats.core import io
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.lodcli.conftest import Lod
+from tests.lodcli.conftest import Lod, tensor
 
 RECORDS = '{"ids":[1,2],"turns":[{"role":"u","n":1}],"odd":1}\n{"ids":[],"turns":[],"odd":"x"}\n'
 
@@ -40,8 +40,7 @@ def test_nulls_of_text_are_filled_by_the_expression_that_the_error_names(
     assert before.endswith("true, false or a word of categories")
     args = [{"FILE": "t.lod.h5"}.get(one, one) for one in shlex.split(remedy)]
     assert lod(*args, "-o", "filled.lod.h5").stderr == ""
-    filled = io.read("filled.lod.h5", name)
-    assert isinstance(filled, LoDTensor)
+    filled = tensor("filled.lod.h5", name)
     assert filled.to_list() == ["a", text]
 
 
@@ -49,8 +48,7 @@ def test_numbers_in_place_of_nulls_make_texts_empty(lod: Lod, folder: Path) -> N
     Path("t.jsonl").write_text('{"t": "a", "n": null}\n{"t": null, "n": 1.5}\n')
     for how in ("fill=5", "nan", "zero"):  # numbers
         assert lod("convert", "t.jsonl", "--nulls", how, "-fqo", "out.lod.h5").clean
-        text = io.read("out.lod.h5", "t")
-        assert isinstance(text, LoDTensor)
+        text = tensor("out.lod.h5", "t")
         assert text.to_list() == ["a", ""]
 
 

@@ -19,7 +19,7 @@ from lodcli.formats.items.concatenated import joined_schema
 from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.lodcli.conftest import Lod, read_jsonl, tensor
+from tests.lodcli.conftest import Lod, read_jsonl, tensor, tensors
 
 REMEDY = (
     "--nulls keep reads tensors that some files lack as nulls, "
@@ -59,17 +59,13 @@ def test_each_file_becomes_an_item_of_a_new_level(lod: Lod, folder: Path) -> Non
         lod("concat", "many.lod.h5", "many.lod.h5", "--new-level", "day", "-o", "d.lod.h5").code
         == 0
     )
-    before, after = io.read_all("many.lod.h5"), io.read_all("d.lod.h5")
+    before, after = tensors("many.lod.h5"), tensors("d.lod.h5")
     for name, one in before.items():
         two = after[name]
-        assert isinstance(one, LoDTensor)
-        assert isinstance(two, LoDTensor)
         assert two.lod.names == ("day", *one.lod.names)
         assert two.lod.lengths(0).tolist() == [len(one)] * 2
         assert all(two[item].identical(one) for item in range(2))
     vectors, tags = after["vectors"], after["tags"]
-    assert isinstance(vectors, LoDTensor)
-    assert isinstance(tags, LoDTensor)
     assert vectors.lod.levels[0] is tags.lod.levels[0]
 
 
@@ -94,10 +90,8 @@ def test_a_new_level_needs_a_name_of_its_own(lod: Lod, folder: Path) -> None:
 
 def test_tensors_that_share_levels_still_do(lod: Lod, folder: Path) -> None:
     assert lod("concat", "many.lod.h5", "many.lod.h5", "-o", "out.lod.h5").code == 0
-    found = io.read_all("out.lod.h5")
+    found = tensors("out.lod.h5")
     vectors, tags = found["vectors"], found["tags"]
-    assert isinstance(vectors, LoDTensor)
-    assert isinstance(tags, LoDTensor)
     assert vectors.lod.levels[0] is tags.lod.levels[0]
     assert tags.data.tolist() == [*range(15), *range(15)]
 

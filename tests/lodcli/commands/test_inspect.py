@@ -343,8 +343,7 @@ def test_an_index_is_printed_in_every_form_and_taken_back(
     if form in TAKEN:
         order = ["--order", "fine-to-coarse"] if turned else []
         assert lod("apply", "lod_reset", source, TAKEN[form], expected, *order, "-o", out).clean
-        again = io.read(out)
-        assert isinstance(again, LoDTensor)
+        again = tensor(out)
         assert again.lod == index
 
 
@@ -362,8 +361,7 @@ def test_a_level_of_ones_is_named_and_dropped_when_asked(lod: Lod, tmp_path: Pat
     assert "page: every length is 1" in shown
     assert "line: every length is 1" not in shown
     assert lod("apply", "lod_reset", path, "--drop-ones", "-o", out).code == 0
-    less = io.read(out)
-    assert isinstance(less, LoDTensor)
+    less = tensor(out)
     assert (less.recursive_sequence_lengths(), less.lod.names) == ([[2, 1]], ("line",))
 
 

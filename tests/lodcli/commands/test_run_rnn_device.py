@@ -11,7 +11,7 @@ import safetensors.numpy
 
 from lodcli.formats.core import io
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.lodcli.conftest import Lod
+from tests.lodcli.conftest import Lod, tensor, tensors
 
 cupy: Any = pytest.importorskip("cupy")
 pytestmark = pytest.mark.gpu
@@ -81,16 +81,14 @@ def test_a_gpu_gives_the_same_files(lod: Lod, folder: Path, options: str) -> Non
             "run-rnn", "words.lod.h5", *chosen.split(), "--device", device, "-o", f"{device}.npz"
         )
         assert done.code == 0, done.stderr
-    found, wanted = (io.read_all(f"{device}.npz") for device in ("cuda", "cpu"))
+    found, wanted = (tensors(f"{device}.npz") for device in ("cuda", "cpu"))
     assert found.keys() == wanted.keys()
-    for name, tensor in wanted.items():
+    for name, one in wanted.items():
         there = found[name]
-        assert isinstance(there, LoDTensor)
-        assert isinstance(tensor, LoDTensor)
-        assert there.lod == tensor.lod
-        assert there.dtype == tensor.dtype
+        assert there.lod == one.lod
+        assert there.dtype == one.dtype
         np.testing.assert_allclose(
-            there.data, tensor.data, rtol=TOLERANCE, atol=TOLERANCE, err_msg=name
+            there.data, one.data, rtol=TOLERANCE, atol=TOLERANCE, err_msg=name
         )
 
 
@@ -107,10 +105,9 @@ def test_products_are_rounded_where_that_is_asked_for(lod: Lod, folder: Path) ->
     for precision in ("float32", "tf32", "bfloat16"):
         options = f"--cell lstm --hidden 4 --seed 1 --device cuda --precision {precision}"
         assert lod("run-rnn", "words.lod.h5", *options.split(), "-o", f"{precision}.npz").code == 0
-        tensor = io.read(f"{precision}.npz")
-        assert isinstance(tensor, LoDTensor)
-        assert tensor.dtype == np.float32
-        found[precision] = tensor.data
+        rows = tensor(f"{precision}.npz").data
+        assert rows.dtype == np.float32
+        found[precision] = rows
     errors = [np.abs(found[name] - found["float32"]).max() for name in ("tf32", "bfloat16")]
     assert 0 < errors[0] < 4e-3
     assert errors[0] < errors[1] < 4e-2

@@ -14,7 +14,7 @@ from lodcli.commands.choose import branches
 from lodcli.formats.core import io
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.lodcli.conftest import Lod, articles, tensor
+from tests.lodcli.conftest import Lod, articles, tensor, tensors
 from tests.slow import slow
 
 # The table of docs, "Slices": branch, lengths, rows.
@@ -67,11 +67,9 @@ def test_records_are_sliced_by_name(lod: Lod, folder: Path, source: str) -> None
 
 def test_a_branch_is_cut_out_of_what_has_as_many_outermost_items(lod: Lod, folder: Path) -> None:
     assert lod("slice", "many.lod.h5", "1", "-o", "out.lod.h5").stderr == ""
-    before = io.read_all("many.lod.h5")
-    for name, found in io.read_all("out.lod.h5").items():
+    before = tensors("many.lod.h5")
+    for name, found in tensors("out.lod.h5").items():
         whole = before.pop(name)
-        assert isinstance(whole, LoDTensor)
-        assert isinstance(found, LoDTensor)
         assert found.identical(whole[1])
     assert not before
     done = lod("slice", "many.lod.h5", "0,0", "-o", "deeper.lod.h5")

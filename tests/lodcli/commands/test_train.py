@@ -26,7 +26,7 @@ from lodcli.kernels.tensor.marks import NO_MARKS, Decimals, Marks
 from lodcli.shell import device
 from tests.hanging import HANG_SECONDS, wait_for
 from tests.launchers import handling
-from tests.lodcli.conftest import Lod, environment, tensor
+from tests.lodcli.conftest import Lod, environment, tensor, tensors
 
 SAMPLES = Path(__file__).parents[3] / "samples"
 TRAIN, TEST = SAMPLES / "japanese_vowels.ts", SAMPLES / "japanese_vowels_test.ts"
@@ -103,10 +103,8 @@ def torch_model(path: str, torch: Any, **rnn: Any) -> Any:
 
 def torch_right(module: Any, path: Path, torch: Any) -> int:
     """Return how many sequences of a file torch scores right, one at a time."""
-    items = io.read_all(path)
+    items = tensors(path)
     data, labels = items["data"], items["label"]
-    assert isinstance(data, LoDTensor)
-    assert isinstance(labels, LoDTensor)
     right = 0
     for part, label in zip(data, labels.data, strict=True):
         _, (hidden, _) = module.rnn(torch.from_numpy(part.data.astype(np.float32)))
@@ -142,8 +140,7 @@ def test_real_speech_is_classified_and_torch_has_the_same_accuracy(
     assert lod("run-rnn", TEST, "-o", "last.npz", *args).code == 0
     scores = tensor("last.npz").data @ module.out.weight.detach().numpy().T
     scores += module.out.bias.detach().numpy()
-    labels = io.read(TEST, "label")
-    assert isinstance(labels, LoDTensor)
+    labels = tensor(TEST, "label")
     assert int((scores.argmax(axis=1) == labels.data).sum()) == right
 
 
@@ -151,10 +148,8 @@ def test_a_model_trained_in_torch_runs_here_equal(lod: Lod, folder: Path, torch:
     from safetensors.torch import save_file
 
     torch.manual_seed(0)
-    items = io.read_all(TRAIN)
+    items = tensors(TRAIN)
     data, labels = items["data"], items["label"]
-    assert isinstance(data, LoDTensor)
-    assert isinstance(labels, LoDTensor)
     module = torch.nn.Module()
     module.rnn = torch.nn.LSTM(12, 24)
     module.out = torch.nn.Linear(24, 9)
@@ -378,8 +373,7 @@ def test_progress_is_shown_on_a_terminal(signs: Path) -> None:
 def test_labels_that_are_no_classes_are_refused(
     lod: Lod, signs: Path, labels: LoDTensor, said: str
 ) -> None:
-    data = io.read(signs, "data")
-    assert isinstance(data, LoDTensor)
+    data = tensor(signs, "data")
     io.write("other.lod.h5", {"data": data, "label": labels})
     done = lod("train", "other.lod.h5", "-o", "m")
     assert (done.code, done.stdout) == (1, "")
@@ -447,9 +441,8 @@ def test_a_hidden_size_beyond_memory_is_named(lod: Lod, signs: Path) -> None:
 
 @pytest.mark.parametrize("value", [np.inf, np.nan])
 def test_a_value_that_is_not_finite_is_named(lod: Lod, signs: Path, value: float) -> None:
-    items = io.read_all(signs)
+    items = tensors(signs)
     data = items["data"]
-    assert isinstance(data, LoDTensor)
     rows = data.data.copy()
     rows[data.lod.levels[-1][3], -1] = value
     io.write("far.lod.h5", {"data": data.with_data(rows), "label": items["label"]})

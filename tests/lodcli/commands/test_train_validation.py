@@ -14,7 +14,7 @@ from lodcli.formats.core import io
 from lodcli.kernels.rnn.training.classifier import classifier_from_arrays, seeded_classifier
 from lodcli.kernels.rnn.training.train import Labelled, Recipe, evaluate, train
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.lodcli.conftest import Lod
+from tests.lodcli.conftest import Lod, tensors
 
 # A rate at which the loss on other sequences soon rises.
 ARGS = ("--hidden", "6", "--batch", "8", "--lr", "0.1", "--cell", "gru")
@@ -67,9 +67,8 @@ def test_the_epoch_of_the_lowest_validation_loss_is_kept(lod: Lod, files: Path) 
 
 def test_other_sets_have_the_tensor_of_source(lod: Lod, files: Path) -> None:
     for name in ("training", "valid", "other"):
-        items = dict(io.read_all(files / f"{name}.lod.h5"))
+        items = tensors(files / f"{name}.lod.h5")
         rows = items.pop("data")
-        assert isinstance(rows, LoDTensor)
         io.write(files / f"{name}.npz", {"rows": rows, "squares": rows * rows, **items})
     sets = ("--validation", "valid.npz", "--test", "other.npz")
     args = ("--epochs", "2", "--json", *ARGS)
