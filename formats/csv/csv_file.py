@@ -70,7 +70,7 @@ class Csv(Format):
     Consecutive records with the same value in a key column are one item of that level. Every
     other column, or those that `--field` chooses, is a tensor over the same levels. The first 64
     KiB of records determine its dtype: bool if all values are true or false, text if the first
-    value is not a number, int64 (or uint64 if they need it) if the finite values are integers, else
+    value is not a number, int64 (or uint64 if they need it) if all values are integers, else
     float64; `--dtype` and `--text-columns` override this. Key columns are not kept. If a key has no
     value, or with --nulls, an empty field of numbers is a null; with --nulls also NA, null and the
     like, and an empty field of text that is not in quotes.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Sequence
 from itertools import compress
@@ -218,7 +217,7 @@ def dtype_of(
     if in_quotes and not there and not (null_words and all(map(_word, fields))):
         return None
     whole = [field for field in there if _is_whole(field)]
-    if not whole or any(map(_is_fraction, there)):
+    if not whole or any(map(_is_float, there)):
         return np.dtype(np.float64)
     if max(map(len, whole)) < _WIDE:
         return np.dtype(np.int64)
@@ -242,9 +241,9 @@ def have_commas(fields: list[str]) -> bool:
     return bool(there) and all(_COMMAS.fullmatch(one) or is_number(one) for one in there)
 
 
-def _is_fraction(field: str) -> bool:
-    """Return whether a field is a finite number with a point or an exponent."""
-    return not _is_whole(field) and is_number(field) and math.isfinite(float(field))
+def _is_float(field: str) -> bool:
+    """Return whether a field is a number with a point or an exponent, infinity or NaN."""
+    return not _is_whole(field) and is_number(field)
 
 
 def is_number(field: str) -> bool:

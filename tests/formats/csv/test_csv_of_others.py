@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import lodcli
@@ -37,6 +38,13 @@ def test_null_of_databases_is_a_null_on_request(tmp_path: Path) -> None:
     found = lodcli.read_all(path, nulls="keep")
     assert found["n"].to_list() == [None, 2]
     assert found["t"].to_list() == [r"\N", "b"]
+
+
+def test_whole_numbers_beside_an_infinity_of_postgres_are_floats() -> None:
+    found = lodcli.read_all(THEIRS / "postgres.csv", nulls="keep")
+    assert found["price"].to_list() == [4.0, None, float("inf")]
+    assert found["note"].to_list() == ['a "b"\n,c', None, ""]
+    assert found["id"].dtype == np.int64
 
 
 @pytest.mark.parametrize(
