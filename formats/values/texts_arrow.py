@@ -14,6 +14,8 @@ from lodcli.kernels.tensor.marks import DECIMAL_DIGITS, Times
 
 # Lengths of a date and of an hour in texts such as 2024-05-01T12.
 _DATE, _HOUR = 10, 3
+# One of them is in each zone.
+_SIGNS = np.frombuffer(b"Z+-", np.uint8)
 _HEX = np.frombuffer(b"xX", np.uint8)
 
 
@@ -114,7 +116,7 @@ def moments(data: Array, offsets: Offsets, times: Times) -> Array | None:
         times: their unit.
 
     Returns:
-        None if a text is no such time or has more digits than the unit, or if only some end with Z.
+        None if a text is no such time, has more digits than the unit, or only some have a zone.
 
     >>> moments(np.frombuffer(b"1970-01-02", np.uint8), np.array([0, 10, 10]), Times("date", "D"))
     array([1, 0])
@@ -122,17 +124,13 @@ def moments(data: Array, offsets: Offsets, times: Times) -> Array | None:
     if times.kind not in ("date", "timestamp"):
         return None
     lengths = np.diff(offsets)
-    known, ends = lengths > 0, offsets[1:] - 1
-    zoned = known if (data[ends[known]] == ord("Z")).any() else np.zeros_like(known)
-    if zoned.any():
-        if times.kind == "date" or (data[ends[known]] != ord("Z")).any():
-            return None
-        data, offsets = np.delete(data, ends[known]), offsets - np.append(0, np.cumsum(known))
-        lengths = lengths - known
-    # Arrow also takes hours without minutes; a date has no zone.
-    if (known & ((lengths == _DATE + _HOUR) | (zoned & (lengths <= _DATE)))).any():
+    known, ends_of_hours = lengths > 0, offsets[:-1][lengths > _DATE] + _DATE + _HOUR
+    # Arrow also takes hours without minutes.
+    if (data.take(ends_of_hours, mode="clip") != ord(":")).any():
         return None
-    kind = pa.date32() if times.kind == "date" else pa.timestamp(times.unit)
+    first = data[: lengths[known][0]] if known.any() else data
+    zone = "UTC" if np.isin(first[_DATE:], _SIGNS).any() else None
+    kind = pa.date32() if times.kind == "date" else pa.timestamp(times.unit, zone)
     try:
         found = as_arrow(data, offsets, known).cast(kind)
     except pa.ArrowInvalid:

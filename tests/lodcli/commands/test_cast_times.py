@@ -36,6 +36,17 @@ def test_timestamps_are_those_of_arrow(lod: Lod, folder: Path, texts: list[str],
     assert found.cast("int64").equals(expected.cast("int64"))
 
 
+def test_zones_may_be_hours_as_in_postgres_and_duckdb(lod: Lod, folder: Path) -> None:
+    source = Path(__file__).parents[2] / "formats" / "theirs" / "postgres.csv"
+    assert lod("cast", source, "at=timestamp[us, UTC]", "-o", "a.lod.h5").code == 0
+    found = tensor("a.lod.h5", "at").to_list()
+    assert [one and one.replace(tzinfo=None) for one in found] == [
+        datetime(2024, 2, 29, 23, 30, 0, 250_000),
+        None,
+        datetime(2024, 6, 1, 12),
+    ]
+
+
 def test_dates_times_durations_and_seconds(lod: Lod, folder: Path) -> None:
     Path("a.jsonl").write_text(
         '{"n":1,"d":"2024-02-29","t":"12:30:05.25","w":"PT1M30S","s":"1970-01-02T00:00:01"}\n'
