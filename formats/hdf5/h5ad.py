@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from lodcli.formats.core.batching import cuts
 from lodcli.formats.core.errors import DamagedFileError, naming
-from lodcli.formats.core.format import BATCH_BYTES, Format, Source
+from lodcli.formats.core.format import Format, Source
+from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.core.options import ReadOptions, WriteOptions
-from lodcli.formats.core.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec, find
+from lodcli.formats.core.schema import DEFAULT_NAME, Batch, LevelSpec, Schema, TensorSpec
 from lodcli.formats.hdf5.datasets import MODULES
 from lodcli.formats.hdf5.h5ad_layout import CSR, DATA_DTYPES, INDICES, NAMES, OBS, VAR
 from lodcli.formats.storage.inputs import Input
@@ -19,11 +19,10 @@ from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.checks import Array, as_int64, check_offsets, check_rows
 from lodcli.kernels.index.lod import LoD
-from lodcli.kernels.index.selection import Key, select
 from lodcli.kernels.options import option, together
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import TEXT
-from lodcli.kernels.tensor.nulls import Nulls
+from lodcli.kernels.tensor.nulls import Mask, Nulls
 
 
 class H5ad(Format):
@@ -89,7 +88,7 @@ class H5ad(Format):
             writer.finish()
 
 
-class _H5adSource(Source):
+class _H5adSource(IndexedSource):
     def __init__(self, fd: int, options: ReadOptions) -> None:
         from lodcli.formats.hdf5 import trusting as hdf5
 
@@ -116,9 +115,11 @@ class _H5adSource(Source):
                 check_rows((offsets,), part.shape[0])
         if self._indices.dtype.kind not in "iu":
             raise DamagedFileError(f"{path}/indices: expected whole numbers")
-        self._lod = LoD([offsets], names)
+        lod = LoD([offsets], names)
         level = LevelSpec("0", names[0], rows)
-        self._names = self._read_names(path)
+        self._names = self._read_names(path, rows)
+        self.lods = {DEFAULT_NAME: lod, INDICES: lod}
+        self.lods |= {name: tensor.lod for name, tensor in self._names.items()}
         self.schema = (
             *(
                 TensorSpec(name, part.dtype.newbyteorder("="), (), (level,), part.shape[0])
@@ -191,13 +192,11 @@ class _H5adSource(Source):
         attribute = self._hdf5.attribute
         return attribute(stored, "encoding-type") or attribute(stored, "h5sparse_format")
 
-    def _read_names(self, path: str) -> dict[str, LoDTensor]:
+    def _read_names(self, path: str, rows: int) -> dict[str, LoDTensor]:
         """Return the names of rows and columns, where they are stored as text."""
         found = {}
         frames = _frames(path)
-        for name, frame, count in zip(
-            (OBS, VAR), frames, (self._lod.count(0), self._columns), strict=False
-        ):
+        for name, frame, count in zip((OBS, VAR), frames, (rows, self._columns), strict=False):
             texts = self._texts(frame, count)
             if texts is not None:
                 known = [text or b"" for text in texts]
@@ -262,33 +261,9 @@ class _H5adSource(Source):
         texts = hdf5.texts(stored, 0, count)
         return [None if null else text for text, null in zip(texts, missing, strict=True)]
 
-    def batches(self, limit_bytes: int = BATCH_BYTES) -> Iterator[Batch]:
-        sizes = [spec.row_bytes for spec in self.schema[:2]]
-        offsets = self._lod.levels[0]
-        for start, stop in cuts([offsets, offsets], sizes, limit_bytes):
-            part, rows = self._lod.items(0, start, stop)
-            yield {
-                name: LoDTensor(self._rows(name, rows.start, rows.stop), part)
-                for name in (DEFAULT_NAME, INDICES)
-            }
-        for name, tensor in self._names.items():
-            yield {name: tensor}
-
-    def read_index(self, name: str) -> LoD:
-        spec = find(self.schema, name)
-        return self._names[spec.name].lod if spec.name in self._names else self._lod
-
-    def slice(self, name: str, branch: tuple[Key, ...], level: int | str = 0) -> LoDTensor:
-        spec = find(self.schema, name)
-        if spec.name in self._names:
-            return self._names[spec.name].select(*branch, level=level)
-        assert spec.rows is not None
-        chosen = select(self._lod, spec.rows, branch, level)
-        rows = LoDTensor(self._rows(spec.name, chosen.rows.start, chosen.rows.stop), chosen.lod)
-        return rows.select(0) if chosen.drops_row_axis else rows
-
-    def _rows(self, name: str, start: int, stop: int) -> Array:
-        """Return rows of a tensor: the values, or their column numbers, checked."""
+    def read_rows(self, name: str, start: int, stop: int) -> Array:
+        if name in self._names:
+            return self._names[name].values[start:stop].copy()
         if name == DEFAULT_NAME:
             values: Array = self._hdf5.numbers(self._values, start, stop)
             return values
@@ -301,6 +276,10 @@ class _H5adSource(Source):
                 f"{indices[place]} of {self._columns}"
             )
         return indices
+
+    def read_mask(self, name: str, level: int, start: int, stop: int) -> Mask | None:
+        mask = self._names[name].nulls.mask(level) if name in self._names else None
+        return None if mask is None else mask[start:stop].copy()
 
     def close(self) -> None:
         self._file.close()
