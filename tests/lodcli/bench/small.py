@@ -9,15 +9,21 @@ from lodcli.bench.suites.lengths import parse_lengths
 QUICK = Effort(rounds=1, least_rounds=1, budget_seconds=600, most_rounds=1, sample_seconds=1e-6)
 
 
-def small_case(features: int, *, rows: int = 400) -> Case:
-    """Return skewed sequences, some of them empty."""
+def small_case(
+    features: int,
+    *,
+    rows: int = 400,
+    base: Case = KERNEL_CASES["B1"],
+    lengths: str = "lognormal:9,1,0.1",
+) -> Case:
+    """Return sequences, by default skewed ones, some of them empty."""
     return custom_case(
-        KERNEL_CASES["B1"],
+        base,
         rows=rows,
         features=features,
         sequences=None,
         hidden=None,
-        lengths=parse_lengths("lognormal:9,1,0.1"),
+        lengths=parse_lengths(lengths),
         seed=1,
     )
 

@@ -13,32 +13,19 @@ import pytest
 from lodcli.bench.measure.epochs import batched_way
 from lodcli.bench.measure.peer_set import PeerSet, chosen_peers
 from lodcli.bench.runner import run_task
-from lodcli.bench.suites.cases import CONVERT_CASES, FILE_CASES, LOAD_CASES, Case, custom_case
+from lodcli.bench.suites.cases import CONVERT_CASES, FILE_CASES, LOAD_CASES
 from lodcli.bench.suites.convert import CONVERSIONS, convert_task
 from lodcli.bench.suites.files import IO_OPS, files_task
-from lodcli.bench.suites.lengths import parse_lengths
 from lodcli.bench.suites.load import load_task
-from tests.lodcli.bench.small import QUICK
+from tests.lodcli.bench.small import QUICK, small_case
 from tests.lodcli.conftest import Lod
 from tests.slow import slow
-
-
-def small_case(base: Case, features: int) -> Case:
-    return custom_case(
-        base,
-        rows=300,
-        features=features,
-        sequences=None,
-        hidden=None,
-        lengths=parse_lengths("lognormal:9,1,0.1"),
-        seed=1,
-    )
 
 
 @pytest.mark.parametrize("dtype", ["int64", "float32"])
 @pytest.mark.parametrize("op", CONVERSIONS)
 def test_every_converter_gives_the_same_values(op: str, dtype: str, tmp_path: Path) -> None:
-    case = small_case(CONVERT_CASES["lines"], 1)
+    case = small_case(1, base=CONVERT_CASES["lines"])
     with PeerSet("convert", chosen_peers("convert", None), 1, {}) as peers:
         task = convert_task(op, case, np.dtype(dtype), tmp_path, peers)
         found = run_task(task, QUICK, threads=1)
@@ -53,7 +40,7 @@ def test_every_converter_gives_the_same_values(op: str, dtype: str, tmp_path: Pa
 
 @pytest.mark.parametrize("op", IO_OPS)
 def test_every_file_gives_the_same_rows(op: str, tmp_path: Path) -> None:
-    case = small_case(FILE_CASES["rows"], 4)
+    case = small_case(4, base=FILE_CASES["rows"])
     with (
         PeerSet("io", chosen_peers("io", None), 1, {}) as peers,
         contextlib.ExitStack() as opened,
@@ -72,7 +59,7 @@ def test_every_file_gives_the_same_rows(op: str, tmp_path: Path) -> None:
 def test_every_loader_gives_the_same_sequences(tmp_path: Path) -> None:
     for package in ("torch", "webdataset", "datasets"):
         pytest.importorskip(package)
-    case = small_case(LOAD_CASES["rows"], 4)
+    case = small_case(4, base=LOAD_CASES["rows"])
     with PeerSet("load", ["webdataset", "datasets"], 1, {}) as peers:
         found = run_task(load_task(case, tmp_path, peers), QUICK, threads=1)
     assert not found["skipped"]

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from lodcli.bench.runner import run_task
-from lodcli.bench.suites.cases import QUESTION_CASES, Case, custom_case
-from lodcli.bench.suites.lengths import parse_lengths
+from lodcli.bench.suites.cases import QUESTION_CASES
 from lodcli.bench.suites.questions import QUESTIONS
-from tests.lodcli.bench.small import QUICK
+from tests.lodcli.bench.small import QUICK, small_case
 from tests.lodcli.conftest import Lod
 from tests.slow import slow
 
@@ -19,23 +18,11 @@ pytestmark = pytest.mark.usefixtures("compiled")
 ASKED = [(question, op) for question, ops in QUESTIONS.items() for op in ops]
 
 
-def small_case(lengths: str = "lognormal:9,1,0.1") -> Case:
-    return custom_case(
-        QUESTION_CASES["skew 0.8"],
-        rows=300,
-        features=3,
-        sequences=None,
-        hidden=4,
-        lengths=parse_lengths(lengths),
-        seed=1,
-    )
-
-
 @pytest.mark.parametrize(
     ("question", "op"), [slow(*each) if each == ("padding", "lstm") else each for each in ASKED]
 )
 def test_every_way_gives_the_same(question: str, op: str) -> None:
-    task = QUESTIONS[question][op](op, small_case())
+    task = QUESTIONS[question][op](op, small_case(3, base=QUESTION_CASES["skew 0.8"]))
     found = run_task(task, QUICK, threads=1)
     assert not found["skipped"]
     names = [row["library"] for row in found["rows"]]
@@ -45,9 +32,9 @@ def test_every_way_gives_the_same(question: str, op: str) -> None:
 
 
 def test_a_case_without_padding_says_so() -> None:
-    task = QUESTIONS["padding"]["sum"]("sum", small_case("fixed:10"))
+    task = QUESTIONS["padding"]["sum"]("sum", small_case(3, lengths="fixed:10"))
     assert task.parameters["padding_ratio"] == 1.0
-    skewed = small_case()
+    skewed = small_case(3, rows=300)
     lengths = skewed.draw_lengths()
     task = QUESTIONS["padding"]["sum"]("sum", skewed)
     ratio = lengths.max() * lengths.size / lengths.sum()
@@ -55,7 +42,7 @@ def test_a_case_without_padding_says_so() -> None:
 
 
 def test_upper_items_cover_all_rows_once() -> None:
-    task = QUESTIONS["levels"]["access"]("access", small_case())
+    task = QUESTIONS["levels"]["access"]("access", small_case(3, rows=300))
     result = task.candidates[0].result
     assert result is not None
     (found,) = result()
