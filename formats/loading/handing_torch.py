@@ -40,8 +40,9 @@ def ready_to_hand(value: Any) -> Any:
 def padded(tensor: LoDTensor, pad_value: npt.ArrayLike) -> tuple[torch.Tensor, torch.Tensor]:
     """Return a padded batch and its lengths, in a form that is fast to send from a worker."""
     rows, lengths = tensor.to_padded(value=pad_value)
-    found = rows_to_torch(rows), rows_to_torch(lengths)
-    return _Padded(ready_to_hand(found), tensor, pad_value) if in_worker() else found
+    with torch.inference_mode(False):  # inference tensors do not count changes in place
+        found = rows_to_torch(rows), rows_to_torch(lengths)
+        return _Padded(ready_to_hand(found), tensor, pad_value) if in_worker() else found
 
 
 def small_by_value(tensor: torch.Tensor) -> Rebuilt:

@@ -229,6 +229,24 @@ def test_the_stateful_loader_goes_on(file: Path, workers: int) -> None:
     del taken
 
 
+@pytest.mark.parametrize("changed", [0, 1])
+def test_a_worker_in_inference_mode_sends_padded_batches(file: Path, changed: int) -> None:
+    def collate(items: Any) -> Any:
+        batch = lodcli.torch.collate("padded")(items)
+        if changed:
+            batch["x"][0].add_(changed)  # the padding too, which is then sent
+        return batch
+
+    def padded(**options: Any) -> list[Any]:
+        data = lodcli.torch.Dataset(file)
+        loader = torch.utils.data.DataLoader(data, 200, collate_fn=collate, **options)
+        return [batch["x"][0].tolist() for batch in loader]
+
+    with torch.inference_mode():  # which a forked worker inherits
+        found = padded(num_workers=1, multiprocessing_context="fork", timeout=60)
+    assert found == padded()
+
+
 def test_the_default_device_of_torch_is_not_that_of_batches(file: Path) -> None:
     with torch.device("meta"):  # the one besides the CPU that every machine has
         found = keys(batches(file))
