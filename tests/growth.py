@@ -10,6 +10,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+import pytest
+
 
 def lines_of(call: Callable[[], Any]) -> int:
     """Return the number of lines of Python that a call runs, in all threads."""
@@ -29,6 +31,19 @@ def lines_of(call: Callable[[], Any]) -> int:
         sys.settrace(before)
         threading.settrace(None)
     return count
+
+
+def calls_of(patch: pytest.MonkeyPatch, owner: object, name: str) -> list[tuple[Any, ...]]:
+    """Return a list to which each call of a function, or of a method, adds its arguments."""
+    calls: list[tuple[Any, ...]] = []
+    real = getattr(owner, name)
+
+    def noted(*args: Any, **options: Any) -> Any:
+        calls.append(args)
+        return real(*args, **options)
+
+    patch.setattr(owner, name, noted)
+    return calls
 
 
 def peak_bytes_of(call: Callable[[], Any]) -> int:

@@ -31,6 +31,7 @@ from lodcli.kernels.platform import machine
 from lodcli.kernels.runtime.memory_budget import within_budget
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Categories, Marks
+from tests.growth import calls_of
 
 Tensors = dict[str, LoDTensor]
 
@@ -73,19 +74,12 @@ def test_batches_in_memory_are_their_concatenation(
 
 def test_an_array_that_grows_is_never_copied_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     array = GrowingArray((2,), np.dtype(np.int64))
-    sizes = []
-    place = GrowingArray._place
-
-    def counted(self: GrowingArray, rows: Any, position: int) -> None:
-        sizes.append(rows.nbytes)
-        place(self, rows, position)
-
-    monkeypatch.setattr(GrowingArray, "_place", counted)
+    placed = calls_of(monkeypatch, GrowingArray, "_place")
     for start in range(0, 1 << 20, 1 << 12):
         array.append(np.arange(start, start + (1 << 12)).reshape(-1, 2))
     found = array.array()
     assert found.ravel().tolist() == list(range(1 << 20))
-    assert sum(sizes) == 8 << 20
+    assert sum(rows.nbytes for _, rows, _ in placed) == 8 << 20
     with pytest.raises(BufferError):
         array._reserve(1 << 30)
 
@@ -176,14 +170,7 @@ def test_a_sort_writes_nothing_if_items_fit_the_budget(monkeypatch: pytest.Monke
     whole = _table(count)
     schema = tuple(spec.uncounted() for spec in schema_of(whole))
     order = np.argsort(whole["key"].data, kind="stable")
-    written: list[int] = []
-    write = os.pwrite
-
-    def noted(fd: int, data: Any, at: int) -> int:
-        written.append(len(data))
-        return write(fd, data, at)
-
-    monkeypatch.setattr(os, "pwrite", noted)
+    written = calls_of(monkeypatch, os, "pwrite")
     for budget, some in ((256 << 20, False), (16 << 20, True)):
         written.clear()
         with within_budget(budget):

@@ -18,9 +18,9 @@ from lodcli.formats.arrow.files import File, Wanted
 from lodcli.formats.arrow.sizes.ipc import IpcFile
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.storage.inputs import Input
-from lodcli.kernels.index.checks import Array
 from tests.formats.cases.opening import content
 from tests.formats.cases.tables import written_by_pyarrow
+from tests.growth import calls_of
 
 LEAVES = [
     *(pa.null(), pa.bool_(), pa.int16(), pa.float64(), pa.decimal128(9), pa.timestamp("us")),
@@ -144,16 +144,10 @@ def test_a_slice_reads_its_own_records(
     path = written_by_pyarrow(
         tmp_path / f"t{suffix}", pa.table({"x": [[at] * 1000 for at in range(900)]}), 300
     )
-    read, sizes = File.read, list[int]()
-
-    def counted(file: File, position: int, size: int) -> Array:
-        sizes.append(size)
-        return read(file, position, size)
-
     with lodcli.open(path) as source:
-        monkeypatch.setattr(File, "read", counted)
+        reads = calls_of(monkeypatch, File, "read")
         assert source.slice("x", (450,)).values.tolist() == [450] * 1000
-    assert sum(sizes) < 12_000
+    assert sum(size for _, _, size in reads) < 12_000
 
 
 def test_numbers_of_the_other_byte_order_are_swapped(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
-from tests.growth import lines_of
+from tests.growth import calls_of, lines_of
 from tests.sampling import many
 from tests.strategies import BFLOAT16, DTYPES, random_values, tensors
 
@@ -473,14 +473,7 @@ def test_opening_reads_structures_that_lie_together_at_once(
 ) -> None:
     path = tmp_path / "large.lod.h5"
     io.write(path, LoDTensor(np.arange(200_000), LoD.from_lengths([[150_000, 50_000]])))
-    calls: list[int] = []
-    pread = os.pread
-
-    def counted(fd: int, size: int, position: int) -> bytes:
-        calls.append(position)
-        return pread(fd, size, position)
-
-    monkeypatch.setattr(os, "pread", counted)
+    calls = calls_of(monkeypatch, os, "pread")
     fd = os.open(path, os.O_RDONLY)
     ContainerSource(fd, "large").close()
     os.close(fd)

@@ -22,6 +22,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.platform import files
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.opening import tensor_in
+from tests.growth import calls_of
 
 SPOOLED = 2 << 20
 
@@ -79,20 +80,13 @@ def test_batches_of_unknown_number_are_read_back(
 
 def test_large_rows_are_not_written_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sinks, "SPOOLED_BYTES", SPOOLED)
-    copied: list[int] = []
-    copy = WrittenFile.copy_from
-
-    def counted(self: WrittenFile, fd: int, start: int, size: int, offset: int) -> None:
-        copied.append(size)
-        copy(self, fd, start, size, offset)
-
-    monkeypatch.setattr(WrittenFile, "copy_from", counted)
+    copied = calls_of(monkeypatch, WrittenFile, "copy_from")
     data = np.arange(2_000_000)
     tensor = LoDTensor(data, LoD([np.array([0, 9, 2_000_000])]))
     parts: list[Batch] = [{"data": tensor[n : n + 1]} for n in range(2)]
     parts += [{"data": tensor[1:2]}] * 2
     io.write_batches(tmp_path / "x.lod.h5", uncounted({"data": tensor}), parts)
-    assert sum(copied) < 1 << 20  # of 48 MB
+    assert sum(size for _, _, _, size, _ in copied) < 1 << 20  # of 48 MB
     found = tensor_in(tmp_path / "x.lod.h5")
     assert found.rows == 2_000_000 + 2 * 1_999_991
     np.testing.assert_array_equal(found.data[-1_999_991:], data[9:])

@@ -35,7 +35,7 @@ from lodcli.kernels.index.selection import Key
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Nulls
 from tests.formats.cases.processes import python
-from tests.growth import lines_of
+from tests.growth import calls_of, lines_of
 from tests.hanging import HANG_SECONDS
 from tests.sampling import many
 from tests.strategies import tensors
@@ -424,20 +424,13 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 def test_the_indexes_of_several_tensors_are_read_shard_by_shard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened: list[int] = []
-    inner = DatasetSource._file
-
-    def counted(source: DatasetSource, number: int, name: str) -> Any:
-        opened.append(number)
-        return inner(source, number, name)
-
-    monkeypatch.setattr(DatasetSource, "_file", counted)
+    opened = calls_of(monkeypatch, DatasetSource, "_file")
     content = {name: LoDTensor(np.zeros(12 * n), [[n] * 12]) for n, name in enumerate("abc", 1)}
     with Input(sharded(tmp_path, content, shards=12)) as folder:
         source = DatasetSource(folder)
         parts = list(source.index_parts_of("ac"))
         source.close()
-    assert opened == list(range(12))
+    assert [number for _, number, _ in opened] == list(range(12))
     for name in "ac":
         whole = LoD.concatenate([part for called, part in parts if called == name])
         assert whole == content[name].lod

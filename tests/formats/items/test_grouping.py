@@ -24,6 +24,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.runtime.memory_budget import within_budget
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import TEXT, Decimals, Marks, Times, Unit
+from tests.growth import calls_of
 
 TEXTS = st.sampled_from(["", "a", "a\0", "a\0\0", "b", "é", "aé", "longer than others"])
 FLOATS = st.sampled_from([0.0, -0.0, math.nan, -math.nan, math.inf, -math.inf, -1.5, 2.0, 5e-324])
@@ -363,13 +364,7 @@ def test_large_items_stay_in_memory_while_they_take_a_quarter_of_the_budget(
 def test_items_are_merged_in_few_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """All runs end alike; each pass of the merge sorts a part of all of them, not of one."""
     batch = {"key": LoDTensor(np.random.default_rng(0).permutation(20_000))}
-    passes = []
-
-    def counted(items: Any, order: Any = external_sort.InMemory.order) -> Any:
-        passes.append(items)
-        return order(items)
-
-    monkeypatch.setattr(external_sort.InMemory, "order", counted)
+    passes = calls_of(monkeypatch, external_sort.InMemory, "order")
     for name, size in (("RUN_BYTES", 20_000), ("BLOCK_BYTES", 200), ("BATCH_BYTES", 16_000)):
         monkeypatch.setattr(external_sort, name, size)
     parts = [part(batch, start, start + 2500) for start in range(0, 20_000, 2500)]
@@ -422,14 +417,7 @@ def test_of_many_items_only_those_to_keep_are_stored(
 def test_of_many_groups_each_item_is_sorted_a_few_times(
     keep: external_sort.Keep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sizes = []
-    ordered = keys.ordered
-
-    def counted(columns: Any) -> Any:
-        sizes.append(columns[0].size)
-        return ordered(columns)
-
-    monkeypatch.setattr(keys, "ordered", counted)
+    sorts = calls_of(monkeypatch, keys, "ordered")
     monkeypatch.setattr(external_sort, "RUN_BYTES", 60_000)
     monkeypatch.setattr(Kept, "fits", lambda self, size_bytes: True)
     names = np.random.default_rng(3).integers(0, 5000, 20_000)
@@ -443,7 +431,7 @@ def test_of_many_groups_each_item_is_sorted_a_few_times(
     first = {int(name): place for place, name in [*enumerate(names)][::-1]}
     expected = first if keep == "first" else last
     assert np.asarray(found["n"]).tolist() == [expected[name] for name in sorted(expected)]
-    assert 20_000 <= sum(sizes) <= 3 * 20_000
+    assert 20_000 <= sum(columns[0].size for (columns,) in sorts) <= 3 * 20_000
 
 
 @pytest.mark.parametrize("by_key", [True, False])

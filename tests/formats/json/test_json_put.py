@@ -23,6 +23,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Decimals, Marks, Times
 from lodcli.kernels.tensor.nulls import Nulls
+from tests.growth import calls_of
 from tests.sampling import many
 from tests.strategies import DTYPES, tensors
 
@@ -149,20 +150,14 @@ def test_many_short_floats_are_written_in_little_memory(
 def test_many_tensors_are_written_in_few_parts_and_without_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counts, written = [], records_native.RecordWriter.whole
-
-    def counted(writer: Any, fields: Any, count: int) -> Any:
-        counts.append(count)
-        return written(writer, fields, count)
-
-    monkeypatch.setattr(records_native.RecordWriter, "whole", counted)
+    written = calls_of(monkeypatch, records_native.RecordWriter, "whole")
     monkeypatch.setattr(json_fast_lines, "thread_pool", None)
     monkeypatch.setattr(jsonl, "WRITTEN_BYTES", 1 << 10)
     part = LoDTensor(np.arange(300), LoD.from_lengths([[1] * 300]))
     fast, exact = both(tmp_path, {f"x{n}": part for n in range(200)}, monkeypatch)
     assert fast == exact
-    assert sum(counts) == 200 * 300
-    assert len(counts) <= 2 * 200
+    assert sum(count for _, _, count in written) == 200 * 300
+    assert len(written) <= 2 * 200
 
 
 @pytest.mark.parametrize("nulls", [False, True])

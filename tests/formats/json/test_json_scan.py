@@ -27,6 +27,7 @@ from lodcli.formats.json.scanner.scan_native import (
 from lodcli.formats.text.numbers_numba import HARD, rounded
 from lodcli.kernels.errors import InvalidDataError, LodError
 from tests.formats.cases.opening import content, pipe, tensors_of
+from tests.growth import calls_of
 
 BLANKS = ("", "", "", " ", "\t", "  ", "\r")
 
@@ -380,19 +381,12 @@ def test_a_pipe_is_scanned_once_enough_came(
     data = "".join(f"{json.dumps(line)}\n" for line in cycle).encode() * 2_400
     repaid(2 << 20)
     assert len(data) > 10 << 20
-    blocks: list[int] = []
-    scan = JsonScanner.scan_padded
-
-    def counted(self: JsonScanner, data: Any, size: int) -> Any:
-        blocks.append(size)
-        return scan(self, data, size)
-
-    monkeypatch.setattr(JsonScanner, "scan_padded", counted)
+    blocks = calls_of(monkeypatch, JsonScanner, "scan_padded")
     with pipe(tmp_path, ".jsonl", data) as path:
         found = content(path)["data"]
     assert found.recursive_sequence_lengths() == [list(range(50)) * 2_400]
     np.testing.assert_array_equal(found.data, np.tile(np.concatenate(cycle), 2_400))
-    assert 4 << 20 < sum(blocks) < len(data) - (2 << 20)
+    assert 4 << 20 < sum(size for _, _, size in blocks) < len(data) - (2 << 20)
 
 
 @pytest.mark.slow

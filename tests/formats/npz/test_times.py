@@ -17,9 +17,9 @@ from lodcli.formats.core.indexed import IndexedSource
 from lodcli.formats.items.indexed_copy import Labelled, in_place
 from lodcli.formats.items.merged import MergedSource
 from lodcli.kernels.errors import InvalidDataError
-from lodcli.kernels.index.checks import Array
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.opening import batches_of, content, source_of
+from tests.growth import calls_of
 
 pa: Any = pytest.importorskip("pyarrow")
 DTYPES = ("M8[s]", "M8[ms]", ">M8[us]", "M8[ns]", "M8[D]", "m8[s]", ">m8[ms]", "m8[us]", "m8[ns]")
@@ -84,17 +84,10 @@ def test_values_and_nulls_come_from_one_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     _save(tmp_path / name, _array("M8[s]"))
-    calls = []
     with source_of(tmp_path / name) as opened:
         source = in_place(opened, [opened.schema[0].name])
         assert isinstance(source, ArraySource)
-        read = source.read_array
-
-        def counted(*arguments: Any) -> Array:
-            calls.append(arguments)
-            return read(*arguments)
-
-        monkeypatch.setattr(source, "read_array", counted)
+        calls = calls_of(monkeypatch, source, "read_array")
         found = wrapped(source).slice(source.schema[0].name, (slice(2, 6),))
     assert found.nulls.rows is not None
     assert found.nulls.rows.tolist() == [True, False, False, True]

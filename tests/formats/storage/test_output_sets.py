@@ -44,6 +44,7 @@ from tests.formats.cases.sets import (
     write_pair,
 )
 from tests.formats.cases.writing import partials_in
+from tests.growth import calls_of
 from tests.sampling import every
 from tests.slow import slow
 
@@ -532,21 +533,14 @@ def test_the_files_of_a_large_set_do_not_list_the_folder_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / ".t-7.x.abcdefgh.lod-partial").touch()
-    listed: list[object] = []
-    listdir = os.listdir
-
-    def counted(path: str) -> list[str]:
-        listed.append(path)
-        return listdir(path)
-
-    monkeypatch.setattr(os, "listdir", counted)
+    listed = calls_of(monkeypatch, os, "listdir")
     names = [f"t-{number}.x" for number in range(20)]
     with OutputSet([str(tmp_path / name) for name in names]) as outputs:
         for output in outputs.files:
             with output:
                 output.write(b"1")
     assert len(listed) < 5
-    assert sorted(listdir(tmp_path)) == sorted(names)
+    assert sorted(os.listdir(tmp_path)) == sorted(names)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full device")
