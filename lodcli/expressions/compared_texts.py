@@ -23,12 +23,11 @@ from lodcli.expressions.texts import (
     packed,
     pair_order,
     texts_among,
-    word_order,
 )
 from lodcli.kernels.errors import LodError
 from lodcli.kernels.index.checks import Array, Offsets, lengths_to_offsets
 from lodcli.kernels.order.ranks import text_ranks
-from lodcli.kernels.order.texts import Texts
+from lodcli.kernels.order.texts import Texts, text_order
 
 # Characters that no pattern has: \b in quotes, instead of r"\b".
 _ESCAPED = re.compile("[\x01-\x08]")
@@ -314,5 +313,5 @@ def _count(pool: list[Packed]) -> int:
 
 
 def _ordered(function: np.ufunc, word: str, data: Array, offsets: Offsets) -> Array:
-    found: Array = function(word_order(word, data, offsets), 0)
+    found: Array = function(text_order(Texts.of(data, offsets), Texts.of_words([word])), 0)
     return found

@@ -77,16 +77,6 @@ def texts_among(words: Iterable[str], data: Array, offsets: Offsets) -> Array:
     return found
 
 
-def word_order(word: str, data: Array, offsets: Offsets) -> Array:
-    """Return -1, 0 or 1 for texts before, equal to or after a word by their bytes, (K,) int8.
-
-    Args:
-        data: (N,) uint8, the bytes of all texts.
-        offsets: (K + 1,), of the texts.
-    """
-    return text_order(Texts.of(data, offsets), Texts.of_words([word]))
-
-
 def pair_order(texts: Sequence[Texts], one: Array, other: Array, *, equality: bool) -> Array:
     """Return `text_order` of pairs of texts, broadcast.
 
