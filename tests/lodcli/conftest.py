@@ -130,10 +130,16 @@ def tensors(path: Path | str) -> dict[str, LoDTensor]:
     return found
 
 
-def applied(lod: Lod, text: str) -> list[Any]:
-    """Return the values of an expression of t.lod.h5, computed without a note."""
-    assert lod("apply", text, "t.lod.h5", "-fo", "out.lods").clean
+def applied(lod: Lod, text: str, source: str = "t.lod.h5") -> list[Any]:
+    """Return the values of an expression, computed without a note."""
+    assert lod("apply", text, source, "-fo", "out.lods").clean
     return tensor("out.lods").to_list()
+
+
+def filtered(lod: Lod, text: str, source: str, name: str) -> list[Any]:
+    """Return a tensor's values of the items for which an expression is true, without a note."""
+    assert lod("filter", source, text, "-fo", "kept.lods").clean
+    return tensor("kept.lods", name).to_list()
 
 
 def write_jsonl(path: str, rows: Iterable[Any]) -> None:

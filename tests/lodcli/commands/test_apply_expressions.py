@@ -16,7 +16,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.registry import OPS
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import TEXT
-from tests.lodcli.conftest import Lod, tensor, tensors, write_jsonl
+from tests.lodcli.conftest import Lod, filtered, tensor, tensors, write_jsonl
 from tests.slow import one_in
 
 LENGTHS = [3, 1, 4, 2]
@@ -167,8 +167,7 @@ def test_filter_and_apply_have_the_same_functions(lod: Lod, folder: Path, text: 
         wanted = eval(text, {**PYTHON, "round": np.rint, "a": a, "b": b}) * 1.0
     assert lod("apply", f"({text}) * 1.0", "two.lod.h5", "-o", "out.lod.h5").code == 0
     np.testing.assert_array_equal(tensor("out.lod.h5").data, wanted)
-    assert lod("filter", "-q", "two.lod.h5", f"{text} > 1", "-o", "kept.lod.h5").code == 0
-    assert tensor("kept.lod.h5", "n").to_list() == np.flatnonzero(wanted > 1).tolist()
+    assert filtered(lod, f"{text} > 1", "two.lod.h5", "n") == np.flatnonzero(wanted > 1).tolist()
 
 
 def test_whole_numbers_have_functions_without_rounding(lod: Lod, folder: Path) -> None:
@@ -182,8 +181,7 @@ def test_whole_numbers_have_functions_without_rounding(lod: Lod, folder: Path) -
         "n ** 0.5 < 2": [3],
         "sign(n) == -1": [1],
     }.items():
-        assert lod("filter", "-q", "large.lod.h5", text, "-fo", "out.lod.h5").code == 0
-        assert tensor("out.lod.h5", "i").to_list() == kept, text
+        assert filtered(lod, text, "large.lod.h5", "i") == kept, text
 
 
 @pytest.mark.parametrize(

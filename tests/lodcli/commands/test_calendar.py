@@ -13,7 +13,7 @@ from lodcli.formats.core import io
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Marks, Times
-from tests.lodcli.conftest import Lod, applied, tensor
+from tests.lodcli.conftest import Lod, applied, filtered, tensor
 
 MOMENTS = [
     *(datetime(2024, 2, 29, 23, 59, 59, 999_999), datetime(1969, 12, 31, 0, 0, 1)),
@@ -74,8 +74,7 @@ def test_dates_and_times_of_day(lod: Lod) -> None:
         "floor(t, 'P1Y') == '2024-01-01'": [0, 5],
         "date(t) + 1 == '1970-01-02'": [2],
     }.items():
-        assert lod("filter", "t.lod.h5", text, "-fo", "kept.lods").clean
-        assert tensor("kept.lods", "n").to_list() == kept
+        assert filtered(lod, text, "t.lod.h5", "n") == kept
 
 
 ERRORS = {
@@ -152,8 +151,7 @@ def test_parts_of_times_are_those_of_python(lod: Lod) -> None:
         "hour(first(l)) * 60 + minute(clock) > 700": [0, 3, 4],
         "weekday(t) in (5, 6)": [3, 6],
     }.items():
-        assert lod("filter", "t.lod.h5", text, "-fo", "kept.lods").clean
-        assert tensor("kept.lods", "n").to_list() == kept
+        assert filtered(lod, text, "t.lod.h5", "n") == kept
 
 
 def test_parts_of_every_day_of_eight_hundred_years_are_those_of_polars() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from lodcli.formats.core import io
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.lodcli.conftest import Lod, tensor
+from tests.lodcli.conftest import Lod, filtered, tensor
 
 USERS = ["c", "b", "c", "a"]
 
@@ -180,8 +180,7 @@ def test_expressions_compare_the_words_of_two_dictionaries(lod: Lod) -> None:
         "two != one": ["x", "y"],
         "one == none": [],
     }.items():
-        assert lod("filter", "w.lod.h5", expression, "-fo", "o.lod.h5").code == 0
-        assert tensor("o.lod.h5", "one").to_list() == words
+        assert filtered(lod, expression, "w.lod.h5", "one") == words
     assert lod("apply", "one == two", "w.lod.h5", "-fo", "o.lod.h5").code == 0
     assert tensor("o.lod.h5").to_list() == [False, False, True]
     for expression in ("one < two", "maximum(one, two) == 0"):
@@ -259,8 +258,7 @@ def test_classes_of_ts_are_categories_and_come_back(lod: Lod) -> None:
     head = "@univariate true\n@classLabel true {}\n@data\n"
     Path("a.ts").write_text(head.format("rest sport") + "1,2:sport\n3:rest\n")
     Path("b.ts").write_text(head.format("sport work") + "4:work\n5:sport\n")
-    assert lod("filter", "a.ts", "label == 'sport'", "-o", "o.lod.h5").code == 0
-    assert tensor("o.lod.h5", "label").to_list() == ["sport"]
+    assert filtered(lod, "label == 'sport'", "a.ts", "label") == ["sport"]
     assert lod("concat", "a.ts", "b.ts", "-o", "c.ts").code == 0
     assert tensor("c.ts", "label").to_list() == ["sport", "rest", "work", "sport"]
     assert "@classLabel true rest sport work\n" in Path("c.ts").read_text()

@@ -13,7 +13,7 @@ from lodcli.formats.core import io
 from lodcli.formats.items.items import Items
 from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.lodcli.conftest import Lod, tensor
+from tests.lodcli.conftest import Lod, applied, filtered, tensor
 
 LARGE = [[2**53 + 1], [], [2**53, 1], [-(2**63)]]
 # uint64, by item.
@@ -163,8 +163,7 @@ def test_nan_is_not_true(text: str, kept: list[int], lod: Lod, folder: Path) -> 
     x = LoDTensor.from_lists([[5], [], [0], [7, 1]])
     f = LoDTensor(np.array([np.nan, 1.5, 0, 0], np.float32))
     io.write("l.lod.h5", {"x": x, "n": LoDTensor([0, 1, 2, 3]), "f": f})
-    assert lod("filter", "l.lod.h5", text, "-o", "o.lod.h5").clean
-    assert tensor("o.lod.h5", "n").to_list() == kept
+    assert filtered(lod, text, "l.lod.h5", "n") == kept
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float64", "complex64"])
@@ -182,8 +181,7 @@ def test_any_and_all_skip_nan_as_polars_skips_nulls(
         None if len(items) > 0 and not known else getattr(builtins, name)(known)
         for items, known in zip(lists, values, strict=True)
     ]
-    assert lod("apply", f"{name}(x)", "x.lod.h5", "-o", "a.lod.h5").code == 0
-    assert tensor("a.lod.h5").to_list() == wanted
+    assert applied(lod, f"{name}(x)", "x.lod.h5") == wanted
     assert lod("filter", "x.lod.h5", f"{name}(x)", "-o", "o.lod.h5").code == 0
     kept = [number for number, one in enumerate(wanted) if one]
     assert tensor("o.lod.h5", "n").to_list() == kept

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lodcli.commands.apply import results
-from tests.lodcli.conftest import Lod, tensor, write_jsonl
+from tests.lodcli.conftest import Lod, applied, filtered, tensor, write_jsonl
 
 ROWS: list[dict[str, Any]] = [
     {"a": "x", "b": None, "c": "q", "n": 0},
@@ -69,10 +69,8 @@ CONDITIONS = {
 def test_they_are_compared_as_in_sql(lod: Lod, text: str) -> None:
     duckdb = pytest.importorskip("duckdb")
     wanted = [one for (one,) in duckdb.sql(f"select {CONDITIONS[text]} from 't.jsonl'").fetchall()]
-    assert lod("apply", text, "t.jsonl", "-q", "-o", "out.lods").code == 0
-    assert tensor("out.lods").to_list() == wanted
-    assert lod("filter", "t.jsonl", text, "-q", "-o", "kept.lod.h5").clean
-    assert tensor("kept.lod.h5", "n").to_list() == [n for n, one in enumerate(wanted) if one]
+    assert applied(lod, text, "t.jsonl") == wanted
+    assert filtered(lod, text, "t.jsonl", "n") == [n for n, one in enumerate(wanted) if one]
 
 
 def test_texts_in_lists(lod: Lod, folder: Path) -> None:
@@ -84,8 +82,7 @@ def test_texts_in_lists(lod: Lod, folder: Path) -> None:
         "coalesce(tags, '?')": [["a", "?"], [], None, ["?", "b", "?"]],
         "coalesce(tags, more)": [["a", "d"], [], None, ["e", "b", None]],
     }.items():
-        assert lod("apply", text, "t.jsonl", "-q", "-fo", "out.lods").clean
-        assert tensor("out.lods").to_list() == wanted
+        assert applied(lod, text, "t.jsonl") == wanted
     done = lod("filter", "t.jsonl", "any(coalesce(tags, more) == 'e')", "-q", "-o", "kept.lod.h5")
     assert (done.code, done.stderr) == (0, "")
     assert tensor("kept.lod.h5", "tags").to_list() == tags[3:]
@@ -93,8 +90,7 @@ def test_texts_in_lists(lod: Lod, folder: Path) -> None:
         "'e' in coalesce(tags, more)": [False, False, None, True],
         "'?' not in coalesce(tags, '?')": [False, True, None, False],
     }.items():
-        assert lod("apply", text, "t.jsonl", "-q", "-fo", "out.lods").code == 0
-        assert tensor("out.lods").to_list() == wanted
+        assert applied(lod, text, "t.jsonl") == wanted
         assert lod("filter", "t.jsonl", text, "-q", "-fo", "kept.lod.h5").clean
         kept = [one for one, keep in zip(tags, wanted, strict=True) if keep]
         assert tensor("kept.lod.h5", "tags").to_list() == kept

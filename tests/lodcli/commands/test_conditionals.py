@@ -13,7 +13,7 @@ from lodcli.commands.apply import results
 from lodcli.formats.core import io
 from lodcli.kernels.dtypes import dtype_of_rows
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.lodcli.conftest import Lod, tensor, write_jsonl
+from tests.lodcli.conftest import Lod, applied, filtered, tensor, write_jsonl
 
 ROWS: list[dict[str, Any]] = [
     {"x": 1.5, "n": 3, "a": "x", "b": None, "i": 0},
@@ -244,8 +244,7 @@ def test_the_index_is_kept(lod: Lod, folder: Path) -> None:
 def test_a_long_chain_of_choices(lod: Lod, folder: Path) -> None:
     io.write("n.lod.h5", {"n": LoDTensor(np.arange(120))})
     text = "".join(f"{99 - k} if n == {k} else " for k in range(100)) + "-1"
-    assert lod("apply", text, "n.lod.h5", "-o", "out.lod.h5").clean
-    assert tensor("out.lod.h5").to_list() == [*range(99, -1, -1), *[-1] * 20]
+    assert applied(lod, text, "n.lod.h5") == [*range(99, -1, -1), *[-1] * 20]
 
 
 @pytest.mark.parametrize("shape", [(), (2,)])
@@ -257,8 +256,7 @@ def test_a_choice_of_no_rows_has_none(
         "e.lod.h5",
         {"x": LoDTensor(np.zeros((0, *shape)), [[0, 0]]), "n": LoDTensor(np.array([1, 2]))},
     )
-    assert lod("apply", text, "e.lod.h5", "-o", "out.lod.h5").clean
-    assert tensor("out.lod.h5").to_list() == [[], []]
+    assert applied(lod, text, "e.lod.h5") == [[], []]
 
 
 @pytest.mark.parametrize("how", [["-o", "out.lod.h5"], ["-o", "out", "--jobs", "2"]])
@@ -286,8 +284,7 @@ OF_CONSTANTS = {
 def test_filter_chooses_between_constants(lod: Lod, text: str) -> None:
     content = {"x": LoDTensor.from_lists([[1], [1, 2], [3]]), "n": LoDTensor(np.array([1, 2, 3]))}
     io.write("n.lod.h5", {**content, "i": LoDTensor(np.arange(3))})
-    assert lod("filter", "n.lod.h5", text, "-qo", "kept.lod.h5").clean
-    assert tensor("kept.lod.h5", "i").to_list() == OF_CONSTANTS[text]
+    assert filtered(lod, text, "n.lod.h5", "i") == OF_CONSTANTS[text]
 
 
 @pytest.mark.usefixtures("folder")

@@ -11,7 +11,7 @@ import pytest
 
 from lodcli.formats.core import io
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.lodcli.conftest import Lod, tensor, write_jsonl
+from tests.lodcli.conftest import Lod, applied, filtered, tensor, write_jsonl
 
 LISTS: list[Any] = [[3, 1], [], None, [None], [5, None, 2]]
 # By expression, the same in Polars.
@@ -44,8 +44,7 @@ def test_they_are_those_of_polars(lod: Lod, text: str) -> None:
         f"{text} != 3": [n for n, one in enumerate(wanted) if one not in (None, 3)],
         f"coalesce({text}, -1) == -1": [n for n, one in enumerate(wanted) if one is None],
     }.items():
-        assert lod("filter", "l.jsonl", condition, "-q", "-fo", "kept.lods").clean
-        assert tensor("kept.lods", "i").to_list() == kept
+        assert filtered(lod, condition, "l.jsonl", "i") == kept
         assert lod("apply", condition, "l.jsonl", "-q", "-fo", "out.lods").clean
         assert [n for n, one in enumerate(tensor("out.lods").to_list()) if one] == kept
 
@@ -72,8 +71,7 @@ def test_pad_value_and_ops_by_name_have_their_value(lod: Lod) -> None:
         assert lod("apply", text, "x.lod.h5", "-q", "-fo", "out.lods").code == 0
         assert str(tensor("out.lods").to_list()) == str(wanted)
     for op, wanted in {"mean": [2.0, 0.0, 4.0], "max": [3.0, 0.0, 4.0]}.items():
-        assert lod("apply", op, "x.lod.h5", "-q", "-fo", "out.lods").code == 0
-        assert tensor("out.lods").to_list() == wanted
+        assert applied(lod, op, "x.lod.h5") == wanted
 
 
 # Of an expression, whether it may have nulls: a value that is broadcast to rows is never that of
@@ -228,8 +226,7 @@ def test_the_text_picked_from_a_list_is_that_of_polars(lod: Lod) -> None:
                 None if a is None else a >= b for a, b in zip(wanted, "abcdefg", strict=True)
             ],
         }.items():
-            assert lod("apply", text, "t.jsonl", "-qfo", "out.lods").clean
-            assert tensor("out.lods").to_list() == values, text
+            assert applied(lod, text, "t.jsonl") == values, text
             if "==" in text or ">=" in text:
                 assert lod("filter", "t.jsonl", text, "-qfo", "kept.lods").code == 0
                 kept = [n for n, one in enumerate(values) if one]
@@ -274,5 +271,4 @@ def test_first_of_lists_that_have_no_text_at_all_is_null(
     pa = pytest.importorskip("pyarrow")
     columns = {"l": pa.array([[], None], pa.list_(pa.string())), "w": ["a", "b"], "i": [0, 1]}
     pytest.importorskip("pyarrow.parquet").write_table(pa.table(columns), "x.parquet")
-    assert lod("filter", "x.parquet", text, "-q", "-o", "kept.lods").code == 0
-    assert tensor("kept.lods", "i").to_list() == kept
+    assert filtered(lod, text, "x.parquet", "i") == kept

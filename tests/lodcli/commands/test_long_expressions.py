@@ -15,7 +15,7 @@ from lodcli.expressions.units import joint_unit
 from lodcli.formats.core import io
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Unit
-from tests.lodcli.conftest import Lod, tensor
+from tests.lodcli.conftest import Lod, applied, tensor
 
 
 @pytest.fixture
@@ -47,8 +47,7 @@ def test_coalesce_takes_many_arguments(lod: Lod, folder: Path) -> None:
     }
     io.write("c.lod.h5", lists)
     text = f"coalesce({', '.join(lists)})"
-    assert lod("apply", text, "c.lod.h5", "-o", "out.lod.h5").code == 0
-    assert tensor("out.lod.h5").to_list() == list(range(300))
+    assert applied(lod, text, "c.lod.h5") == list(range(300))
     assert lod("filter", "c.lod.h5", f"{text} >= 298", "-o", "kept.lod.h5").clean
 
 
@@ -67,8 +66,7 @@ def test_coalesce_joins_each_unit_once(
     for name, values in {"d": [*day[:1], date(1970, 1, 1)], "n": [1, 0]}.items():
         last = "'1970-01-01'" if name == "d" else "0"
         text = f"coalesce({f'{name}, ' * 400}{last})"
-        assert lod("apply", text, "d.lod.h5", "-fo", "out.lod.h5").code == 0
-        assert tensor("out.lod.h5").to_list() == values
+        assert applied(lod, text, "d.lod.h5") == values
     assert len(calls) < 10 * 400
 
 
@@ -77,8 +75,7 @@ def test_nested_choices_of_texts_take_linear_time(lod: Lod, folder: Path) -> Non
     text = "s"
     for _ in range(60):  # without memory of the parts, 2 ** 60 steps
         text = f"coalesce({text}, 'a')"
-    assert lod("apply", text, "s.lod.h5", "-o", "out.lod.h5").code == 0
-    assert tensor("out.lod.h5").to_list() == ["b", "a"]
+    assert applied(lod, text, "s.lod.h5") == ["b", "a"]
     assert lod("filter", "s.lod.h5", f"{text} == 'a'", "-o", "kept.lod.h5").code == 0
     assert tensor("kept.lod.h5").to_list() == [None]
 
@@ -138,8 +135,7 @@ def test_functions_of_whole_numbers_are_exact_or_float64(
 
 def test_round_of_a_large_whole_number_is_the_number(lod: Lod, folder: Path) -> None:
     io.write("n.lod.h5", LoDTensor(np.array([2**53 + 1, -(2**63)])))
-    assert lod("apply", "round(data)", "n.lod.h5", "-o", "out.lod.h5").code == 0
-    assert tensor("out.lod.h5").to_list() == [2**53 + 1, -(2**63)]
+    assert applied(lod, "round(data)", "n.lod.h5") == [2**53 + 1, -(2**63)]
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64", "float32"])
@@ -159,8 +155,7 @@ def test_many_members_are_found_as_by_python(lod: Lod, folder: Path, dtype: str)
         f"w not in {[*known, '']}": [w not in [*known, ""] for w in words],
         f"any(l in {known})": [w in known for w in words],
     }.items():
-        assert lod("apply", text, "m.lod.h5", "-fo", "out.lod.h5").code == 0
-        assert tensor("out.lod.h5").to_list() == wanted
+        assert applied(lod, text, "m.lod.h5") == wanted
         assert lod("filter", "m.lod.h5", text, "-fo", "out.lod.h5").code == 0
         assert len(tensor("out.lod.h5", "n")) == sum(wanted)
 

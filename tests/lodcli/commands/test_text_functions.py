@@ -14,7 +14,7 @@ from lodcli.formats.core import format as base
 from lodcli.formats.core import io
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.shell import opened
-from tests.lodcli.conftest import Lod, applied, tensor
+from tests.lodcli.conftest import Lod, applied, filtered, tensor
 
 WORDS = ["", "Ab", "ab", " aB\t", "a.b", "É", "é a", "\n", "a\0b", "😀", "Za" * 40, "\u00a0x "]
 
@@ -128,8 +128,7 @@ def test_lists_split_from_null_texts_are_announced_as_null(
     texts = {"t": LoDTensor.from_lists(["a,b", None, "c"]), "n": LoDTensor(np.array([1, 2, 3]))}
     io.write("t.parquet", texts)
     for target in ("out.parquet", "out.lod.h5", "out.arrow", "out.jsonl", "out.lods"):
-        assert lod("apply", text, "t.parquet", "-qfo", target).clean, target
-        assert tensor(target).to_list() == OF_NULL_LISTS[text], target
+        assert applied(lod, text, "t.parquet") == OF_NULL_LISTS[text], target
 
 
 def test_a_column_of_csv_becomes_lists_of_numbers(lod: Lod, folder: Path) -> None:
@@ -243,8 +242,7 @@ def test_texts_of_words_only_are_words(lod: Lod, table: dict[str, list[Any]]) ->
         "lower('A' if True else 'B') == 'a'",
         "chars(upper('a' if index() >= 0 else 'bc')) == 1",
     ):
-        assert lod("filter", "t.lod.h5", text, "-fo", "kept.lods").clean, text
-        assert tensor("kept.lods", "a").to_list() == table["a"]
+        assert filtered(lod, text, "t.lod.h5", "a") == table["a"]
 
 
 def test_a_long_sum_of_words_is_a_word(lod: Lod, table: dict[str, list[Any]]) -> None:

@@ -17,7 +17,7 @@ import lodcli
 from lodcli.commands.apply import in_step, results
 from lodcli.formats.core import io
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from tests.lodcli.conftest import Lod, tensor
+from tests.lodcli.conftest import Lod, applied, tensor
 
 
 def test_commands_keep_and_show_them(lod: Lod, tmp_path: Path, monkeypatch: Any) -> None:
@@ -204,8 +204,7 @@ def test_hints_for_hours_and_weekdays_are_those_of_python(lod: Lod) -> None:
         "(day - '1970-01-05') // 'P1D' % 7": [one.weekday() for one in days],
         "(t - '1970-01-05') // 'P1D' % 7": [one.weekday() for one in days],
     }.items():
-        assert lod("apply", text, "t.lod.h5", "-fo", "out.lod.h5").clean
-        assert tensor("out.lod.h5").to_list() == wanted
+        assert applied(lod, text, "t.lod.h5") == wanted
 
 
 @pytest.mark.usefixtures("times")
@@ -333,8 +332,7 @@ def test_decimals_of_many_digits_are_compared_exactly(lod: Lod) -> None:
         done.stderr
     )
     assert lod("filter", "-q", "p.parquet", "p < 1", "-fo", "out.parquet").code == 0
-    assert lod("apply", "-q", "p / 2", "out.parquet", "-o", "out.npz").code == 0
-    assert tensor("out.npz").to_list() == [0.05, 0.15]
+    assert applied(lod, "p / 2", "out.parquet") == [0.05, 0.15]
 
 
 @pytest.mark.usefixtures("folder")
