@@ -155,9 +155,9 @@ class BatchSampler:
         drop_last: whether to leave out the last batch of each bucket if another item would fit.
 
     Raises:
-        OptionError: no lengths, neither `rows` nor `items`, a number that is not whole or is below
-            1, a negative seed, or another value than True and False for `padded`, `shuffle` or
-            `drop_last`.
+        OptionError: no lengths, a negative length, neither `rows` nor `items`, a number that is not
+            whole or is below 1, a negative seed, or another value than True and False for
+            `padded`, `shuffle` or `drop_last`.
         SelectionError: a Subset has an index that is not a whole number, or no such item.
 
     >>> sampler = BatchSampler([5, 1, 4, 2, 9], rows=6, shuffle=False)
@@ -184,6 +184,9 @@ class BatchSampler:
         require_booleans("BatchSampler", padded=padded, shuffle=shuffle, drop_last=drop_last)
         require_whole("BatchSampler", "seed", seed)
         self.lengths: Offsets = as_int64(_lengths(lengths), level=0, what="lengths")
+        least = self.lengths.min(initial=0)
+        if least < 0:
+            raise OptionError(f"BatchSampler: lengths: expected 0 or more rows, found {least}")
         self.rows, self.items, self.padded = rows, items, padded
         self.buckets, self.shuffle, self.seed, self.drop_last = buckets, shuffle, seed, drop_last
         self.epoch = 0

@@ -78,6 +78,12 @@ def _applied(op: CustomOp, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
                     f"{type(value).__name__}"
                 )
             many = [ragged(one, f"{each.name}[{place}]") for place, one in enumerate(value)]
+            dense = [place for place, one in enumerate(many) if one.offsets is None]
+            if 0 < len(dense) < len(many):
+                raise InvalidDataError(
+                    f"{op.entry.name}: {each.name}[{dense[0]}]: expected sequences as in the "
+                    "others, found a dense tensor"
+                )
             flat += [
                 [one.rows for one in many],
                 [one.offsets for one in many if one.offsets is not None],

@@ -279,7 +279,7 @@ def test_an_epoch_that_does_not_exist_is_an_error(epoch: Any, said: str) -> None
     assert sum(map(len, sampler)) == 2
 
 
-@pytest.mark.parametrize("lengths", [[1.5, 2.0], [[1, 2]], [True], [None], "12"])
+@pytest.mark.parametrize("lengths", [[1.5, 2.0], [[1, 2]], [True], [None], [3, -1], "12"])
 def test_a_sampler_of_other_lengths_is_an_error(lengths: Any) -> None:
     with pytest.raises(InvalidDataError, match="lengths"):
         BatchSampler(lengths, rows=5)

@@ -78,6 +78,17 @@ def test_a_list_of_lod_tensors_and_others_is_an_error(form: str) -> None:
             ours.concat(given)
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_list_of_sequences_and_a_dense_tensor_is_an_error(place: int) -> None:
+    given = [FORMS["jagged"]] * 2
+    given[place] = ROWS
+    said = (
+        rf"^concat: tensors\[{place}\]: expected sequences as in the others, found a dense tensor"
+    )
+    with pytest.raises(InvalidDataError, match=said):
+        ours.concat(given)
+
+
 def test_an_op_without_a_gradient_is_found_elsewhere() -> None:
     with pytest.raises(AttributeError, match=r"attribute 'unique': .*; lodcli\.ops\.unique takes"):
         ours.unique  # noqa: B018
