@@ -56,6 +56,8 @@ _EMPTY_MARKS = (b"MATLAB_empty", b"OCTAVE_EMPTY_MATRIX")
 # Attributes by which netCDF is known: of a variable, and of the root.
 _NETCDF_MARKS, _NETCDF_FILE = (b"_Encoding", b"DIMENSION_LIST"), b"_NCProperties"
 _MATLAB_CLASS = "MATLAB_class"
+# The type of numbers that HDFStore of pandas stores for times; older versions omit nanoseconds.
+_PANDAS_TIMES = re.compile(r"datetime64(?:\[(s|ms|us|ns)\])?")
 _COPY = "copy it with h5py, file[NEW] = file[NAME][()]"
 
 # SystemError: an error of lod's file object that HDF5 ignored.
@@ -228,12 +230,23 @@ class StrictFile:
         return out.tobytes().rstrip(b"\0") in (b"string", b"sq_string")
 
     def units(self, column: Column) -> dict[str, Any]:
-        """Return the attributes of a dataset that say what its numbers count in netCDF."""
+        """Return what the numbers of a dataset count, in attributes of netCDF."""
+        field = column.path.rpartition("/")[2]
         with self.damage(column.path):
-            if not h5a.exists(column.dataset, UNITS.encode()):  # as nearly always
+            if not h5a.get_num_attrs(column.dataset):  # as nearly always
                 return {}
             stored = h5py.Dataset(column.dataset).attrs
-            return {name: _plain(stored, name) for name in (UNITS, CALENDAR) if name in stored}
+            if h5a.exists(column.dataset, UNITS.encode()):
+                return {name: _plain(stored, name) for name in (UNITS, CALENDAR) if name in stored}
+            if column.dtype != np.int64:
+                return {}
+            # The attributes of pandas: of values and of the index, in its two layouts.
+            for name in ("value_type", "kind", f"{field}_dtype", f"{field}_kind"):
+                if h5a.exists(column.dataset, name.encode()):
+                    found = _PANDAS_TIMES.fullmatch(str(_plain(stored, name)))
+                    if found:
+                        return {UNITS: f"{found[1] or 'ns'} since 1970-01-01"}
+            return {}
 
     def is_of_netcdf(self, column: Column) -> bool:
         """Return whether netCDF wrote a dataset: its mark, or one of the file."""

@@ -375,6 +375,24 @@ def test_attributes_of_netcdf_that_would_change_values_are_reported(tmp_path: Pa
         assert found.to_list() == rows
 
 
+@pytest.mark.parametrize(
+    ("path", "unit"),
+    [
+        ("/fixed/axis1", "ns"),
+        ("/fixed/block0_values", "us"),
+        ("/table/table/index", "ns"),
+        ("/table/table/due", "us"),
+    ],
+)
+def test_times_of_pandas_are_reported(path: str, unit: str) -> None:
+    file = Path(__file__).parents[1] / "theirs" / "pandas.h5"
+    with lodcli.open(file, data=path) as source:
+        assert source.notes == [
+            f"{path}: values are as stored: '{unit} since 1970-01-01' not applied; "
+            f"data counts {unit} since 1970, the least int64 for a missing time"
+        ]
+
+
 TIMES = [
     (
         "hours since 2024-01-01 06:00:00",
