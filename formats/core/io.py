@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from lodcli.formats.core import registry
@@ -21,7 +22,7 @@ from lodcli.formats.core.format import Format, Source, Stored
 from lodcli.formats.core.limits import Limits, open_within
 from lodcli.formats.core.losses import Loss
 from lodcli.formats.core.marks import check_content
-from lodcli.formats.core.names import listing, shown, split_reference
+from lodcli.formats.core.names import listing, split_reference
 from lodcli.formats.core.options import (
     GENERAL,
     NO_OPTIONS,
@@ -41,7 +42,6 @@ from lodcli.formats.core.schema import (
     ReadItem,
     Schema,
     StoredArray,
-    TensorSpec,
     as_item,
     find,
     rekeyed,
@@ -56,9 +56,8 @@ from lodcli.formats.core.writing import (
 )
 from lodcli.formats.storage.inputs import Input, require_path
 from lodcli.formats.storage.output_set import OutputSet
-from lodcli.formats.structs.names import named
 from lodcli.formats.values.inner_axes import InnerAxes, takes_axes
-from lodcli.formats.values.partitions import NO_KEYS, Keys, keys_of, refuse_keys
+from lodcli.formats.values.partitions import NO_KEYS, Keys, refuse_keys
 from lodcli.formats.values.relabelled import (
     Relabelled,
     chosen_by_name,
@@ -133,9 +132,13 @@ def open_file(
         )
     options = options or NO_OPTIONS
     if (files := listed(path, format_name)) is not None:
-        how = {"limits": limits, "one": one, "format_name": format_name, "optional": optional}
-        with _several(files, name, options, how) as found:
-            yield found
+        from lodcli.formats.several.opening import opened_as_one
+
+        again = partial(
+            open_file, format_name=format_name, limits=limits, one=one, optional=optional
+        )
+        with opened_as_one(files, name, options, again, one=one) as found:
+            yield OpenFile(*found)
         return
     with Input(path) as source, naming(source.label), ExitStack() as opening:
         opening.enter_context(naming_file(source.label))  # and no file that is open already
@@ -155,87 +158,6 @@ def open_file(
             yield OpenFile(opened, kind, source)
         finally:
             opened.close()
-
-
-@contextmanager
-def _several(
-    files: Listed, name: str | None, options: ReadOptions, how: Mapping[str, Any]
-) -> Iterator[OpenFile]:
-    """Open files as one; see `open_file`, which opens each with further arguments `how`."""
-    from lodcli.formats.several import many_files
-
-    # --field chooses columns in the files.
-    reads_keys = not options.skip_partitions and options.field is None
-    known = keys_of(files.folder, files.paths) if reads_keys else {}
-    chosen = _may_be_lacking(options, name if how["one"] else None)
-    new_names: Mapping[str, str] = {}
-    if options.rename is not None and name is None:  # of all files: one may lack such a column
-        new_names, options = dict(options.rename), dataclasses.replace(options, rename=None)
-    whole = set[str]()  # files that lack chosen columns, of which all are opened
-    seen: dict[str, TensorSpec] = {}  # the tensors of these files
-
-    @contextmanager
-    def open_one(path: str) -> Iterator[OpenFile]:
-        keys = known.get(path, NO_KEYS)
-        with ExitStack() as opening:
-            try:
-                if path not in whole:
-                    file = opening.enter_context(
-                        open_file(path, name, options=options, keys=keys, **how)
-                    )
-            except SelectionError as error:
-                if chosen is None:
-                    _say_why_not_lacking(error, options)
-                    raise
-                whole.add(path)
-            if path in whole:
-                every = dataclasses.replace(options, columns=None, skip_unsupported=True)
-                file = opening.enter_context(open_file(path, options=every, keys=keys, **how))
-                seen.update((spec.name, spec) for spec in file.source.schema)
-                with naming_file(path):
-                    refuse_keys(keys, file.source.schema, chosen or ())
-            yield file
-
-    keys_of_first = known.get(files.paths[0], ())
-    with many_files.opened(files, open_one, keys_of_first, options.nulls, chosen) as found:
-        source, kind, folder = found
-        if whole or new_names:
-            seen.update((spec.name, spec) for spec in source.schema)
-            with naming(files.label):
-                for one in chosen or ():
-                    named(tuple(seen.values()), one)  # raises the error if no file has it
-                source = Relabelled(source, chosen_by_name(source.schema, chosen, new_names))
-        yield OpenFile(source, kind, folder)
-
-
-def _may_be_lacking(options: ReadOptions, name: str | None) -> Sequence[str] | None:
-    """Return the chosen columns that some of several files may lack; None if none may be lacking.
-
-    With options for the columns of each file none is: they would be applied to all columns.
-
-    Args:
-        options: how to read the files.
-        name: the only column to read.
-    """
-    others = options.levels, options.text_levels, options.dtype
-    if options.nulls in (None, "error") or any(one is not None for one in others):
-        return None
-    if name is None:
-        return options.columns
-    return None if options.rename is not None else (name,)
-
-
-def _say_why_not_lacking(error: SelectionError, options: ReadOptions) -> None:
-    """Add to the error for a chosen column that a file lacks which option needs it in each file."""
-    if options.nulls in (None, "error"):
-        return
-    for name in ("levels", "text_levels", "dtype"):
-        if getattr(options, name) is not None and any(
-            shown(one) in str(error) for one in options.columns or ()
-        ):
-            this = option(name.replace("_", "-"))
-            append_text(error, f"with {this}, each file needs it; first write one file without it")
-            return
 
 
 def _opened(
