@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -25,6 +25,12 @@ from lodcli.kernels.runtime.memory_budget import within_budget
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import TEXT, Decimals, Marks, Times, Unit
 from tests.growth import calls_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lodcli.formats.core.schema import Schema
+    from lodcli.formats.items.grouping import Tensors
 
 TEXTS = st.sampled_from(["", "a", "a\0", "a\0\0", "b", "é", "aé", "longer than others"])
 FLOATS = st.sampled_from([0.0, -0.0, math.nan, -math.nan, math.inf, -math.inf, -1.5, 2.0, 5e-324])
@@ -56,6 +62,19 @@ def tensors_of(items: list[tuple[str, float, int, Any]]) -> dict[str, LoDTensor]
     }
 
 
+def whole(
+    schema: Schema,
+    batches: Iterable[Tensors],
+    names: Sequence[str],
+    keep: external_sort.Keep | None = None,
+    **options: Any,
+) -> dict[str, LoDTensor]:
+    """Return all groups, joined from the batches that they come in."""
+    found = grouped(schema, batches, names, keep=keep, **options)
+    groups = joined(grouped_schema(schema, names, keep), found)
+    return {name: tensor_of(tensor) for name, tensor in groups.items()}
+
+
 def compared(key: Any) -> Any:
     """Return what a key is compared by: nan is one key, the last."""
     if isinstance(key, float):
@@ -84,18 +103,14 @@ def test_groups_are_those_of_a_dictionary(items: list[Any], data: st.DataObject)
         patch.setattr(external_sort, "MOST_RUNS", data.draw(st.sampled_from([2, 3, 128])))
         patch.setattr(external_sort, "BATCH_BYTES", data.draw(st.sampled_from([1, 300])))
         patch.setattr(grouping, "BATCH_BYTES", data.draw(st.sampled_from([1, 300])))
-        found = joined(
-            grouped_schema(schema, names), grouped(schema, batches, names, by_key=by_key)
-        )
+        found = whole(schema, batches, names, by_key=by_key)
     result: dict[str, Any] = {
-        name: one.to_list() if one.lod.n_levels else one.data.tolist()  # type: ignore[union-attr]
+        name: one.to_list() if one.lod.n_levels else one.data.tolist()
         for name, one in found.items()
     }
     assert result["place"] == groups
     assert result["value"] == [[items[place][3] for place in group] for group in groups]
     half, value = found["half"], found["value"]
-    assert isinstance(half, LoDTensor)
-    assert isinstance(value, LoDTensor)
     assert half.lod == value.lod
     level = names[0] if len(names) == 1 else None
     assert value.lod.names == (level, "visit", "click")
@@ -124,16 +139,11 @@ def test_keys_of_every_dtype_are_in_order(dtype: str) -> None:
             check_keys(schema, ["key"])
         return
     check_keys(schema, ["key"])
-    found = joined(
-        grouped_schema(schema, ["key"]), grouped(schema, [tensors], ["key"], by_key=True)
-    )
-    keys, places = found["key"], found["place"]
-    assert isinstance(keys, LoDTensor)
-    assert isinstance(places, LoDTensor)
-    assert keys.dtype == kind
+    found = whole(schema, [tensors], ["key"], by_key=True)
+    assert found["key"].dtype == kind
     plain = values.tolist()
-    assert keys.data.tolist() == sorted(set(plain))
-    assert places.to_list() == [
+    assert found["key"].data.tolist() == sorted(set(plain))
+    assert found["place"].to_list() == [
         [n for n, v in enumerate(plain) if v == k] for k in sorted(set(plain))
     ]
 
@@ -153,17 +163,13 @@ def test_keys_of_every_dtype_are_in_order(dtype: str) -> None:
 def test_gaps_of_numbers(values: Any, most: str, groups: list[Any] | None) -> None:
     tensors = {"key": LoDTensor(np.zeros(values.size)), "n": LoDTensor(values)}
     schema = schema_of(tensors)
-    found = joined(
-        grouped_schema(schema, ["key"]),
-        grouped(schema, [tensors], ["key"], by_key=True, gap=Gap.of(schema, "n", most)),
-    )["n"]
-    assert isinstance(found, LoDTensor)
+    found = whole(schema, [tensors], ["key"], by_key=True, gap=Gap.of(schema, "n", most))
     ordered = sorted(values.tolist())
     if groups is None:  # all apart, but those within the gap
         groups = [[n] for n in ordered] if values.dtype.kind == "i" else [
             [-math.inf], [0.0, 0.5, 2.0], [math.inf]
         ]  # fmt: skip
-    assert found.to_list() == (groups or [ordered])
+    assert found["n"].to_list() == (groups or [ordered])
 
 
 def test_gaps_of_decimals_and_dates_are_in_their_units() -> None:
@@ -197,8 +203,8 @@ def test_null_is_a_key_and_the_last(by_key: bool) -> None:
     tensors = {"n": numbers, "w": words, "x": LoDTensor(np.arange(7))}
     schema, names = schema_of(tensors), ["n", "w"]
     batches = [part(tensors, start, min(start + 2, 7)) for start in range(0, 7, 2)]
-    found = joined(grouped_schema(schema, names), grouped(schema, batches, names, by_key=by_key))
-    groups = list(zip(*(tensor_of(found[name]).to_list() for name in "nwx"), strict=True))
+    found = whole(schema, batches, names, by_key=by_key)
+    groups = list(zip(*(found[name].to_list() for name in "nwx"), strict=True))
     by_hand = [
         (0, "", [1, 5]),
         (0, None, [4]),
@@ -217,10 +223,8 @@ def test_groups_in_memory_are_put_in_order_without_a_copy(
 ) -> None:
     monkeypatch.delattr(grouping, "copied")
     items = tensors_of([(text, 0.0, 0, None) for text in ("b", "a", "c", "b", "a", "a")])
-    schema = schema_of(items)
-    found = grouped(schema, iter([items]), ["text"], by_key=False, keep=keep)
-    whole = joined(grouped_schema(schema, ["text"], keep), found)
-    assert tensor_of(whole["place"]).to_list() == kept
+    found = whole(schema_of(items), iter([items]), ["text"], by_key=False, keep=keep)
+    assert found["place"].to_list() == kept
 
 
 @pytest.mark.parametrize("by_key", [True, False])
@@ -269,10 +273,8 @@ def test_times_are_keys_and_stay_times() -> None:
     tensors = {"at": LoDTensor(np.array([9, 3, 9]), marks=marks), "x": LoDTensor(np.arange(3))}
     schema = schema_of(tensors)
     check_keys(schema, ["at"])
-    found = joined(grouped_schema(schema, ["at"]), grouped(schema, [tensors], ["at"], by_key=True))
+    found = whole(schema, [tensors], ["at"], by_key=True)
     at, x = found["at"], found["x"]
-    assert isinstance(at, LoDTensor)
-    assert isinstance(x, LoDTensor)
     assert (at.data.tolist(), at.marks, x.to_list()) == ([3, 9], marks, [[1], [0, 2]])
 
 
@@ -401,11 +403,7 @@ def test_of_many_items_only_those_to_keep_are_stored(
     for name, size in (("RUN_BYTES", 60_000), ("BLOCK_BYTES", 30), ("BATCH_BYTES", 300)):
         monkeypatch.setattr(external_sort, name, size)
     parts = [part(batch, start, start + 500) for start in range(0, 20_000, 500)]
-    schema = schema_of(batch)
-    found = joined(
-        grouped_schema(schema, ["key"], keep),
-        grouped(schema, iter(parts), ["key"], by_key=by_key, keep=keep),
-    )
+    found = whole(schema_of(batch), iter(parts), ["key"], by_key=by_key, keep=keep)
     kept = np.arange(7) if keep == "first" else np.arange(20_000 - 7, 20_000)
     kept = kept[np.argsort(6 - kept % 7)] if by_key else kept
     assert np.array_equal(np.asarray(found["n"]), kept)
@@ -423,10 +421,7 @@ def test_of_many_groups_each_item_is_sorted_a_few_times(
     names = np.random.default_rng(3).integers(0, 5000, 20_000)
     batch = {"key": LoDTensor(names), "n": LoDTensor(np.arange(20_000))}
     parts = [part(batch, start, start + 500) for start in range(0, 20_000, 500)]
-    found = joined(
-        grouped_schema(schema_of(batch), ["key"], keep),
-        grouped(schema_of(batch), iter(parts), ["key"], by_key=True, keep=keep),
-    )
+    found = whole(schema_of(batch), iter(parts), ["key"], by_key=True, keep=keep)
     last = {int(name): place for place, name in enumerate(names)}
     first = {int(name): place for place, name in [*enumerate(names)][::-1]}
     expected = first if keep == "first" else last
@@ -443,9 +438,5 @@ def test_kept_items_may_be_none(
     monkeypatch.setattr(external_sort, "RUN_BYTES", 1)
     batch = {"key": LoDTensor(np.arange(3)), "n": LoDTensor(np.arange(3))}
     parts = [part(batch, 0, count), part(batch, count, count)]
-    schema = schema_of(batch)
-    found = joined(
-        grouped_schema(schema, ["key"], keep),
-        grouped(schema, iter(parts), ["key"], by_key=by_key, keep=keep),
-    )
+    found = whole(schema_of(batch), iter(parts), ["key"], by_key=by_key, keep=keep)
     assert np.asarray(found["n"]).tolist() == list(range(count))
