@@ -27,14 +27,6 @@ def leaves(command: click.Command, *names: str) -> Iterator[tuple[str, click.Com
         yield from leaves(below, *names, name)
 
 
-def test_every_command_can_be_quiet() -> None:
-    found = dict(leaves(group))
-    assert len(found) > 60
-    for name, command in found.items():
-        named = {option for param in command.params for option in param.opts}
-        assert {"-q", "--quiet"} <= named, name
-
-
 def test_help_and_man_pages_show_the_options_of_the_command_first() -> None:
     for name, command in leaves(group):
         context = click.Context(command, info_name=name, **CONTEXT)

@@ -60,18 +60,22 @@ def python(code: str, **more: str) -> str:
     return done.stdout
 
 
+def loaded_by(*args: str) -> list[str]:
+    """Return the words that a command prints, and the names of the modules that it loads."""
+    return python(
+        "import sys; from lodcli.shell.failures import run; from lodcli.shell.group import group\n"
+        f"run(group, {[*args]!r}); print('LOADED', *sys.modules)"
+    ).split()
+
+
 def test_help_lists_every_command_and_loads_none(lod: Lod) -> None:
     done = lod("--help")
     assert done.code == 0
     for name, (_, help_line) in commands.TABLE.items():
         assert re.search(rf"^  {name} +{re.escape(help_line)}$", done.stdout, re.MULTILINE)
-    loaded = python(
-        "import sys; from lodcli.shell.failures import run; from lodcli.shell.group import group\n"
-        "run(group, ['--help'])\n"
-        "print('LOADED', *sys.modules)"
-    ).partition("LOADED")[2]
+    loaded = loaded_by("--help")
     for name in ("numpy", "h5py", "rich", "lodcli.commands.slice", "importlib.metadata"):
-        assert name not in loaded.split()
+        assert name not in loaded
 
 
 def test_the_help_of_commands_loads_no_numpy() -> None:
@@ -416,42 +420,32 @@ def test_importing_the_package_loads_nothing() -> None:
 
 
 def test_a_command_loads_only_the_packages_that_its_files_need(folder: Path) -> None:
-    code = (
-        "import sys; from lodcli.shell.failures import run; from lodcli.shell.group import group\n"
-        "run(group, {!r}); print('LOADED', *sys.modules)"
-    )
-    written = python(code.format(["slice", "words.lod.h5", "0", "-o", "s.npz"]))
-    loaded = python(code.format(["inspect", "words.lod.h5", "--json"])) + written
+    written = loaded_by("slice", "words.lod.h5", "0", "-o", "s.npz")
+    loaded = loaded_by("inspect", "words.lod.h5", "--json") + written
     for name in ("h5py", "pyarrow", "torch", "numba", "cupy", "zstandard", "hdf5plugin"):
-        assert name not in loaded.split()
-    verified = python(code.format(["verify", "words.lod.h5"]))
-    assert "words.lod.h5: ok" in verified
+        assert name not in loaded
+    verified = loaded_by("verify", "words.lod.h5")
+    assert verified[:2] == ["words.lod.h5:", "ok"]
     for name in (
         "h5py",
         "multiprocessing",
         "lodcli.formats.storage.sums",
         "lodcli.commands.verify.shards",
     ):
-        assert name not in verified.split()
-    table = python(code.format(["slice", "words.lod.h5", "0", "-o", "s.parquet"]))
-    assert "pyarrow" in table.split()
+        assert name not in verified
+    assert "pyarrow" in loaded_by("slice", "words.lod.h5", "0", "-o", "s.parquet")
     # Importing its functions takes as long as a fifth of the command.
-    read = python(code.format(["convert", "s.parquet", "t.lod.h5"]))
-    assert "pyarrow.parquet" in read.split()
-    assert "pyarrow.compute" not in read.split()
+    read = loaded_by("convert", "s.parquet", "t.lod.h5")
+    assert "pyarrow.parquet" in read
+    assert "pyarrow.compute" not in read
     words = [*(f"word {n}" for n in range(30_000)), None]
     columns = {"x": list(range(30_001)), "t": words, "l": [[n] for n in range(30_001)]}
     pq.write_table(pa.table(columns), "u.parquet")
-    written = python(code.format(["filter", "u.parquet", "x > 0", "-o", "v.parquet"]))
-    assert "pyarrow.compute" not in written.split()
+    assert "pyarrow.compute" not in loaded_by("filter", "u.parquet", "x > 0", "-o", "v.parquet")
 
 
 def test_inspect_loads_nothing_for_what_was_not_asked(folder: Path) -> None:
-    loaded = python(
-        "import sys; from lodcli.shell.failures import run; from lodcli.shell.group import group\n"
-        "run(group, ['inspect', 'words.lod.h5'])\n"
-        "print('LOADED', *sys.modules)"
-    ).split()
+    loaded = loaded_by("inspect", "words.lod.h5")
     parts = {one.rpartition(".")[2] for one in loaded if one.startswith("lodcli.commands.inspect.")}
     assert parts == {"command", "drawing", "examined", "statistics", "summary"}
     assert "lodcli.formats.several.many_files" not in loaded  # the path is one file
@@ -467,11 +461,7 @@ def test_detection_loads_no_format_whose_marks_the_file_lacks(
     folder: Path, name: str, expected: set[str]
 ) -> None:
     (folder / name).write_text("a\nname@example.org\n")
-    loaded = python(
-        "import sys; from lodcli.shell.failures import run; from lodcli.shell.group import group\n"
-        f"run(group, ['inspect', {name!r}])\n"
-        "print('LOADED', *sys.modules)"
-    ).split()
+    loaded = loaded_by("inspect", name)
     packages = {".".join(one.split(".")[:3]) for one in loaded if one.startswith("lodcli.formats.")}
     of_formats = {".".join(entry.module.split(".")[:3]) for entry in TABLE.values()}
     assert packages & of_formats == expected
@@ -479,11 +469,7 @@ def test_detection_loads_no_format_whose_marks_the_file_lacks(
 
 def test_a_command_between_two_pipes_loads_nothing_for_files(folder: Path) -> None:
     io.write("words.lods", tensor("words.lod.h5"))
-    loaded = python(
-        "import sys; from lodcli.shell.failures import run; from lodcli.shell.group import group\n"
-        "run(group, ['apply', 'reverse', 'words.lods', '-o', 'reversed.lods'])\n"
-        "print('LOADED', *sys.modules)"
-    ).split()
+    loaded = loaded_by("apply", "reverse", "words.lods", "-o", "reversed.lods")
     assert "lodcli.formats.stream.reader" in loaded
     for name in ("h5py", "lodcli.formats.container.reader", "ml_dtypes", "concurrent.futures"):
         assert name not in loaded
