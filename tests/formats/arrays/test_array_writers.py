@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +10,12 @@ import pytest
 
 from lodcli.formats.core import io
 from lodcli.formats.core.options import WriteOptions
-from lodcli.formats.core.schema import Batch, LevelSpec, Schema, StoredArray, schema_of
+from lodcli.formats.core.schema import Batch, Schema, StoredArray, schema_of
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
+from tests.formats.cases.writing import uncounted
 
 INDEX = LoD.from_lengths([[1, 2]])
 A = LoDTensor(np.arange(3.0), INDEX)
@@ -49,13 +49,6 @@ def read(path: Path) -> dict[str, LoDTensor]:
     offsets = ["cu"] if path.name.startswith("cu.") else None
     found = io.read_all(path, names=names, offsets=offsets)
     return {name: item for name, item in found.items() if isinstance(item, LoDTensor)}
-
-
-def uncounted(schema: Schema) -> Schema:
-    def unknown(levels: tuple[LevelSpec, ...]) -> tuple[LevelSpec, ...]:
-        return tuple(replace(level, items=None) for level in levels)
-
-    return tuple(replace(spec, rows=None, levels=unknown(spec.levels)) for spec in schema)
 
 
 @pytest.mark.parametrize(

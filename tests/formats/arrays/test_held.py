@@ -31,6 +31,7 @@ from lodcli.kernels.platform import machine
 from lodcli.kernels.runtime.memory_budget import within_budget
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.marks import Categories, Marks
+from tests.formats.cases.writing import uncounted
 from tests.growth import calls_of
 
 Tensors = dict[str, LoDTensor]
@@ -138,7 +139,7 @@ def test_only_what_exceeds_the_budget_goes_to_a_file(
 ) -> None:
     count = 400_000
     whole = _table(count)
-    schema = tuple(spec.uncounted() for spec in schema_of(whole))
+    schema = uncounted(schema_of(whole))
     order = np.argsort(whole["key"].data, kind="stable")
     written: list[str] = []
     for module, name in ((indexed_copy, "write_batches"), (reordering, "_spooled")):
@@ -168,7 +169,7 @@ def test_only_what_exceeds_the_budget_goes_to_a_file(
 def test_a_sort_writes_nothing_if_items_fit_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     count = 400_000
     whole = _table(count)
-    schema = tuple(spec.uncounted() for spec in schema_of(whole))
+    schema = uncounted(schema_of(whole))
     order = np.argsort(whole["key"].data, kind="stable")
     written = calls_of(monkeypatch, os, "pwrite")
     for budget, some in ((256 << 20, False), (16 << 20, True)):
@@ -189,7 +190,7 @@ def test_a_large_item_is_not_copied_to_memory_that_is_held(
         "key": LoDTensor(np.array([2, 1, 0])),
         "x": LoDTensor(rows, LoD.from_lengths([[2, len(rows) - 4, 2]])),
     }
-    schema = tuple(spec.uncounted() for spec in schema_of(whole))
+    schema = uncounted(schema_of(whole))
     held_bytes: list[int] = []
     add = HeldBatches.add
 

@@ -12,7 +12,7 @@ import pytest
 
 from lodcli.formats.core import io
 from lodcli.formats.core.options import WriteOptions
-from lodcli.formats.core.schema import LevelSpec, TensorSpec
+from lodcli.formats.core.schema import Schema, schema_of
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 
@@ -50,16 +50,21 @@ def partials_in(folder: Path) -> list[Path]:
     return list(folder.glob(".*.lod-partial"))
 
 
+def uncounted(schema: Schema) -> Schema:
+    """Return a schema as it is before the end of its batches is known."""
+    return tuple(spec.uncounted() for spec in schema)
+
+
 def write(path: Path, *, overwrite: bool = True, compression: str | None = None) -> None:
     io.write(path, TENSOR, overwrite=overwrite, compression=compression)
 
 
 def write_streamed(path: Path, *, overwrite: bool = True, compression: str | None = None) -> None:
     """Write with sizes that are not known before the end: through nameless files."""
-    spec = TensorSpec("data", TENSOR.dtype, (), (LevelSpec("0"), LevelSpec("1")))
+    schema = uncounted(schema_of({"data": TENSOR}))
     batches = [{"data": TENSOR[0:1]}, {"data": TENSOR[1:2]}]
     options = WriteOptions(compression=compression)
-    io.write_batches(path, (spec,), batches, overwrite=overwrite, options=options)
+    io.write_batches(path, schema, batches, overwrite=overwrite, options=options)
 
 
 WRITERS = pytest.mark.parametrize("writer", [write, write_streamed])

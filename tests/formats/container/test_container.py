@@ -30,6 +30,7 @@ from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
+from tests.formats.cases.writing import uncounted
 from tests.growth import calls_of, lines_of
 from tests.sampling import many
 from tests.strategies import BFLOAT16, DTYPES, random_values, tensors
@@ -174,9 +175,7 @@ def test_few_compressed_rows_are_one_chunk_of_their_size(counted: bool, tmp_path
         "many": LoDTensor(np.arange(40_000.0)),
         "whole": LoDTensor(np.arange(1 << 15)),
     }
-    schema = schema_of(content)
-    if not counted:
-        schema = tuple(spec.uncounted() for spec in schema)
+    schema = schema_of(content) if counted else uncounted(schema_of(content))
     path = tmp_path / "t.lod.h5"
     io.write_batches(path, schema, [content], options=WriteOptions(compression="deflate"))
     with h5py.File(path) as file:

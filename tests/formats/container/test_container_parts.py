@@ -23,7 +23,7 @@ from lodcli.formats.core import io
 from lodcli.formats.core.errors import DamagedFileError
 from lodcli.formats.core.limits import Limited
 from lodcli.formats.core.options import WriteOptions
-from lodcli.formats.core.schema import Batch, LevelSpec, Schema, StoredArray, TensorSpec, schema_of
+from lodcli.formats.core.schema import Batch, Schema, StoredArray, TensorSpec, schema_of
 from lodcli.kernels.errors import LodError, SelectionError, UnsupportedError
 from lodcli.kernels.index.checks import Array
 from lodcli.kernels.index.lod import LoD
@@ -31,6 +31,7 @@ from lodcli.kernels.index.selection import Key
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.tensor_array import TensorArray
 from tests.formats.cases.opening import source_of
+from tests.formats.cases.writing import uncounted
 from tests.sampling import many
 from tests.strategies import tensors
 
@@ -307,13 +308,9 @@ def test_rows_that_are_not_aligned_are_copied(tmp_path: Path) -> None:
 
 def _unknown(schema: Schema) -> Schema:
     """Return the description as it is before the end of a stream is known."""
-
-    def without(levels: tuple[LevelSpec, ...]) -> tuple[LevelSpec, ...]:
-        return tuple(replace(level, items=None) for level in levels)
-
     return tuple(
-        replace(spec, rows=None, levels=without(spec.levels), outer=without(spec.outer))
-        for spec in schema
+        replace(spec, outer=tuple(replace(level, items=None) for level in spec.outer))
+        for spec in uncounted(schema)
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import errno
 import os
 from collections.abc import Iterator
@@ -15,13 +14,14 @@ import pytest
 from lodcli.formats.container.writing import sinks, written_file
 from lodcli.formats.container.writing.written_file import WrittenFile
 from lodcli.formats.core import io
-from lodcli.formats.core.schema import Batch, LevelSpec, Schema, schema_of
+from lodcli.formats.core.schema import Batch, schema_of
 from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.errors import UnsupportedError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.platform import files
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.opening import tensor_in
+from tests.formats.cases.writing import uncounted
 from tests.growth import calls_of
 
 SPOOLED = 2 << 20
@@ -39,15 +39,6 @@ def batch(number: int) -> dict[str, LoDTensor]:
     }
 
 
-def uncounted(batch: Batch) -> Schema:
-    return tuple(
-        dataclasses.replace(
-            spec, rows=None, levels=tuple(LevelSpec(level.key) for level in spec.levels)
-        )
-        for spec in schema_of(batch)
-    )
-
-
 def batches(count: int) -> Iterator[Batch]:
     return (batch(number) for number in range(count))
 
@@ -58,7 +49,7 @@ def test_batches_of_unknown_number_are_read_back(
 ) -> None:
     monkeypatch.setattr(sinks, "SPOOLED_BYTES", SPOOLED)
     path = tmp_path / "x.lod.h5"
-    io.write_batches(path, uncounted(batch(0)), batches(count))
+    io.write_batches(path, uncounted(schema_of(batch(0))), batches(count))
     found = io.read_all(path)
     for name in batch(0):
         expected = LoDTensor.concatenate([batch(number)[name] for number in range(count)])
@@ -85,7 +76,7 @@ def test_large_rows_are_not_written_twice(tmp_path: Path, monkeypatch: pytest.Mo
     tensor = LoDTensor(data, LoD([np.array([0, 9, 2_000_000])]))
     parts: list[Batch] = [{"data": tensor[n : n + 1]} for n in range(2)]
     parts += [{"data": tensor[1:2]}] * 2
-    io.write_batches(tmp_path / "x.lod.h5", uncounted({"data": tensor}), parts)
+    io.write_batches(tmp_path / "x.lod.h5", uncounted(schema_of({"data": tensor})), parts)
     assert sum(size for _, _, _, size, _ in copied) < 1 << 20  # of 48 MB
     found = tensor_in(tmp_path / "x.lod.h5")
     assert found.rows == 2_000_000 + 2 * 1_999_991
@@ -118,7 +109,7 @@ def test_more_than_a_header_has_checksums_for_is_refused(
 ) -> None:
     monkeypatch.setattr(sinks, "LIMIT_BYTES", 16)  # two blocks
     rows = {"data": LoDTensor(np.zeros(600_000, np.uint8))}
-    schema = schema_of(rows) if known else uncounted(rows)
+    schema = schema_of(rows) if known else uncounted(schema_of(rows))
     said = "/data: a container holds checksums for less than 524,288 bytes of it, but there are "
     with pytest.raises(UnsupportedError, match=f"{said}.*600,000; divide the data"):
         io.write_batches(tmp_path / "x.lod.h5", schema, [rows])
@@ -136,16 +127,14 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(os, "pwrite", full)
     with pytest.raises(OSError, match="No space left"):
-        io.write_batches(tmp_path / "x.lod.h5", uncounted(batch(0)), batches(8))
+        io.write_batches(tmp_path / "x.lod.h5", uncounted(schema_of(batch(0))), batches(8))
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("counted", [True, False])
 def test_rows_are_aligned(counted: bool, tmp_path: Path) -> None:
     content = {f"t{n}": LoDTensor(np.arange(n, dtype=np.int8), [[2, n - 2]]) for n in range(2, 40)}
-    schema = schema_of(content)
-    if not counted:
-        schema = tuple(spec.uncounted() for spec in schema)
+    schema = schema_of(content) if counted else uncounted(schema_of(content))
     io.write_batches(tmp_path / "t.lod.h5", schema, [content])
     found = io.read_all(tmp_path / "t.lod.h5")
     assert all(item.identical(found[name]) for name, item in content.items())
@@ -161,7 +150,7 @@ def test_words_that_come_after_rows_of_unknown_number(
     words = [f"a word of some length {number}" for number in range(9_000)]
     codes = np.arange(700_000) % 9_000
     tensor = LoDTensor(codes).as_categories(words)
-    schema = tuple(spec.uncounted() for spec in schema_of({"data": tensor}))
+    schema = uncounted(schema_of({"data": tensor}))
     io.write_batches(tmp_path / "t.lod.h5", schema, [{"data": tensor}] * 3)
     found = io.read(tmp_path / "t.lod.h5")
     assert found.identical(LoDTensor.concatenate([tensor] * 3))

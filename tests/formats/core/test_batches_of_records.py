@@ -24,6 +24,7 @@ from lodcli.formats.storage.outputs import Output
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from lodcli.kernels.tensor.nulls import Nulls
+from tests.formats.cases.writing import uncounted
 from tests.growth import peak_bytes_of
 
 
@@ -130,9 +131,7 @@ def _write_after_another(path: Path, rows: int, count: int) -> None:
             for number in range(count):
                 yield {column: LoDTensor(np.full(rows, float(number)))}
 
-    schema = tuple(
-        spec.uncounted() for spec in schema_of({"a": LoDTensor([0.5]), "b": LoDTensor([0.5])})
-    )
+    schema = uncounted(schema_of({"a": LoDTensor([0.5]), "b": LoDTensor([0.5])}))
     io.write_batches(path, schema, batches(), overwrite=True)
 
 
