@@ -143,11 +143,6 @@ def test_a_process_that_does_not_end_is_ended(code: str, signum: int, tmp_path: 
 
 
 @pytest.mark.slow
-def test_an_interrupt_that_a_library_catches_ends_the_process(tmp_path: Path) -> None:
-    assert interrupted(SWALLOWED, signal.SIGTERM, tmp_path) == (143, b"")
-
-
-@pytest.mark.slow
 def test_a_library_that_keeps_the_interpreters_lock_is_killed(tmp_path: Path) -> None:
     code = "output = Output('t.npz'); output.write(b'x')\nhang(held)"
     assert interrupted(code, signal.SIGINT, tmp_path) == (137, b"")
