@@ -94,10 +94,10 @@ def measured(
     return {"results": [row | {"times": times(code), "limit_times": times(1.0)}]}
 
 
-@pytest.mark.parametrize(("busy", "most_false", "least_found"), [(0.0, 6, 300), (0.3, 6, 180)])
+@pytest.mark.parametrize(("busy", "least_found"), [(0.0, 300), (0.3, 180)])
 @pytest.mark.parametrize("machine", [1.0, 1.3])
 def test_noise_is_no_regression_and_half_as_slow_again_is(
-    machine: float, busy: float, most_false: int, least_found: int
+    machine: float, busy: float, least_found: int
 ) -> None:
     rng = np.random.default_rng(3)
     verdicts: dict[float, list[str]] = {1.0: [], 1.5: []}
@@ -107,7 +107,7 @@ def test_noise_is_no_regression_and_half_as_slow_again_is(
             new = measured(rng, code, machine=machine, busy=busy)
             (change,) = compared(old, new, threshold=0.05, alpha=0.01)
             found.append(change.verdict)
-    assert verdicts[1.0].count("slower") <= most_false
+    assert verdicts[1.0].count("slower") <= 6
     assert verdicts[1.5].count("slower") >= least_found
 
 

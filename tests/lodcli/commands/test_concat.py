@@ -97,23 +97,18 @@ def test_tensors_that_share_levels_still_do(lod: Lod, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "lengths", "more", "said"),
+    ("lengths", "more", "said"),
     [
-        ([1], [[1]], {}, "1 level, not 2"),
-        ([1], [[1], [1]], {"dtype": "int8"}, "dtype int8, not float32; lod cast data=float32\n"),
-        ([1], [[1], [1]], {"names": ["day", "minute"]}, "level 1 called minute, not hour"),
+        ([[1]], {}, "1 level, not 2"),
+        ([[1], [1]], {"dtype": "int8"}, "dtype int8, not float32; lod cast data=float32\n"),
+        ([[1], [1]], {"names": ["day", "minute"]}, "level 1 called minute, not hour"),
     ],
 )
 def test_files_that_do_not_fit_are_refused_before_anything_is_written(
-    lod: Lod,
-    folder: Path,
-    values: list[float],
-    lengths: list[list[int]],
-    more: dict[str, object],
-    said: str,
+    lod: Lod, folder: Path, lengths: list[list[int]], more: dict[str, object], said: str
 ) -> None:
     save("a.lod.h5", [1, 2, 3], [[2], [1, 2]], names=["day", "hour"])
-    save("b.lod.h5", values, lengths, **more)
+    save("b.lod.h5", [1], lengths, **more)
     done = lod("concat", "a.lod.h5", "b.lod.h5", "-o", "out.lod.h5")
     assert done.code == 1
     assert said in done.stderr

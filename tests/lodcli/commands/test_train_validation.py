@@ -167,18 +167,12 @@ def test_a_loss_that_is_not_finite_is_an_error(lod: Lod, files: Path) -> None:
     assert not Path("m").exists()
 
 
-@pytest.mark.parametrize(
-    ("args", "said"),
-    [
-        (["--validation", "valid.lod.h5"], "--validation and --patience choose the epoch"),
-        (["--patience", "2"], "--validation and --patience choose the epoch"),
-    ],
-)
-def test_an_evaluation_chooses_no_epoch(lod: Lod, files: Path, args: list[str], said: str) -> None:
+@pytest.mark.parametrize("args", [["--validation", "valid.lod.h5"], ["--patience", "2"]])
+def test_an_evaluation_chooses_no_epoch(lod: Lod, files: Path, args: list[str]) -> None:
     assert lod("train", "training.lod.h5", "-o", "m", "--epochs", "1", *ARGS).code == 0
     done = lod("train", "training.lod.h5", "--weights", "m", "--epochs", "0", *args)
     assert (done.code, done.stdout) == (2, "")
-    assert said in done.stderr
+    assert "--validation and --patience choose the epoch" in done.stderr
 
 
 def test_a_validation_set_of_other_rows_is_refused(lod: Lod, files: Path) -> None:
