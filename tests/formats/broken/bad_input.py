@@ -12,9 +12,10 @@ import zipfile
 import zlib
 from dataclasses import dataclass
 from struct import pack
-from typing import Any
 
 import numpy as np
+
+from tests.formats.cases.writing import npy
 
 TS = (
     b"@problemName p\n@timeStamps false\n@missing false\n@univariate true\n"
@@ -57,12 +58,6 @@ def tar(*files: tuple[str, bytes]) -> bytes:
             info = tarfile.TarInfo(name)
             info.size = len(data)
             archive.addfile(info, io.BytesIO(data))
-    return stream.getvalue()
-
-
-def npy(values: Any) -> bytes:
-    stream = io.BytesIO()
-    np.save(stream, np.array(values))
     return stream.getvalue()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,13 @@ def as_another_user(folder: Path, deed: Callable[[], object]) -> None:
 
 def partials_in(folder: Path) -> list[Path]:
     return list(folder.glob(".*.lod-partial"))
+
+
+def npy(array: Any) -> bytes:
+    """Return the bytes of a .npy file that NumPy writes."""
+    stream = BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
 
 
 def uncounted(schema: Schema) -> Schema:

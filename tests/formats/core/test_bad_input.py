@@ -12,8 +12,9 @@ import pytest
 
 from lodcli.formats.core import io
 from lodcli.formats.json import jsonl
-from tests.formats.broken.bad_input import FAULTS, TS, Fault, npy, npz, tar
+from tests.formats.broken.bad_input import FAULTS, TS, Fault, npz, tar
 from tests.formats.cases.opening import content_of
+from tests.formats.cases.writing import npy
 from tests.lodcli.conftest import Lod, lod  # noqa: F401 - a fixture
 
 OUT = "out.lod.h5"

@@ -32,6 +32,7 @@ from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.damage import accepted, cut
 from tests.formats.cases.opening import batches_of, content, nested, pipe, source_of, tensor_in
+from tests.formats.cases.writing import npy
 from tests.sampling import many
 from tests.strategies import DTYPES, tensors
 
@@ -42,12 +43,6 @@ HELD = tuple(dtype for dtype in DTYPES if dtype.name in NPY_DTYPES)
 # A header with more axes than an array can have; its size, then its text.
 DEEP = f"{{'descr': '<i8', 'fortran_order': False, 'shape': {(1,) * 65}}}".encode()
 DEEP = struct.pack("<H", len(DEEP)) + DEEP
-
-
-def npy(value: Any) -> bytes:
-    stream = bytes_io.BytesIO()
-    np.save(stream, np.asarray(value))
-    return stream.getvalue()
 
 
 def archive(

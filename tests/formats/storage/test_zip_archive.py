@@ -20,17 +20,12 @@ from lodcli.kernels.errors import LodError
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
 from tests.formats.cases.opening import content
+from tests.formats.cases.writing import npy
 from tests.sampling import every
 
 ROWS = np.arange(5, dtype=np.int32)
 OFFSETS = np.array([0, 2, 2, 5])
 ARRAYS: dict[str, Any] = {"x/data": ROWS, "x/lod.0": OFFSETS, "y": ROWS[:2]}
-
-
-def npy(array: Any) -> bytes:
-    stream = bytes_io.BytesIO()
-    np.save(stream, array)
-    return stream.getvalue()
 
 
 MEMBERS = {f"{name}.npy": npy(array) for name, array in ARRAYS.items()}

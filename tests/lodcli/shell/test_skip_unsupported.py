@@ -14,13 +14,8 @@ import numpy as np
 import pytest
 
 from lodcli.formats.core import io
+from tests.formats.cases.writing import npy
 from tests.lodcli.conftest import Lod, tensor
-
-
-def _npy(array: Any) -> bytes:
-    stream = BytesIO()
-    np.save(stream, array)
-    return stream.getvalue()
 
 
 def _jsonl(path: Path) -> None:
@@ -88,7 +83,7 @@ def _doubled(path: Path) -> None:
 def _tar(path: Path) -> None:
     with tarfile.open(path, "w") as archive:
         for number in (1, 2):
-            for name, data in (("good.npy", _npy(np.int64(number))), ("bad.jpg", b"\xff\xd8")):
+            for name, data in (("good.npy", npy(np.int64(number))), ("bad.jpg", b"\xff\xd8")):
                 info = tarfile.TarInfo(f"{number}.{name}")
                 info.size = len(data)
                 archive.addfile(info, BytesIO(data))
