@@ -20,6 +20,7 @@ from lodcli.formats.loading.handing_torch import in_worker
 from lodcli.formats.loading.samplers import (
     item_numbers,
     lengths_crc32,
+    plain_state,
     require_booleans,
     require_counts,
     require_maxima,
@@ -221,7 +222,7 @@ class Batches(torch.utils.data.IterableDataset[Any]):
             # The last batches may be the first again, for as many on every rank.
             taken, given = min(taken + given * self.world, count), 0
         position = {"epoch": number, "taken": taken, "given": given, "worker": worker}
-        return self._order() | position
+        return plain_state(self._order() | position)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a state.

@@ -74,6 +74,12 @@ def require_state(
             )
 
 
+def plain_state(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a state without numbers of NumPy, which torch.load and JSON do not take."""
+    plain = {name: one.item() for name, one in state.items() if isinstance(one, np.generic)}
+    return {**state, **plain}
+
+
 def lengths_crc32(lengths: Offsets) -> int:
     """Return a checksum of the lengths of items, for states: the order depends on them."""
     return zlib.crc32(np.ascontiguousarray(lengths, "<i8").data)
@@ -301,7 +307,7 @@ class _Iterator(Iterator[list[int]]):
     def state_dict(self) -> dict[str, Any]:
         """Return the position in the epoch."""
         epoch, taken = self._position or (self._sampler.epoch, 0)
-        return self._sampler._order() | {"epoch": epoch, "taken": taken}
+        return plain_state(self._sampler._order() | {"epoch": epoch, "taken": taken})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a state; the next iteration of the sampler begins the epoch after it.

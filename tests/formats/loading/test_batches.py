@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import pickle
 from collections.abc import Iterator
 from itertools import chain, pairwise
@@ -321,6 +322,17 @@ def test_numbers_that_mean_nothing_are_refused(
 ) -> None:
     with pytest.raises(OptionError, match=f"Batches: {said}"):
         batches(file, **options)
+
+
+def test_states_are_plain_numbers(file: Path) -> None:
+    whole: Any = np.int64  # as of an array of lengths, or of a random generator
+    loader = batches(file, tokens=whole(100), seed=whole(3), pool=whole(64), shuffle=np.bool_(True))
+    loader.set_epoch(whole(2))
+    sampler = lodcli.torch.BatchSampler(LENGTHS, rows=whole(100), seed=whole(3))
+    sampler.set_epoch(whole(2))
+    numbers: Any = iter(sampler)
+    for state in (loader.state_dict(whole(1)), numbers.state_dict()):
+        assert json.loads(json.dumps(state)) == state
 
 
 def test_states_of_other_orders_are_refused(file: Path) -> None:
