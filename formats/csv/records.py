@@ -13,7 +13,9 @@ import numpy as np
 
 from lodcli.formats.core.names import shown
 from lodcli.formats.core.options import SEPARATORS
+from lodcli.formats.csv import splitting_native
 from lodcli.formats.text.lines import LineReader, count_lines, count_of, nul, to_utf_8
+from lodcli.formats.text.records_native import is_repaid
 from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.index.checks import Array, lengths_to_offsets
 from lodcli.kernels.ops.slicing.row_ranges import rows_of_ranges
@@ -172,6 +174,7 @@ class Records:
         self._head = b""
         # Whether all quotes so far begin or end a field.
         self._only_around = True
+        self._fields_seen = 0
 
     def restart(self) -> None:
         """Go back to the beginning."""
@@ -293,12 +296,33 @@ class Records:
             block = block.replace(b"\r\n", b"\n")
         if not block.endswith(b"\n"):
             block = block.removesuffix(b"\r") + b"\n"
+        if has_quotes and has_returns and b"\r" in block:
+            return None  # between quotes only
+        try:
+            if not block.isascii():
+                block.decode()
+        except UnicodeDecodeError:
+            return None
+        count, table = count_lines(block), None
+        self._fields_seen += count * width
+        if is_repaid(self._fields_seen) and splitting_native.is_available():
+            found = splitting_native.split(block, self._separator, width, count)
+            table = found and Table(np.arange(first, first + count), *found)
+        table = table or self._split(block, first, width, in_lines=has_returns)
+        if table is not None:
+            self._refuse_blank(width)
+        return table
+
+    def _split(self, block: bytes, first: int, width: int, *, in_lines: bool) -> Table | None:
+        """Return records that are split with NumPy; None if that may be wrong.
+
+        Args:
+            in_lines: whether to return None also for line ends within quotes.
+        """
         data = np.frombuffer(block + _LEAST, np.uint8)
         line_ends = data == ord("\n")
         marks = line_ends | (data == ord(self._separator))
-        if has_quotes and has_returns and b"\r" in block:
-            return None  # between quotes only
-        quotes = data == ord('"') if has_quotes else None
+        quotes = data == ord('"') if b'"' in block else None
         found = None
         if quotes is None or self._only_around:
             starts, stops = _bounds(marks)
@@ -308,18 +332,13 @@ class Records:
             self._only_around = found is not None
         if quotes is not None and found is None:
             between = np.logical_xor.accumulate(quotes)
-            if between[-1] or (has_returns and (between & line_ends).any()):
+            if between[-1] or (in_lines and (between & line_ends).any()):
                 return None
             starts, stops = _bounds(marks & ~between)
         if stops.size % width:
             return None
         ends = line_ends[stops].reshape(-1, width)
         if not ends[:, -1].all() or ends[:, :-1].any():
-            return None
-        try:
-            if not block.isascii():
-                block.decode()
-        except UnicodeDecodeError:
             return None
         lines = np.arange(first, first + len(ends))
         if quotes is not None:
@@ -329,7 +348,6 @@ class Records:
             if found is None:
                 return None
             data, starts, stops = found
-        self._refuse_blank(width)
         return Table(lines, data, _in_columns(starts, width), _in_columns(stops, width))
 
     def _exact(self, block: bytes, first: int, width: int, *, is_last: bool) -> tuple[Table, bytes]:

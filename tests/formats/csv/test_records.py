@@ -8,13 +8,16 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lodcli.formats.core.io import read_all
-from lodcli.formats.csv.records import Records
+from lodcli.formats.csv import splitting_native
+from lodcli.formats.csv.records import Records, Table
 from lodcli.formats.storage.inputs import Input
+from lodcli.formats.text import records_native
 from lodcli.formats.text.lines import LineReader
 from lodcli.kernels.errors import InvalidDataError, LodError
 
@@ -44,14 +47,17 @@ def records(path: Path, limit_bytes: int) -> Found:
     return found, ""
 
 
-def both(content: bytes, limit_bytes: int) -> tuple[Found, Found]:
-    """Return what is found, and what is found if no records are split all at once."""
+def every_way(content: bytes, limit_bytes: int) -> list[Found]:
+    """Return what is found with compiled code, with NumPy, and record by record."""
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         path = Path(folder, "x.csv")
         path.write_bytes(content)
-        found = records(path, limit_bytes)
+        patch.setattr(records_native, "REPAID_VALUES", 0)
+        found = [records(path, limit_bytes)]
+        patch.setattr(records_native, "REPAID_VALUES", 1 << 60)
+        found.append(records(path, limit_bytes))
         patch.setattr(Records, "_simple", lambda *_: None)
-        return found, records(path, limit_bytes)
+        return [*found, records(path, limit_bytes)]
 
 
 @given(
@@ -67,8 +73,8 @@ def test_records_are_those_that_were_written(
     writer = partial(csv.writer, text, lineterminator=end)
     made = writer(quoting=csv.QUOTE_ALL) if quoted else writer()
     made.writerows([["k", "v"], *rows])
-    found, wanted = both(text.getvalue().encode(), limit_bytes)
-    assert found == wanted
+    found, by_numpy, wanted = every_way(text.getvalue().encode(), limit_bytes)
+    assert found == by_numpy == wanted
     assert not quoted or all(None not in fields for _, fields in found[0])
     if quoted or "\r" not in "".join(map("".join, rows)):  # which csv does not quote
         assert [[(one or b"").decode() for one in fields] for _, fields in found[0]] == rows
@@ -78,8 +84,8 @@ def test_records_are_those_that_were_written(
 @example(content='1,"\n,"\n"x""y",1\n', limit_bytes=60)  # a quote alone between separators
 @example(content='"a","b"\n"a,b",""\n"a","b"\n', limit_bytes=1)  # quotes around separators later
 def test_odd_text_is_read_or_refused_alike(content: str, limit_bytes: int) -> None:
-    found, wanted = both(b"k,v\n" + content.encode(), limit_bytes)
-    assert found == wanted
+    found, by_numpy, wanted = every_way(b"k,v\n" + content.encode(), limit_bytes)
+    assert found == by_numpy == wanted
 
 
 @given(content=st.text('a1,"\n', max_size=40), limit_bytes=SIZES)
@@ -87,13 +93,47 @@ def test_odd_text_is_read_or_refused_alike(content: str, limit_bytes: int) -> No
 @example(content='1",1\n1,"a\na"\n1,"\na"\n', limit_bytes=1)  # quotes that are no pairs
 def test_records_do_not_depend_on_the_size_of_blocks(content: str, limit_bytes: int) -> None:
     raw = b"k,v\n" + content.encode()
-    (found, error), (wanted, refused) = (both(raw, size)[0] for size in (limit_bytes, 1 << 20))
+    (found, error), (wanted, refused) = (every_way(raw, size)[0] for size in (limit_bytes, 1 << 20))
     assert bool(error) == bool(refused)
     assert found == wanted or error
     if not refused:
         rows = csv.reader(io.StringIO(raw.decode(), newline=""), strict=True)
         exact = [row for row in rows if any(row) or len(row) > 1][1:]  # no blank lines at the end
         assert [[(one or b"").decode() for one in fields] for _, fields in found] == exact
+
+
+# Fields with these are split by NumPy.
+HARD = ['"a""b"', '"a\nb"', 'a"b']
+FIELDS = ["", "a", "é", "x" * 70, '""', '"a"', '"a,b"', '"' + "y" * 63 + '"']
+
+
+@given(data=st.data(), width=st.integers(1, 4), hard=st.booleans())
+def test_compiled_code_splits_as_numpy_does(data: st.DataObject, width: int, hard: bool) -> None:
+    field = st.sampled_from([*FIELDS, *HARD] if hard else FIELDS)
+    row = st.lists(field, min_size=width, max_size=width)
+    rows = data.draw(st.lists(row, min_size=1, max_size=40))
+    lines = [",".join(row) for row in rows]
+    if hard:
+        line = data.draw(st.integers(0, len(rows) - 1))
+        lines[line] += data.draw(st.sampled_from(["", ",", '"']))
+    block = "".join(line + "\n" for line in lines).encode()
+    found = splitting_native.split(block, ",", width, block.count(b"\n"))
+    reader = Records(None, ",", tells_nulls=True)  # type: ignore[arg-type]
+    wanted = reader._split(block, 5, width, in_lines=False)
+    assert found is not None or hard
+    if found is not None:
+        assert wanted is not None
+        table = Table(np.arange(5, 5 + len(rows)), *found)
+        assert table.lines.tolist() == wanted.lines.tolist()
+        for column in range(width):
+            ours, theirs = table.column(column), wanted.column(column)
+            assert ours.starts.tolist() == theirs.starts.tolist()
+            assert ours.lengths.tolist() == theirs.lengths.tolist()
+            assert table.missing(column).tolist() == wanted.missing(column).tolist()
+
+
+def test_memory_for_fields_is_bounded_by_the_bytes_of_a_block() -> None:
+    assert splitting_native.split(b"\n" * 100, ",", 1 << 40, 100) is None
 
 
 def test_a_blank_line_between_blocks_is_named(tmp_path: Path) -> None:
