@@ -242,14 +242,17 @@ FAULTS = [
     Fault(
         "missing",
         ".csv",
-        b"a,b\n1,2\n3,nan\n",
-        ("line 3, column 'b': expected a whole number", "--dtype float64 may hold it"),
+        b"a,b\n" + b"1,2\n" * 20_000 + b"3,nan\n",
+        ("line 20002, column 'b': expected a whole number", "--dtype float64 may hold it"),
     ),
     Fault(
         "overflow",
         ".csv",
-        b"a\n1\n1e999\n",
-        ("line 3, column 'a': expected a whole number (int64)", "it exceeds float64, and so every"),
+        b"a\n" + b"1\n" * 40_000 + b"1e999\n",
+        (
+            "line 40002, column 'a': expected a whole number (int64)",
+            "it exceeds float64, and so every",
+        ),
     ),
     Fault(
         "overflow",
