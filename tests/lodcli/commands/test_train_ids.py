@@ -24,10 +24,10 @@ ARGS = ("--embedding", "3", "--hidden", "4", "--batch", "8", "--lr", "0.1")
 TOLERANCE = 1e-5
 
 
-def ids_and_labels(seed: int = 0, count: int = 24) -> tuple[LoDTensor, LoDTensor]:
+def ids_and_labels(seed: int = 0) -> tuple[LoDTensor, LoDTensor]:
     """Return sequences of ids below 9 whose class is whether the last id is odd."""
     rng = np.random.default_rng(seed)
-    lengths = rng.integers(1, 6, count)
+    lengths = rng.integers(1, 6, 24)
     ids = rng.integers(0, 9, int(lengths.sum()))
     ids[0] = 8
     labels = ids[np.cumsum(lengths) - 1] % 2

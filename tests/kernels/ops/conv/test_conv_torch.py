@@ -29,11 +29,11 @@ SHAPES = [(1, 1), (1, 8), (3, 3), (8, 1), (64, 48), (5, 130), (400, 80)]
 WIDTHS = [1, 3, 8, 16, 17, 100]
 
 
-def batch(width: int, dtype: str = "f4") -> tuple[LoDTensor, np.random.Generator]:
+def batch(width: int) -> tuple[LoDTensor, np.random.Generator]:
     """Return sequences of 0 to 59 rows, and one that is cut into pieces."""
     generator = np.random.default_rng(6)
     lengths = [*generator.integers(0, 30, 40), 1 if width > 64 else 90_000 // width, 2]
-    data = generator.normal(size=(sum(lengths), width)).astype(dtype)
+    data = generator.normal(size=(sum(lengths), width)).astype("f4")
     return LoDTensor(data, [lengths]), generator
 
 

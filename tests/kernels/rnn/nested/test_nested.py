@@ -93,8 +93,8 @@ CHAINS: dict[str, tuple[dict[str, Any], ...]] = {
 }
 
 
-def words(seed: int = 1) -> LoDTensor:
-    return LoDTensor(np.random.default_rng(seed).normal(size=(ROWS, 4)), LOD)
+def words() -> LoDTensor:
+    return LoDTensor(np.random.default_rng(1).normal(size=(ROWS, 4)), LOD)
 
 
 def items(tensor: LoDTensor, levels: list[int | str]) -> tuple[Any, list[Any]]:
