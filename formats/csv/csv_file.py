@@ -368,12 +368,12 @@ class _CsvSource(SelectiveSource):
         self._columns, specs, self.left_out = [], [], {}
         valueless = set[str]()
         with_commas = dict[str, list[str]]()
+        whole = [record.fields for record in records if len(record.fields) == len(header)]
         for column in chosen:
             name = names[column]
             with leaving_out(self.left_out, name):
                 if name in twice:
                     raise _doubled(name, is_record=numbers or is_number(name))
-                whole = (record.fields for record in records if len(record.fields) == len(header))
                 fields = [record[column] for record in whole]
                 if self._decimal_comma:
                     fields = list(map(swapped, fields))

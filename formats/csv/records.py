@@ -172,8 +172,9 @@ class Records:
         self._separator = separator
         self._blank: int | None = None
         self._head = b""
-        # Whether all quotes so far begin or end a field.
-        self._only_around = True
+        # As a rule, all blocks of a file are alike: whether all quotes so far begin or end a field,
+        # and whether compiled code could split all blocks so far.
+        self._only_around, self._all_plain = True, True
         self._fields_seen = 0
 
     def restart(self) -> None:
@@ -305,8 +306,9 @@ class Records:
             return None
         count, table = count_lines(block), None
         self._fields_seen += count * width
-        if is_repaid(self._fields_seen) and splitting_native.is_available():
+        if self._all_plain and is_repaid(self._fields_seen) and splitting_native.is_available():
             found = splitting_native.split(block, self._separator, width, count)
+            self._all_plain = found is not None
             table = found and Table(np.arange(first, first + count), *found)
         table = table or self._split(block, first, width, in_lines=has_returns)
         if table is not None:
@@ -328,7 +330,6 @@ class Records:
             starts, stops = _bounds(marks)
         if quotes is not None and self._only_around:
             found = _without_quotes(data, quotes, starts, stops, around=True)
-            # As a rule, all blocks of a file are alike.
             self._only_around = found is not None
         if quotes is not None and found is None:
             between = np.logical_xor.accumulate(quotes)

@@ -20,6 +20,7 @@ from lodcli.formats.storage.inputs import Input
 from lodcli.formats.text import records_native
 from lodcli.formats.text.lines import LineReader
 from lodcli.kernels.errors import InvalidDataError, LodError
+from tests.growth import calls_of
 
 SIZES = st.integers(1, 60)
 # The line and the fields of each record, None for those that are empty and not in quotes, and an
@@ -134,6 +135,17 @@ def test_compiled_code_splits_as_numpy_does(data: st.DataObject, width: int, har
 
 def test_memory_for_fields_is_bounded_by_the_bytes_of_a_block() -> None:
     assert splitting_native.split(b"\n" * 100, ",", 1 << 40, 100) is None
+
+
+def test_after_doubled_quotes_all_blocks_are_split_by_numpy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "x.csv").write_text('k,v\n1,2\n1,"a ""b"""\n' + "1,1\n" * 9)
+    monkeypatch.setattr(records_native, "REPAID_VALUES", 0)
+    split = calls_of(monkeypatch, splitting_native, "split")
+    found, error = records(tmp_path / "x.csv", 4)
+    assert (len(found), error) == (11, "")
+    assert len(split) == 3  # up to the doubled quotes
 
 
 def test_a_blank_line_between_blocks_is_named(tmp_path: Path) -> None:
