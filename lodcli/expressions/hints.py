@@ -247,11 +247,8 @@ def compared_list(
 
     Args:
         name: the tensor that the part is; None of others.
-        listed: the list.
         text: the list as it was written.
-        op: == or !=.
         lists: in how many lists the values of the part are.
-        of_text: whether the part is text.
         several: whether the part has several values for one item, which must be one.
 
     >>> listed = ast.parse("[1, 3]", mode="eval").body
