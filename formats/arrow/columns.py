@@ -251,13 +251,17 @@ class ColumnReader:
         """Return flat numbers; those with a unit, such as times, as int64."""
         if leaf.dtype == _BOOL and types.is_int8(array.type):  # arrow.bool8
             return values_of(array, np.dtype(np.int8)).astype(np.bool_)
+        if leaf.marks.unit is None and types.is_decimal(array.type):
+            # Arrow's own cast to floats does not always find the nearest.
+            array = array.cast(pa.string()).cast(pa.from_numpy_dtype(leaf.dtype))
         if leaf.marks.unit is None or leaf.marks.categories is not None:
             return values_of(array, leaf.dtype)
         try:
             return integers_of(array)
         except UnsupportedError as error:
             where = f"column {shown(self._name)}, records from {self._first} on"
-            raise UnsupportedError(f"{where}: {error}") from None
+            remedy = f"{option('float-decimals', True)} reads such decimals as float64"
+            raise UnsupportedError(f"{where}: {error}; {remedy}") from None
 
     def _refuse_null_value(
         self, array: Any, levels: tuple[Offsets, ...], mask: Mask | None, count: int

@@ -36,7 +36,7 @@ class Columns(AnnotatedFormat):
     deepest = 32
     level_names = True
     record = "record"
-    options = frozenset({"field", "nulls"})
+    options = frozenset({"field", "nulls", "float_decimals"})
     modules: ClassVar[tuple[str, ...]] = (
         "lodcli.formats.arrow.source",
         "lodcli.formats.arrow.sizes.ipc",

@@ -35,9 +35,11 @@ from lodcli.kernels.index.lod import is_level_name
 from lodcli.kernels.tensor.exchange.arrow import NAMES_KEY
 from lodcli.kernels.tensor.exchange.arrow import is_text as is_unicode
 from lodcli.kernels.tensor.exchange.arrow_units import marks_of
-from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Categories, Field, Marks
+from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Categories, Decimals, Field, Marks
 
 _BYTES, _BOOL = np.dtype(np.uint8), np.dtype(np.bool_)
+# Decimals of so many digits fit in an int64.
+_DIGITS = 18
 # Returns the words of a tensor of dictionary-encoded text by its name; None: it is read as text.
 Words = Callable[[str], Categories | None]
 
@@ -107,6 +109,8 @@ def node_of(
     left_out: LeftOut,
     name: str | None = None,
     words: Words = lambda name: None,
+    *,
+    float_decimals: bool = False,
 ) -> Node | None:
     """Return the layout of a column with this field.
 
@@ -116,12 +120,13 @@ def node_of(
         left_out: is filled with the error of each part that no tensor can hold.
         name: of the tensor; None for the name of the column.
         words: returns the words of dictionaries.
+        float_decimals: whether decimals that may exceed 64 bits are read as float64.
 
     Returns:
         None if no part of it was chosen, or a tensor can hold none.
     """
     column = name_of(field.name)
-    found = _Reading(chosen, left_out, words)
+    found = _Reading(chosen, left_out, words, float_decimals=float_decimals)
     return found.node(field, _Part(name or column, (Field(column, 0),)))
 
 
@@ -160,10 +165,18 @@ class _Part:
 class _Reading:
     """Converts fields to nodes; see node_of."""
 
-    def __init__(self, chosen: tuple[str, ...] | None, left_out: LeftOut, words: Words) -> None:
+    def __init__(
+        self,
+        chosen: tuple[str, ...] | None,
+        left_out: LeftOut,
+        words: Words,
+        *,
+        float_decimals: bool,
+    ) -> None:
         self._chosen = None if chosen is None else frozenset(chosen)
         self._words = words
         self._left_out = left_out
+        self._float_decimals = float_decimals
 
     def node(self, field: pa.Field, part: _Part) -> Node | None:
         """Return the layout of a field of a column, a struct or a list."""
@@ -187,6 +200,9 @@ class _Reading:
         own = path if len(path) > 1 or path[0].name != name else ()
         row = _row(kind, name, self._words) if self._is_chosen(name) else None
         if row is not None:
+            unit = row.marks.unit
+            if self._float_decimals and isinstance(unit, Decimals) and unit.precision > _DIGITS:
+                row = replace(row, dtype=np.dtype(np.float64), marks=NO_MARKS)
             return replace(row, nullable=nullable, marks=replace(row.marks, fields=own))
         item = item_field(kind)
         if item is not None:

@@ -18,7 +18,6 @@ from lodcli.formats.arrow.labels import class_names
 from lodcli.formats.arrow.layout import (
     Node,
     Place,
-    Words,
     check_chosen,
     doubled,
     has_dictionary,
@@ -110,7 +109,7 @@ class RecordSource(SelectiveSource):
         features = features_of(schema)
         left_out = doubled(schema)
         left_out |= {name_of(column): error for column, error in self._records.refused.items()}
-        nodes = self._nodes(chosen, left_out)
+        nodes = self._nodes(chosen, left_out, float_decimals=bool(options.float_decimals))
         for field in schema:
             if field.name not in nodes:
                 continue
@@ -159,19 +158,22 @@ class RecordSource(SelectiveSource):
             if error not in said:
                 self.left_out[name] = type(error)(f"{error}; {others}")
 
-    def _nodes(self, chosen: tuple[str, ...] | None, left_out: LeftOut) -> dict[str, Node]:
+    def _nodes(
+        self, chosen: tuple[str, ...] | None, left_out: LeftOut, *, float_decimals: bool
+    ) -> dict[str, Node]:
         """Return the layouts of the columns; see `node_of`."""
         nodes: dict[str, Node] = {}
-        worded: dict[str, Callable[[Words], Node | None]] = {}
+        worded: dict[str, Callable[..., Node | None]] = {}
         inside = names_in_structs(self._records.schema)
         for field in self._records.schema:
             name = name_of(field.name)
             called = undotted(name) if name in inside else name
-            node = None if name in left_out else node_of(field, chosen, left_out, called)
+            made = partial(node_of, field, chosen, name=called, float_decimals=float_decimals)
+            node = None if name in left_out else made(left_out)
             if node is not None:
                 nodes[field.name] = node
                 if self.rereadable and has_dictionary(field.type):
-                    worded[field.name] = partial(node_of, field, chosen, {}, called)
+                    worded[field.name] = partial(made, {})
         return nodes | self._with_words(worded)
 
     def _add_places(self, field: Any, node: Node, feature: Any) -> list[str]:
@@ -194,16 +196,16 @@ class RecordSource(SelectiveSource):
                 called_levels.setdefault(place.keys[:level], names[:level])
         return twice
 
-    def _with_words(self, columns: Mapping[str, Callable[[Words], Node | None]]) -> dict[str, Node]:
+    def _with_words(self, columns: Mapping[str, Callable[..., Node | None]]) -> dict[str, Node]:
         """Return the layouts of columns whose dictionaries of text are categories."""
-        coded = {name: made(lambda tensor: Categories(())) for name, made in columns.items()}
+        coded = {name: made(words=lambda tensor: Categories(())) for name, made in columns.items()}
         words = words_of(self._records, _there(coded))
 
         def told(tensor: str) -> Categories | None:
             # A column without rows has no dictionary: its categories have no words.
             return words.get(tensor, Categories(()))
 
-        return _there({name: made(told) for name, made in columns.items()})
+        return _there({name: made(words=told) for name, made in columns.items()})
 
     def _name_classes(self, nodes: Mapping[str, Node], features: Mapping[str, Any]) -> None:
         """Mark class labels of Hugging Face as categories, if all rows are numbers of classes."""

@@ -53,6 +53,8 @@ class ReadOptions:
         separator: the character between the fields of a csv file.
         decimal_comma: whether numbers of a csv file have a decimal comma, as in 1,5.
         text_columns: the columns of a csv file that are text even if they look like numbers.
+        float_decimals: whether decimals of more than 18 digits, which may exceed 64 bits, become
+            float64 in arrow, parquet and orc, each the nearest number.
         wide: whether rows of H numbers are H columns of a csv file.
         mmap: whether rows may be maps of the file: see `lodcli.read`.
         part: (k, n): part k, from 0, of n parts of about equally many outermost items.
@@ -82,6 +84,7 @@ class ReadOptions:
     separator: str | None = None
     decimal_comma: bool | None = None
     text_columns: tuple[str, ...] | None = None
+    float_decimals: bool | None = None
     wide: bool | None = None
     mmap: bool | None = None
     part: tuple[int, int] | None = None
@@ -168,6 +171,7 @@ class ReadKeywords(TypedDict, total=False):
     separator: str | None
     decimal_comma: bool | None
     text_columns: Names | None
+    float_decimals: bool | None
     wide: bool | None
     mmap: bool | None
     part: tuple[int, int] | None
@@ -202,7 +206,10 @@ _NAMES = frozenset(
     {"levels", "field", "offsets", "lengths", "names", "cu_seqlens", "columns", "text_columns"}
 )
 _SWITCHES = frozenset(
-    {"decimal_comma", "dtype_unsafe", "mmap", "skip_partitions", "skip_unsupported", "wide"}
+    {
+        *("decimal_comma", "dtype_unsafe", "float_decimals", "mmap", "skip_partitions"),
+        *("skip_unsupported", "wide"),
+    }
 )
 _NUMBERS = frozenset({"end_token", "start_token", "shards", "shard_bytes"})
 _TEXTS = frozenset({"compression", "data", "encoding", "form", "nulls", "separator", "text_levels"})
@@ -241,6 +248,7 @@ _ONLY = {
     "decimal_comma": "csv and tsv",
     "encoding": "text formats, and text in hdf5",
     "end_token": "token files",
+    "float_decimals": "arrow, parquet and orc",
     "form": "torch",
     "index_dtype": "npz and safetensors",
     "lengths": "formats of named arrays, such as hdf5, npz and zarr",

@@ -249,6 +249,8 @@ def open_source(
             - separator: the character between the fields of a csv file, or its name: "semicolon".
             - decimal_comma: whether numbers of a csv file have a decimal comma, as in 1,5.
             - text_columns: names of csv columns that are text even if they look like numbers.
+            - float_decimals: whether decimals of more than 18 digits, in arrow, parquet and orc,
+              become float64.
             - wide: whether the columns of numbers of a csv file are one tensor of rows (H,).
             - part: (k, n), part k, from 0, of n parts of a lod.h5, of about equally many items.
             - mmap: whether `read` may return maps of a lod.h5; see `read`.

@@ -36,7 +36,8 @@ _GROUP_TITLES = {
     for title, flags in {
         "Output": "--output --write --html --to --compress --force --strict",
         "Input": "--from --memory --max-bytes --isolate --skip-unsupported --skip-partitions "
-        "--nulls --separator --decimal-comma --encoding --text-columns",
+        "--nulls --separator --decimal-comma --encoding --text-columns "
+        "--float-decimals",
         "Messages": "--json --quiet --verbose --color --help",
     }.items()
     for flag in flags.split()

@@ -140,6 +140,11 @@ _OPTIONS = (
         metavar="NAMES",
         help="Columns of csv that are text even if they look like numbers: zip,phone.",
     ),
+    _option(
+        "--float-decimals",
+        is_flag=True,
+        help="Decimals of more than 18 digits, in arrow, parquet and orc, become float64.",
+    ),
 )
 
 
@@ -172,7 +177,7 @@ def reading(options: ReadOptions) -> ReadOptions:
     found: ReadKeywords = {}
     for name in (
         *("skip_unsupported", "skip_partitions", "nulls", "separator", "decimal_comma"),
-        *("encoding", "text_columns"),
+        *("encoding", "text_columns", "float_decimals"),
     ):
         if f"{_LIMITS}.{name}" in meta:
             found[name] = meta[f"{_LIMITS}.{name}"]

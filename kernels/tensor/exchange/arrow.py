@@ -202,7 +202,10 @@ def from_arrow(values: Any) -> tuple[Array, LoD, Marks, Nulls]:
     unit = marks_of(array.type) if found_words is None else None
     if found_words is not None:
         marks = Marks(unit=found_words)
-    flat = array.to_numpy(zero_copy_only=False) if unit is None else integers_of(array)
+    try:
+        flat = array.to_numpy(zero_copy_only=False) if unit is None else integers_of(array)
+    except UnsupportedError as error:
+        raise UnsupportedError(f"{error}; cast it to double, or fewer digits, first") from None
     rows, marks = flat.reshape(count, *shape), marks if unit is None else unit
     given = names if names is not None and len(names) == len(levels) else None
     return zeros_at_nulls(rows, mask), LoD(levels, given), marks, Nulls.of(masks)

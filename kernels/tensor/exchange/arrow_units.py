@@ -71,7 +71,7 @@ def integers_of(array: Any) -> Array:
         place = int(np.argmax(wide))
         raise UnsupportedError(
             f"position {place}: {array[place].as_py()} of {array.type} is beyond the 64 bits of a "
-            "tensor; cast it to double, or fewer digits, first"
+            "tensor"
         )
     return low
 

@@ -163,3 +163,21 @@ def test_digits_beyond_64_bits_are_an_error(lod: Lod, table: pa.Table) -> None:
         "column 13: i: a number does not fit decimal(21, 2), whose digits have 64 bits; "
         "lod cast p=float64 makes floats\n"
     )
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "orc"])
+def test_floats_of_decimals_are_compared_by_value(lod: Lod, folder: None, suffix: str) -> None:
+    """Statistics of Parquet are of the digits, 18 of which follow the point."""
+    table = pa.table({"x": pa.array([Decimal(n) / 4 for n in range(200)], pa.decimal128(38, 18))})
+    if suffix == "parquet":
+        pq.write_table(table, "d.parquet", row_group_size=10)
+    else:
+        orc = pytest.importorskip("pyarrow.orc")
+        orc.write_table(table, "d.orc")
+    chosen = {"x < 5": [n / 4 for n in range(20)], "x >= 40.25": [n / 4 for n in range(161, 200)]}
+    for text, wanted in chosen.items():
+        done = lod("filter", f"d.{suffix}", text, "--float-decimals", "-qfo", "o.parquet")
+        assert done.clean
+        found = pq.read_table("o.parquet").column("x")
+        assert found.type == pa.float64()
+        assert found.to_pylist() == wanted
