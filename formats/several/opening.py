@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
+from itertools import islice
 
 from lodcli.formats.core.errors import append_text, naming, naming_file
 from lodcli.formats.core.format import Format, Source
@@ -18,6 +19,9 @@ from lodcli.formats.values.partitions import NO_KEYS, keys_of, refuse_keys
 from lodcli.formats.values.relabelled import Relabelled, chosen_by_name
 from lodcli.kernels.errors import LodError, SelectionError
 from lodcli.kernels.options import option, option_name
+
+# Maximum number of files in which an error looks for a column.
+_MOST_LOOKED_AT = 20
 
 
 @contextmanager
@@ -42,33 +46,46 @@ def opened_as_one(
     # --field chooses columns in the files.
     reads_keys = not options.skip_partitions and options.field is None
     known = keys_of(files.folder, files.paths) if reads_keys else {}
-    chosen = _may_be_lacking(options, name if one else None)
     new_names: Mapping[str, str] = {}
-    if options.rename is not None and name is None:  # of all files: one may lack such a column
-        new_names, options = dict(options.rename), replace(options, rename=None)
+    if options.rename is not None and (name is None or _may_lack(options)):
+        # Of all files: one may lack such a column. The caller finds `name` among the new names.
+        new_names = dict(options.rename)
+        skips = True if name is not None else options.skip_unsupported
+        name, options = None, replace(options, rename=None, skip_unsupported=skips)
+    chosen = _may_be_lacking(options, name if one else None)
     every = replace(options, columns=None, skip_unsupported=True)
     whole = set[str]()  # files that lack chosen columns, of which all are opened
     seen: dict[str, TensorSpec] = {}  # the tensors of these files
 
-    def with_chosen(path: str) -> AbstractContextManager[Opened]:
-        return open_file(path, name, options=options, keys=known.get(path, NO_KEYS))
+    def has(path: str, column: str) -> bool:
+        """Return whether a file can be opened and has a column."""
+        only, keys = replace(options, columns=None, rename=None), known.get(path, NO_KEYS)
+        with suppress(LodError, OSError), open_file(path, column, options=only, keys=keys) as file:
+            return bool(named(file.source.schema, column))
+        return False
 
     @contextmanager
     def open_one(path: str) -> Iterator[Opened]:
+        keys = known.get(path, NO_KEYS)
         with ExitStack() as opening:
             try:
                 if path not in whole:
-                    file = opening.enter_context(with_chosen(path))
+                    file = opening.enter_context(open_file(path, name, options=options, keys=keys))
             except SelectionError as error:
                 if chosen is None:
                     names = (name,) if name is not None else options.columns or ()
-                    if any(shown(one) in str(error) for one in names):
-                        ends = {files.paths[0], files.paths[-1]} - {path}
-                        _say_how_to_lack(error, options, any(_opens(with_chosen, x) for x in ends))
+                    names = (*names, *dict(options.rename or ()))
+                    missing = [one for one in names if shown(one) in str(error)]
+                    if missing:
+                        # The last file first: it is often the one with new columns.
+                        others = (x for x in reversed(files.paths) if x != path)
+                        found = any(
+                            has(x, one) for x in islice(others, _MOST_LOOKED_AT) for one in missing
+                        )
+                        _say_how_to_lack(error, options, found)
                     raise
                 whole.add(path)
             if path in whole:
-                keys = known.get(path, NO_KEYS)
                 file = opening.enter_context(open_file(path, options=every, keys=keys))
                 seen.update((spec.name, spec) for spec in file.source.schema)
                 with naming_file(path):
@@ -95,11 +112,14 @@ def _may_be_lacking(options: ReadOptions, name: str | None) -> Sequence[str] | N
         options: how to read the files.
         name: the only column to read.
     """
-    if options.nulls in (None, "error") or _of_each_file(options) is not None:
+    if not _may_lack(options):
         return None
-    if name is None:
-        return options.columns
-    return None if options.rename is not None else (name,)
+    return options.columns if name is None else (name,)
+
+
+def _may_lack(options: ReadOptions) -> bool:
+    """Return whether some of several files may lack a column that is chosen."""
+    return options.nulls not in (None, "error") and _of_each_file(options) is None
 
 
 def _of_each_file(options: ReadOptions) -> str | None:
@@ -107,13 +127,6 @@ def _of_each_file(options: ReadOptions) -> str | None:
     names = "levels", "text_levels", "dtype"
     given = (name for name in names if getattr(options, name) is not None)
     return next((name.replace("_", "-") for name in given), None)
-
-
-def _opens(open_one: Callable[[str], AbstractContextManager[Opened]], path: str) -> bool:
-    """Return whether a file can be opened."""
-    with suppress(LodError, OSError), open_one(path):
-        return True
-    return False
 
 
 def _say_how_to_lack(error: SelectionError, options: ReadOptions, others: bool) -> None:
@@ -130,5 +143,9 @@ def _say_how_to_lack(error: SelectionError, options: ReadOptions, others: bool) 
         keep = option("nulls", "keep")
         append_text(error, f"{keep}{without} reads columns that some files lack as nulls")
     elif options.nulls not in (None, "error") and needing is not None:
-        each = f"with {option(needing)}, each file needs it; first write one file without it"
-        append_text(error, each)
+        said = option_name(needing)
+        append_text(
+            error,
+            f"with {said}, each file must have the column; first write one file without {said}, "
+            "then convert that",
+        )

@@ -198,7 +198,9 @@ def test_chosen_columns_may_be_lacking(tmp_path: Path, suffix: str) -> None:
         lodcli.read(pattern, "scores")
     with pytest.raises(SelectionError, match=r"part-\*.*no .*'scores'; there are: id, z, score$"):
         lodcli.read(pattern, "scores", nulls="keep")
-    with pytest.raises(SelectionError, match=r"no .*'score'.*dtype=, each file needs it"):
+    with pytest.raises(
+        SelectionError, match=r"no .*'score'.*dtype, each file must have the column; "
+    ):
         lodcli.open(pattern, columns="score", nulls="keep", dtype="float32").close()
     keep = "; nulls='keep' reads columns that some files lack as nulls$"
     with pytest.raises(SelectionError, match=rf"part-0.*no .*'score'.*{keep}"):
@@ -227,6 +229,32 @@ def test_renamed_columns_may_be_lacking(lod: Lod, folder: Path) -> None:
         "?.jsonl: no tensor named 'nothing'; there are: id, at.x, at.present, at.y, score"
         in done.stderr
     )
+
+
+def test_a_renamed_column_is_read_by_name_where_a_file_lacks_it(folder: Path) -> None:
+    Path("1.jsonl").write_text('{"a":1}\n')
+    Path("2.jsonl").write_text('{"a":1,"b":2}\n')
+    new_names = {"b": "c"}
+    for name, wanted in (("a", [1, 1]), ("c", [None, 2])):
+        found = lodcli.read("?.jsonl", name, nulls="keep", rename=new_names)
+        assert found.to_list() == wanted
+    with pytest.raises(SelectionError, match="no tensor named 'b'; there are: a, c"):
+        lodcli.read("?.jsonl", "b", nulls="keep", rename=new_names)
+    with pytest.raises(SelectionError, match=r"1\.jsonl: no .* 'b'; .*; nulls='keep' reads"):
+        lodcli.read("?.jsonl", "c", rename=new_names)
+
+
+def test_the_error_for_a_column_of_a_file_between_others_says_how_these_may_lack_it(
+    lod: Lod, folder: Path
+) -> None:
+    for number, row in enumerate(({"a": 1}, {"a": 1, "b": 2}, {"a": 1})):
+        Path(f"{number}.jsonl").write_text(json.dumps(row) + "\n")
+    keep = "--nulls keep reads columns that some files lack as nulls"
+    for columns in ("b", "b,nothing"):
+        assert keep in lod("convert", "?.jsonl", "--columns", columns, "-o", "o.json").stderr
+    assert keep not in lod("convert", "?.jsonl", "--columns", "nothing", "-o", "o.json").stderr
+    with pytest.raises(SelectionError, match="; nulls='keep' reads columns that some"):
+        lodcli.read("?.jsonl", "b")
 
 
 def test_the_error_for_a_tensor_of_one_file_says_how_others_may_lack_it(
