@@ -27,7 +27,7 @@ from lodcli.kernels.tensor.operands import (
     hint_on_items,
     hint_on_pooled,
     misfit,
-    refuse_texts,
+    refuse_texts_and_times,
     unlike,
 )
 
@@ -289,7 +289,7 @@ class NumpyProtocol(NDArrayOperatorsMixin):
         except np.exceptions.AxisError as error:
             raise _axis_of_rows(f"np.{ufunc.__name__}", error) from None
         except TypeError:
-            refuse_texts(ufunc.__name__, owner, inputs)
+            refuse_texts_and_times(ufunc.__name__, owner, inputs)
             raise
         except ValueError as error:
             plain.append(kwargs.get("where"))

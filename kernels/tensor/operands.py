@@ -105,22 +105,24 @@ def hint_on_items(tensors: Sequence[Any], name: str) -> str:
     return f"; if this is Python's {_OF_ITEMS[name]} of each sequence"
 
 
-def refuse_texts(name: str, owner: Any, values: Sequence[Any]) -> None:
-    """Raise UnsupportedError if one of the values is a text, or several; == of numbers takes texts.
+def refuse_texts_and_times(name: str, owner: Any, values: Sequence[Any]) -> None:
+    """Raise UnsupportedError if one of the values is or has texts or times of NumPy.
+
+    But == of numbers takes them.
 
     Args:
         name: of a ufunc.
         owner: a tensor.
         values: the arguments.
     """
-    texts = [one for one in values if not isinstance(one, type(owner)) and _is_text(one)]
-    if not texts:
+    others = [one for one in values if not isinstance(one, type(owner)) and _is_no_number(one)]
+    if not others:
         return
-    marks, found = owner.marks, type(texts[0]).__name__
+    marks, found = owner.marks, type(others[0]).__name__
     if name in ("equal", "not_equal"):
         if marks.kind is None:
             return
-        raise unlike(marks.kind, texts[0])
+        raise unlike(marks.kind, others[0])
     if marks.kind in ("text", "category"):
         expected = f"numbers beside {marks.kind}"
         how = (
@@ -147,12 +149,12 @@ def unlike(kind: str, other: Any) -> UnsupportedError:
     return UnsupportedError(f"cannot compare {kind} with {type(other).__name__}: {remedy}")
 
 
-def _is_text(value: Any) -> bool:
+def _is_no_number(value: Any) -> bool:
     if isinstance(value, str | bytes):
         return True
     array = np.asarray(value)
     objects = array.flat if array.dtype.kind == "O" else ()
-    return array.dtype.kind in "SUT" or any(isinstance(one, str | bytes) for one in objects)
+    return array.dtype.kind in "SUTM" or any(isinstance(one, str | bytes) for one in objects)
 
 
 def _broadcasts(shape: Sequence[int], rows: Sequence[int]) -> bool:

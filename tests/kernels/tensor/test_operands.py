@@ -260,6 +260,8 @@ OF_LISTS = (
     "{}: expected numbers beside {}, found {}; compute with tensor.to_list(), and make a tensor of "
     "the result with LoDTensor.from_lists"
 )
+FINDING = "`word in tensor` finds a text, and to_list() returns all"
+DAY = np.datetime64("2024-01-01")
 JOINED = f"{OF_LISTS}; lod apply 'NAME + \"b\"' joins texts of a file"
 ONE = "{}: expected a number beside float64, or one for each row, found {}"
 
@@ -283,8 +285,11 @@ ONE = "{}: expected a number beside float64, or one for each row, found {}"
         (lambda: X + np.array([*"abcde"], object), ONE.format("add", "ndarray")),
         (lambda: np.add.outer(X, "b"), ONE.format("add", "str")),
         (lambda: np.divmod(X, "b"), ONE.format("divmod", "str")),
+        (lambda: X < DAY, ONE.format("less", "datetime64")),
+        (lambda: np.equal(TEXTS, DAY), f"cannot compare text with datetime64: {FINDING}"),
+        (lambda: TEXTS == DAY, f"cannot compare text with datetime64: {FINDING}"),
         (
-            lambda: LoDTensor.from_lists([np.datetime64("2024-01-01")]) - "2024-01-01",
+            lambda: LoDTensor.from_lists([DAY]) - "2024-01-01",
             "subtract: expected numbers that count the unit of date[D], found str; take "
             "as_numbers()",
         ),
