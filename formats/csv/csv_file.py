@@ -49,7 +49,13 @@ from lodcli.formats.storage.outputs import Output
 from lodcli.formats.text.lines import WITHOUT_RETURNS, LineReader
 from lodcli.formats.text.numerals import tells_dtype
 from lodcli.kernels.dtypes import ALL_DTYPES
-from lodcli.kernels.errors import InvalidDataError, OptionError, SelectionError, UnsupportedError
+from lodcli.kernels.errors import (
+    InvalidDataError,
+    OptionError,
+    SelectionError,
+    UnsupportedError,
+    counted,
+)
 from lodcli.kernels.index.checks import Array, lengths_to_offsets
 from lodcli.kernels.index.lod import LoD
 from lodcli.kernels.ops.slicing.row_ranges import rows_of_ranges
@@ -140,11 +146,15 @@ class Csv(Format):
         alike: dict[tuple[str | None, ...], list[str]] = {}
         for spec in schema:
             alike.setdefault(tuple(level.name for level in _groups(spec)), []).append(spec.name)
-        counts = [spec.levels[-1].items if spec.marks.is_text else spec.rows for spec in schema]
-        rows = {count for count in counts if count is not None}
-        if len(alike) > 1 or len(rows) > 1:
+        # A tensor of each number of rows.
+        lengths: dict[int, str] = {}
+        for spec in schema:
+            count = spec.levels[-1].items if spec.marks.is_text else spec.rows
+            if count is not None:
+                lengths.setdefault(count, spec.name)
+        if len(alike) > 1 or len(lengths) > 1:
             several = max(alike.values(), key=len) if len(alike) > 1 else []
-            raise self._not_alike(_exploding(schema), several, found=_differing(alike))
+            raise self._not_alike(_exploding(schema), several, found=_differing(alike, lengths))
         header = _header(schema)
         if len(set(header)) < len(header):
             double = next(iter(repeated(header)))
@@ -161,7 +171,11 @@ class Csv(Format):
         self, remedy: str, alike: Sequence[str] = (), *, found: str = ""
     ) -> UnsupportedError:
         """Return the error; `alike` are tensors with levels of the same names."""
-        several = f", or {listing(alike)} with lod convert --columns" if len(alike) > 1 else ""
+        several = (
+            f", or {listing(alike, MOST_SHOWN)} with lod convert --columns"
+            if len(alike) > 1
+            else ""
+        )
         return UnsupportedError(
             f"{self.name} holds only tensors with the same levels and lengths{found}; choose one "
             f"with FILE::NAME{several}{remedy}"
@@ -224,21 +238,28 @@ def _groups(spec: TensorSpec) -> tuple[LevelSpec, ...]:
     return spec.levels[:-1] if spec.marks.is_text else spec.levels
 
 
-def _differing(alike: Mapping[tuple[str | None, ...], Sequence[str]]) -> str:
-    """Return two groups of tensors with other levels, for a message; "" if there is only one.
+def _differing(
+    alike: Mapping[tuple[str | None, ...], Sequence[str]], lengths: Mapping[int, str]
+) -> str:
+    """Return tensors with different levels or, if there are none, rows, for a message.
 
     Args:
         alike: names of tensors, by those of their levels.
+        lengths: the name of a tensor, by its number of rows.
 
-    >>> _differing({(): ["id"], ("day", None): ["x", "y"]})
+    >>> _differing({(): ["id"], ("day", None): ["x", "y"]}, {})
     '; found id without levels, and x, y with levels (day, unnamed)'
+    >>> _differing({(): ["x", "y"]}, {3: "x", 1: "y"})
+    '; x has 3 rows, y has 1 row'
     """
     if len(alike) < 2:
-        return ""
+        (rows, first), (others, second) = islice(lengths.items(), 2)
+        return f"; {first} has {counted(rows, 'row')}, {second} has {counted(others, 'row')}"
     one, other = (
-        f"{listing(names)} with levels ({listing(level or 'unnamed' for level in levels)})"
+        f"{listing(names, MOST_SHOWN)} with levels "
+        f"({listing(level or 'unnamed' for level in levels)})"
         if levels
-        else f"{listing(names)} without levels"
+        else f"{listing(names, MOST_SHOWN)} without levels"
         for levels, names in islice(alike.items(), 2)
     )
     return f"; found {one}, and {other}"

@@ -351,6 +351,11 @@ def test_tensors_of_other_lengths_or_levels_are_refused(tmp_path: Path) -> None:
     grouped = {"v": LoDTensor([1, 2], LoD.from_lengths([[2]], ["k"])), "k": LoDTensor([7])}
     with pytest.raises(LodError, match=r"found v with levels \(k\), and k without levels"):
         io.write(tmp_path / "t.csv", grouped)
+    many = {f"c{number}": LoDTensor([1]) for number in range(50)}
+    with pytest.raises(LodError, match=r"c5 and 44 more without .* or c0, .*, c5 and 44 more with"):
+        io.write(tmp_path / "t.csv", many | two)
+    with pytest.raises(LodError, match="levels and lengths; x has 3 rows, y has 1 row; choose"):
+        io.write(tmp_path / "t.csv", {"x": LoDTensor([1, 2, 3]), "y": LoDTensor([1])})
     assert not os.listdir(tmp_path)
 
 
