@@ -12,6 +12,7 @@ from lodcli.formats.catalogue.packages import Package
 from lodcli.formats.core import io
 from lodcli.formats.core.format import BATCH_BYTES
 from lodcli.formats.core.limits import Limits
+from lodcli.formats.core.losses import MOST_SHOWN
 from lodcli.formats.core.names import listing
 from lodcli.formats.core.options import ReadKeywords, read_options
 from lodcli.formats.core.schema import Item, Schema, find
@@ -126,8 +127,10 @@ class DelayedShards(Sequence[Any]):
         return len(self.names)
 
     def __repr__(self) -> str:
-        tensors = listing(spec.name for spec in self.schema)
-        return f"<DelayedShards {shown(self.path)}: {counted(len(self), 'shard')} of {tensors}>"
+        tensors = listing((spec.name for spec in self.schema), MOST_SHOWN)
+        path = shown(self.path)
+        path = path if path.isprintable() else ascii(path)
+        return f"<DelayedShards {path}: {counted(len(self), 'shard')} of {tensors}>"
 
     def __getitem__(self, place: Any) -> Any:
         if isinstance(place, slice):

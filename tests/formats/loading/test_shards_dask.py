@@ -55,6 +55,9 @@ def test_the_repr_counts_the_shards(folder: Path) -> None:
     assert repr(shards) == f"<DelayedShards {folder}: 4 shards of {', '.join(articles())}>"
     url = "https://me:secret@example.org/words/?signature=1f"
     assert repr(replace(shards, path=url)).startswith("<DelayedShards https://example.org/words/:")
+    assert repr(replace(shards, path="a\nb")).startswith(r"<DelayedShards 'a\nb': 4")
+    many = replace(shards, schema=(*shards.schema, *shards.schema[:1] * 20))
+    assert repr(many).endswith(f" and {len(many.schema) - 6} more>")
 
 
 def test_options_say_how_shards_are_read(dask: Any, folder: Path) -> None:
