@@ -111,7 +111,7 @@ class Reply(io.RawIOBase):
                 return
         raise DamagedFileError(
             f"the sandboxed process did not answer for {self._seconds} seconds; do not trust the "
-            "file, unless its disk is so slow"
+            "file, unless its disk is that slow"
         )
 
     def _exactly(self, size: int) -> bytes:

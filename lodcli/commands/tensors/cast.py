@@ -50,11 +50,11 @@ def command(
     A value that is not exact in DTYPE is an error that names its position. With --dtype-unsafe it
     is rounded; a value beyond the range of DTYPE remains an error.
 
-    The types of times are timestamp[us, UTC], date, time[s] and duration[ms], also with the units
-    s, ms, us and ns. Times are made of texts in ISO 8601 (an empty text becomes null), of whole
-    numbers of the unit, and of times of other units. TENSOR='decimal(10, 2)' makes decimals of
-    numbers and texts, TENSOR=category makes categories of texts, and TENSOR=text makes texts of
-    categories, times, decimals and whole numbers.
+    The types of times are timestamp[us, UTC], time[s] and duration[ms], each with the unit s, ms,
+    us or ns, and date and date[ms]. Times are made of texts in ISO 8601 (an empty text becomes
+    null), of whole numbers of the unit, and of times of other units. TENSOR='decimal(10, 2)' makes
+    decimals of numbers and texts, TENSOR=category makes categories of texts, and TENSOR=text makes
+    texts of categories, times, decimals and whole numbers.
     """
     from lodcli.commands.tensors.casting import write_cast
 
