@@ -10,7 +10,7 @@ from lodcli.kernels.errors import InvalidDataError
 from lodcli.kernels.tensor.marks import Times
 
 NANOSECONDS = {"D": 86_400 * 10**9, "s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}
-_ZONE = re.compile(r"(Z|[+-][0-9]{2}:?[0-9]{2})$")
+_ZONE = re.compile(r"(?:Z|([+-])([01][0-9]|2[0-3])(?::?([0-5][0-9]))?)\Z", re.ASCII)
 _DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _COUNT = "[0-9]{1,19}"
 _DURATION = re.compile(
@@ -75,8 +75,8 @@ def _moment(text: str, times: Times) -> int:
     zone = _ZONE.search(whole) if times.kind == "timestamp" and ":" in whole else None
     if zone is not None:
         whole = whole[: zone.start()]
-        if zone[0] != "Z":
-            shift = int(f"{zone[0][0]}1") * (int(zone[0][1:3]) * 60 + int(zone[0][-2:]))
+        sign, hours, minutes = (part or "0" for part in zone.groups())
+        shift = int(f"{sign}1") * (int(hours) * 60 + int(minutes))
     try:
         if not re.fullmatch(pattern, whole, re.ASCII):
             raise ValueError

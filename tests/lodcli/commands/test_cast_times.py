@@ -187,8 +187,21 @@ def test_texts_that_only_arrow_takes_for_times_are_errors(
         assert "t: row 1: expected a timestamp such as '2024-05-01' or" in done.stderr
 
 
+@pytest.mark.parametrize("zone", ["+02:60", "+24", "-24:00", "+2", "+02:00\n"])
+def test_an_invalid_zone_is_an_error(lod: Lod, folder: Path, zone: str) -> None:
+    for others in ("2024-05-01T12:00", "2024-05-01T12:00Z"):
+        io.write(
+            "t.lod.h5",
+            {"t": LoDTensor.from_lists([others, f"{others[:16]}{zone}"])},
+            overwrite=True,
+        )
+        done = lod("cast", "t.lod.h5", "t=timestamp[s]", "-fo", "o.lod.h5")
+        assert done.code == 1
+        assert "t: row 1: expected a timestamp such as '2024-05-01' or" in done.stderr
+
+
 def test_texts_with_and_without_a_zone(lod: Lod, folder: Path) -> None:
-    texts = ["2024-05-01T12:00:00Z", "", "2024-05-01 14:00+02:00", "2024-05-01T12:00", None]
+    texts = ["2024-05-01T12:00:00Z", "", "2024-05-01 14:00+02", "2024-05-01T12:00", None]
     io.write("t.lod.h5", {"t": LoDTensor.from_lists(texts)})
     for some in (texts, texts[:2], texts[3:]):
         io.write("t.lod.h5", {"t": LoDTensor.from_lists(some)}, overwrite=True)
