@@ -214,7 +214,7 @@ def dtype_of(
     if there and not there[0].startswith("\ufeff") and not is_number(there[0]):
         return None
     # As empty or blank texts are written.
-    if in_quotes and not there and not (null_words and all(map(_word, fields))):
+    if in_quotes and not there and not (null_words and any(map(_word, fields))):
         return None
     whole = [field for field in there if _is_whole(field)]
     if not whole or any(map(_is_float, there)):
