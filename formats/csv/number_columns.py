@@ -174,7 +174,7 @@ class NumberReader:
         if dtype == np.bool_:
             return f"{as_text}, or {others}"
         if _is_whole(text):
-            if dtype.kind == "f" and abs(float(text)) < 2**64:
+            if dtype.kind == "f" and len(text) < MOST_DIGITS and abs(int(text)) < 2**64:
                 held = holding(int(text))
                 return f"it is not exact there: {held}, {rounding(dtype)} rounds it"
             whole = dtype if dtype.kind in "iu" else None
@@ -297,9 +297,11 @@ def _numbers_of(dtype: np.dtype[Any], fields: list[str], *, rounded: bool) -> Ar
     if not rounded:
         # Not those of more than 64 bits: no dtype of whole numbers holds them either.
         far = np.abs(values) >= 2.0 ** (np.finfo(dtype).nmant + 1)
-        for place in np.flatnonzero(far & (np.abs(values) < 2**64)).tolist():
-            if _is_whole(fields[place]) and int(fields[place]) != int(found[place]):
-                raise OverflowError
+        for place in np.flatnonzero(far & (np.abs(values) <= 2**64)).tolist():
+            if _is_whole(fields[place]):
+                number = int(fields[place])
+                if abs(number) < 2**64 and number != int(found[place]):
+                    raise OverflowError
     return found
 
 

@@ -67,6 +67,18 @@ def test_whole_numbers_are_not_rounded_beside_fractions(tmp_path: Path) -> None:
     assert found.data.tolist() == [[1, 0.5], [9007199254740992, 1.5]]
 
 
+@pytest.mark.parametrize("other", ["2.5", "inf", "nan"])
+def test_the_largest_whole_number_is_not_rounded_beside_floats(other: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(f"a,b\n{2**64 - 1},0.5\n{other},1.5\n")
+    with pytest.raises(
+        InvalidDataError, match=r"'a'.* is not exact there: dtype='uint64' may hold"
+    ):
+        io.read_all(path)
+    path.write_text(f"a,b\n{2**64 + 1},0.5\n{other},1.5\n")
+    assert tensor_in(path, "a").data[0] == 2.0**64  # no dtype holds it
+
+
 def test_nulls_are_filled_or_dropped_as_pandas_does(tmp_path: Path) -> None:
     pd = pytest.importorskip("pandas")
     path = tmp_path / "x.csv"
