@@ -36,7 +36,11 @@ def numbers_as(schema: Schema, dtype: np.dtype[Any]) -> dict[str, np.dtype[Any]]
     Raises:
         UnsupportedError: there is no such tensor.
     """
-    found = {spec.name: dtype for spec in schema if not spec.array and spec.marks.kind is None}
+    found = {
+        spec.name: dtype
+        for spec in schema
+        if not spec.array and spec.marks.kind is None and not spec.marks.tells_records
+    }
     if not found:
         names = listing(spec.name for spec in schema)
         raise UnsupportedError(f"cannot cast numbers to {dtype.name}; there are: {names}")

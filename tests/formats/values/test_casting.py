@@ -122,6 +122,15 @@ def test_text_cannot_be_cast_and_dtype_unsafe_needs_a_dtype(tmp_path: Path) -> N
         lodcli.read(tmp_path / "t.lod.h5", dtype_unsafe=True)
 
 
+def test_which_records_are_null_is_no_number(tmp_path: Path) -> None:
+    (tmp_path / "r.jsonl").write_text('{"r":{"a":1}}\n{"r":null}\n')
+    found = lodcli.read_all(tmp_path / "r.jsonl", nulls="keep", dtype="float32")
+    assert {name: (one.dtype.name, one.to_list()) for name, one in found.items()} == {
+        "r.a": ("float32", [1.0, None]),
+        "r.present": ("bool", [True, False]),
+    }
+
+
 def test_one_tensor_is_asked_for(tmp_path: Path) -> None:
     io.write(tmp_path / "t.lod.h5", {"a": WHOLE, "b": FLOATS})
     found = lodcli.read(f"{tmp_path / 't.lod.h5'}::a", dtype="uint8")
