@@ -230,7 +230,7 @@ class StrictFile:
         return out.tobytes().rstrip(b"\0") in (b"string", b"sq_string")
 
     def units(self, column: Column) -> dict[str, Any]:
-        """Return what the numbers of a dataset count, in attributes of netCDF."""
+        """Return what the numbers of a dataset count, as attributes of netCDF would."""
         field = column.path.rpartition("/")[2]
         with self.damage(column.path):
             if not h5a.get_num_attrs(column.dataset):  # as nearly always

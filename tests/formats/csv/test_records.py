@@ -84,6 +84,7 @@ def test_records_are_those_that_were_written(
 @given(content=st.text('a1é," \n\r', max_size=40), limit_bytes=SIZES)
 @example(content='1,"\n,"\n"x""y",1\n', limit_bytes=60)  # a quote alone between separators
 @example(content='"a","b"\n"a,b",""\n"a","b"\n', limit_bytes=1)  # quotes around separators later
+@example(content='"a"b,1\n', limit_bytes=60)  # a quote on one side of a field
 def test_odd_text_is_read_or_refused_alike(content: str, limit_bytes: int) -> None:
     found, by_numpy, wanted = every_way(b"k,v\n" + content.encode(), limit_bytes)
     assert found == by_numpy == wanted

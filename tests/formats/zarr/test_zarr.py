@@ -192,7 +192,8 @@ def test_bfloat16_of_others_is_read(
 def test_an_array_of_an_unknown_type_can_be_left_out(tmp_path: Path) -> None:
     zarr.save_group(tmp_path / "t.zarr", a=np.arange(3), b=np.arange(3))
     _changed(tmp_path / "t.zarr", "b/zarr.json", data_type="float8_e4m3fn")
-    refused(tmp_path / "t.zarr", UnsupportedError, "b: zarr cannot read it (")
+    with pytest.raises(UnsupportedError, match=r"b: zarr cannot read it \(.*float8_e4m3fn"):
+        content(tmp_path / "t.zarr")
     assert content(tmp_path / "t.zarr", columns=("a",))["a"].data.tolist() == [0, 1, 2]
 
 
