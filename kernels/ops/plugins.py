@@ -20,7 +20,7 @@ from lodcli.kernels.plugins import Plugin
 RESERVED = frozenset(
     {
         *("as_json", "color", "compress", "decimal_comma", "device", "encoding", "float_dtype"),
-        *("force", "from"),
+        *("float_decimals", "force", "from"),
         *("from_format", "inputs", "into", "isolate", "jobs", "json", "max_bytes", "memory"),
         *("nulls", "output", "quiet", "scheduler", "separator", "skip_partitions"),
         *("skip_unsupported", "steps", "strict", "text_columns", "to", "to_format", "verbose"),

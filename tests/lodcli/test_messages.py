@@ -37,7 +37,7 @@ def files(folder: Path) -> None:
         ("convert nan.lod.h5 x.json", "x.json: data: row 1: JSON has no nan; replace it, or write"),
         ("convert empty.lod.h5 x.csv", "csv holds no item without rows, as item 1 of level 0 is;"),
         ("convert mixed.lod.h5 x.csv", "FILE::NAME; lod explode FILE ids writes a row for each va"),
-        ("convert two.lod.h5 x.csv", "levels and lengths; choose one with FILE::NAME\n"),
+        ("convert two.lod.h5 x.csv", "n has 1 row; choose one with FILE::NAME\n"),
         ("convert lists.lod.h5 x.csv", "FILE writes a row for each value of lists of equal length"),
         ("convert unequal.lod.h5 x.csv", "with FILE::NAME, or a, b with lod convert --columns\n"),
         (
