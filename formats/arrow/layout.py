@@ -35,11 +35,18 @@ from lodcli.kernels.index.lod import is_level_name
 from lodcli.kernels.tensor.exchange.arrow import NAMES_KEY
 from lodcli.kernels.tensor.exchange.arrow import is_text as is_unicode
 from lodcli.kernels.tensor.exchange.arrow_units import marks_of
-from lodcli.kernels.tensor.marks import BYTES, NO_MARKS, TEXT, Categories, Decimals, Field, Marks
+from lodcli.kernels.tensor.marks import (
+    BYTES,
+    DECIMAL_DIGITS,
+    NO_MARKS,
+    TEXT,
+    Categories,
+    Decimals,
+    Field,
+    Marks,
+)
 
 _BYTES, _BOOL = np.dtype(np.uint8), np.dtype(np.bool_)
-# Decimals of so many digits fit in an int64.
-_DIGITS = 18
 # Returns the words of a tensor of dictionary-encoded text by its name; None: it is read as text.
 Words = Callable[[str], Categories | None]
 
@@ -201,7 +208,8 @@ class _Reading:
         row = _row(kind, name, self._words) if self._is_chosen(name) else None
         if row is not None:
             unit = row.marks.unit
-            if self._float_decimals and isinstance(unit, Decimals) and unit.precision > _DIGITS:
+            wide = isinstance(unit, Decimals) and unit.precision > DECIMAL_DIGITS[64]
+            if wide and self._float_decimals:
                 row = replace(row, dtype=np.dtype(np.float64), marks=NO_MARKS)
             return replace(row, nullable=nullable, marks=replace(row.marks, fields=own))
         item = item_field(kind)

@@ -306,16 +306,17 @@ class Records:
                 block.decode()
         except UnicodeDecodeError:
             return None
-        count, table = count_lines(block), None
-        self._fields_seen += count * width
+        table = None
         many = is_repaid(self._fields_seen // _FIELDS_PER_WRITTEN)
         if many and self._all_plain and splitting_native.is_available():
+            count = count_lines(block)
             found = splitting_native.split(block, self._separator, width, count)
             self._all_plain = found is not None
             table = found and Table(np.arange(first, first + count), *found)
         if table is None:
             table = self._split(block, first, width, in_lines=has_returns)
         if table is not None:
+            self._fields_seen += len(table) * width
             self._refuse_blank(width)
         return table
 

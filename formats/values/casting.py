@@ -22,11 +22,9 @@ from lodcli.kernels.index.selection import Key
 from lodcli.kernels.tensor.casting import cast, exact_decimals, scaled
 from lodcli.kernels.tensor.exchange.units import texts
 from lodcli.kernels.tensor.lod_tensor import LoDTensor
-from lodcli.kernels.tensor.marks import Decimals, Marks
+from lodcli.kernels.tensor.marks import DECIMAL_DIGITS, Decimals, Marks
 from lodcli.kernels.tensor.nulls import Mask
 
-# So many digits fit an int64.
-_MOST_DIGITS = 18
 Dtypes = Mapping[str, np.dtype[Any]]
 
 
@@ -73,7 +71,11 @@ class Cast(Wrapped):
         if spec.name not in self._dtypes:
             return spec
         dtype, decimals = self._dtypes[spec.name], _decimals(spec.marks)
-        whole = decimals is not None and dtype.kind in "iu" and 0 <= decimals.scale <= _MOST_DIGITS
+        whole = (
+            decimals is not None
+            and dtype.kind in "iu"
+            and 0 <= decimals.scale <= DECIMAL_DIGITS[64]
+        )
         if decimals and (is_float(dtype) or whole):
             return replace(spec, dtype=dtype, marks=replace(spec.marks, unit=None))
         codes = spec.marks.categories is not None and dtype.kind in "iu"
